@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::guest;
+use common::{Later, guest, run};
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_component::{CallError, Limits, Linker, Resource, State, Value};
-use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -154,32 +153,6 @@ fn strings_of_a_guest_that_lie() {
             (Ok(value), Ok(wanted)) => assert_eq!(value, Some(text(wanted))),
             (Err(error), Err(wanted)) => assert!(error.contains(wanted), "{error}"),
             (found, _) => panic!("{options} {address} {length}: {found:?}"),
-        }
-    }
-}
-
-/// Runs a future.
-fn run<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..polls {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return Some(value);
-        }
-    }
-    None
-}
-
-/// Is ready at the second poll.
-struct Later(bool);
-
-impl Future for Later {
-    type Output = ();
-
-    fn poll(mut self: std::pin::Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        match std::mem::replace(&mut self.0, true) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
         }
     }
 }

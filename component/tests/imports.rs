@@ -3,12 +3,11 @@
 
 mod common;
 
-use common::{Guest, component, guest};
+use common::{Guest, Later, component, guest, run};
 use pirn_component::{CallError, Limits, LinkError, Linker, State, Value};
 use pirn_runtime::{HostError, Region};
-use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 /// A component that imports `host#name` of type `ty` and exports it again as `run`, lifted from a
@@ -238,32 +237,6 @@ fn versions_match_if_they_are_compatible() {
     }
 }
 
-/// Runs a future whose waits are only [`Later`].
-fn run<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..1000 {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-    panic!("it waits for ever");
-}
-
-/// Is ready at the second poll.
-struct Later(bool);
-
-impl Future for Later {
-    type Output = ();
-
-    fn poll(mut self: std::pin::Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        match std::mem::replace(&mut self.0, true) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    }
-}
-
 fn waiting() -> Guest<u32> {
     let mut linker = Linker::<u32>::new();
     linker
@@ -286,7 +259,8 @@ fn functions_of_the_host_may_wait() {
     let instance = guest.instance.as_mut().expect("it lives");
     for n in 1..4 {
         let params = [text("later")];
-        let value = run(instance.call_async(&func, &params)).expect("it answers");
+        let value = run(instance.call_async(&func, &params), 1000).expect("it ends");
+        let value = value.expect("it answers");
         assert_eq!(value, Some(text("later!")));
         assert_eq!(*instance.data(), n);
     }
@@ -295,7 +269,7 @@ fn functions_of_the_host_may_wait() {
         timeslice: Some(Duration::from_secs(3600)),
     };
     let params = [text("x")];
-    let value = run(instance.call_async_within(limits, &func, &params));
+    let value = run(instance.call_async_within(limits, &func, &params), 1000).expect("it ends");
     assert_eq!(value.expect("it answers"), Some(text("x!")));
 }
 

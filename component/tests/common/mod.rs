@@ -5,6 +5,9 @@
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_component::{CallError, Component, Instance, Linker, Prepared, Value};
 use pirn_runtime::{Module, Region};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 /// An instance of a component.
 pub(crate) struct Guest<T = ()> {
@@ -61,5 +64,31 @@ impl<T: Send + 'static> Guest<T> {
     pub(crate) fn free_slots_after_drop(&mut self) -> usize {
         self.instance = None;
         self.region.slots_free()
+    }
+}
+
+/// Polls a future so many times, or until it is ready.
+pub(crate) fn run<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..polls {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Is ready at the second poll.
+pub(crate) struct Later(pub(crate) bool);
+
+impl Future for Later {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        match std::mem::replace(&mut self.0, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     }
 }
