@@ -3,14 +3,16 @@
 
 use crate::component::Info;
 use crate::error::{AbiError, LinkError, of_host};
-use crate::host_func::{Destructor, HostFunc};
+use crate::host_func::{Destructor, HostFuture};
+use crate::host_values::HostValues;
 use crate::lift::{Flat, Lift};
-use crate::lower::{Collect, Lower, LowerError, Requests, Words};
-use crate::state::{Pending, State};
+use crate::lower::{Lower, Words};
+use crate::state::{Pending, State, Unwritten};
 use crate::transcode::{Memories, transcode};
-use crate::value::{Resource, Value};
-use pirn_format::component::{Adapter, FLAT_PARAMS_MAX, StringEncoding, ValueType};
+use crate::value::Resource;
+use pirn_format::component::{Adapter, FuncType as ComponentFuncType, StringEncoding, ValueType};
 use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError, Linker, MemoryMut};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// An import of the core module.
@@ -29,80 +31,147 @@ pub(crate) struct Lowered {
     pub(crate) ty: u32,
     /// Index of its canonical options.
     pub(crate) options: u32,
+    /// Size and alignment of its parameters, if they are passed in memory.
+    pub(crate) params_in_memory: Option<(u64, u32)>,
     /// Whether its result has more core values than a core function may return.
     pub(crate) result_in_memory: bool,
     pub(crate) host_bytes_max: usize,
 }
 
-/// Adds a function of the host to the linker of the core module (`canon lower`).
-pub(crate) fn lower<T: Send + 'static>(
-    core: &mut Linker<State<T>>,
-    place: Place<'_>,
-    lowered: Lowered,
-    func: &Arc<HostFunc<T>>,
-) -> Result<(), LinkError> {
-    let Place { module, name, ty } = place;
-    let has_result = !ty.results.is_empty();
-    match &**func {
-        HostFunc::Sync(_) => {
-            let func = Arc::clone(func);
-            let call = move |mut caller: Caller<'_, State<T>>, flat: FlatParams| {
-                let HostFunc::Sync(func) = &*func else {
-                    return Ok(0);
-                };
-                let (params, result_at) = lowered.lift(&mut caller, &flat)?;
-                let value = func(caller.data_mut(), params)?;
-                lowered.finish(&mut caller, value, result_at)
-            };
-            match has_result {
-                true => core.func_flat(module, name, ty, move |caller, flat| {
-                    call(caller, flat).map(FlatResult)
-                })?,
-                false => core.func_flat(module, name, ty, move |caller, flat| {
-                    call(caller, flat).map(drop)
-                })?,
-            };
-        }
-        HostFunc::Async(_) => {
-            let lowered = Arc::new(lowered);
-            let func = Arc::clone(func);
-            let start = move |caller: &mut Caller<'_, State<T>>, flat: FlatParams| {
-                let (params, at) = lowered.lift(caller, &flat)?;
-                Ok::<_, HostError>((params, at, Arc::clone(&lowered), Arc::clone(&func)))
-            };
-            // The parameters are read before the first wait, while all memories have views.
-            macro_rules! future {
-                ($convert:expr) => {
-                    move |mut caller, flat| {
-                        let started = start(&mut caller, flat);
-                        Box::pin(async move {
-                            let (params, at, lowered, func) = started?;
-                            let HostFunc::Async(func) = &*func else {
-                                return Err(HostError::message("the function is not asynchronous"));
-                            };
-                            let value = func(caller.data_mut(), params).await?;
-                            lowered.finish(&mut caller, value, at).map($convert)
-                        })
-                    }
-                };
-            }
-            match has_result {
-                true => core.func_flat_async(module, name, ty, future!(FlatResult))?,
-                false => core.func_flat_async(module, name, ty, future!(drop))?,
-            };
-        }
+/// A function of the host. Its types are erased until a component imports it.
+pub(crate) trait HostFunc<T>: Send + Sync {
+    /// Checks the type of an import. An error names the types of the function.
+    fn check(&self, info: &Info, ty: &ComponentFuncType) -> Result<(), String>;
+
+    /// Adds the function to the linker of the core module (`canon lower`).
+    fn lower(
+        self: Arc<Self>,
+        core: &mut Linker<State<T>>,
+        place: Place<'_>,
+        lowered: Lowered,
+    ) -> Result<(), LinkError>;
+}
+
+/// A function that returns its result.
+pub(crate) struct SyncFunc<V, F> {
+    func: F,
+    values: PhantomData<fn() -> V>,
+}
+
+/// A function that returns a future of its result.
+pub(crate) struct AsyncFunc<V, F> {
+    func: F,
+    values: PhantomData<fn() -> V>,
+}
+
+/// A function of the host that returns its result.
+pub(crate) fn sync<T, V, F>(func: F) -> Arc<dyn HostFunc<T>>
+where
+    T: Send + 'static,
+    V: HostValues,
+    F: Fn(&mut State<T>, V::Params) -> Result<V::Output, HostError> + Send + Sync + 'static,
+{
+    let values = PhantomData::<fn() -> V>;
+    Arc::new(SyncFunc { func, values })
+}
+
+/// A function of the host that returns a future of its result.
+pub(crate) fn future<T, V, F>(func: F) -> Arc<dyn HostFunc<T>>
+where
+    T: Send + 'static,
+    V: HostValues,
+    F: for<'a> Fn(&'a mut State<T>, V::Params) -> HostFuture<'a, V::Output> + Send + Sync + 'static,
+{
+    let values = PhantomData::<fn() -> V>;
+    Arc::new(AsyncFunc { func, values })
+}
+
+impl<T, V, F> HostFunc<T> for SyncFunc<V, F>
+where
+    T: Send + 'static,
+    V: HostValues,
+    F: Fn(&mut State<T>, V::Params) -> Result<V::Output, HostError> + Send + Sync + 'static,
+{
+    fn check(&self, info: &Info, ty: &ComponentFuncType) -> Result<(), String> {
+        V::check(info, ty)
     }
-    Ok(())
+
+    fn lower(
+        self: Arc<Self>,
+        core: &mut Linker<State<T>>,
+        place: Place<'_>,
+        lowered: Lowered,
+    ) -> Result<(), LinkError> {
+        let Place { module, name, ty } = place;
+        let has_result = !ty.results.is_empty();
+        let call = move |mut caller: Caller<'_, State<T>>, flat: FlatParams| {
+            let (params, result_at) = lowered.lift::<T, V>(&mut caller, &flat)?;
+            let output = (self.func)(caller.data_mut(), params)?;
+            lowered.finish::<T, V>(&mut caller, output, result_at)
+        };
+        match has_result {
+            true => core.func_flat(module, name, ty, move |caller, flat| {
+                call(caller, flat).map(FlatResult)
+            })?,
+            false => core.func_flat(module, name, ty, move |caller, flat| {
+                call(caller, flat).map(drop)
+            })?,
+        };
+        Ok(())
+    }
+}
+
+impl<T, V, F> HostFunc<T> for AsyncFunc<V, F>
+where
+    T: Send + 'static,
+    V: HostValues,
+    F: for<'a> Fn(&'a mut State<T>, V::Params) -> HostFuture<'a, V::Output> + Send + Sync + 'static,
+{
+    fn check(&self, info: &Info, ty: &ComponentFuncType) -> Result<(), String> {
+        V::check(info, ty)
+    }
+
+    fn lower(
+        self: Arc<Self>,
+        core: &mut Linker<State<T>>,
+        place: Place<'_>,
+        lowered: Lowered,
+    ) -> Result<(), LinkError> {
+        let Place { module, name, ty } = place;
+        let has_result = !ty.results.is_empty();
+        let lowered = Arc::new(lowered);
+        // The parameters are read before the first wait, while all memories have views.
+        macro_rules! future {
+            ($convert:expr) => {
+                move |mut caller, flat| {
+                    let params = lowered.lift::<T, V>(&mut caller, &flat);
+                    let (func, lowered) = (Arc::clone(&self), Arc::clone(&lowered));
+                    Box::pin(async move {
+                        let (params, at) = params?;
+                        let output = (func.func)(caller.data_mut(), params).await?;
+                        let written = lowered.finish::<T, V>(&mut caller, output, at);
+                        written.map($convert)
+                    })
+                }
+            };
+        }
+        match has_result {
+            true => core.func_flat_async(module, name, ty, future!(FlatResult))?,
+            false => core.func_flat_async(module, name, ty, future!(drop))?,
+        };
+        Ok(())
+    }
 }
 
 impl Lowered {
     /// Reads the parameters of a call. Also returns where the guest wants a result that is passed
     /// in memory.
-    fn lift<T>(
+    #[inline]
+    fn lift<T, V: HostValues>(
         &self,
         caller: &mut Caller<'_, State<T>>,
         flat: &FlatParams,
-    ) -> Result<(Vec<Value>, u32), HostError> {
+    ) -> Result<(V::Params, u32), HostError> {
         let ty = &self.info.component.funcs[self.ty as usize];
         let encoding = self.encoding();
         let (memory, state) = memory(caller, &self.info, self.options)?;
@@ -115,12 +184,10 @@ impl Lowered {
             self.host_bytes_max,
         );
         let mut words = Flat::new(flat.words());
-        let types = ty.params.iter().map(|(_, ty)| *ty);
-        let params = lift
-            .values(types, &mut words, FLAT_PARAMS_MAX)
-            .map_err(of_host)?;
+        let params = V::lift(&mut lift, ty, &mut words, self.params_in_memory);
+        let params = params.map_err(of_host)?;
         let result_at = if self.result_in_memory {
-            words.next() as u32
+            words.word() as u32
         } else {
             0
         };
@@ -129,33 +196,28 @@ impl Lowered {
 
     /// Ends a call: returns the result as a core value, or writes it to memory. If it needs memory
     /// of the guest, returns the first request for it.
-    fn finish<T>(
+    #[inline]
+    fn finish<T, V: HostValues>(
         &self,
         caller: &mut Caller<'_, State<T>>,
-        value: Option<Value>,
+        output: V::Output,
         result_at: u32,
     ) -> Result<u64, HostError> {
         let ty = self.info.component.funcs[self.ty as usize].result;
         let state = caller.data_mut();
         state.scopes.exit().map_err(of_host)?;
-        let (ty, value) = match (ty, value) {
-            (None, None) => return Ok(0),
-            (Some(ty), Some(value)) => (ty, value),
-            (wanted, _) => {
-                let (has, lacks) = match wanted {
-                    Some(_) => ("no result", "has one"),
-                    None => ("a result", "has none"),
-                };
-                let name = &self.name;
-                return Err(HostError::message(format!(
-                    "the host's {name} returned {has}, its type {lacks}"
-                )));
-            }
+        let unwritten = V::unwritten(output, ty).map_err(|wrong| {
+            let name = &self.name;
+            HostError::message(format!("the host's {name} returned {wrong}"))
+        })?;
+        let (Some(ty), Some(value)) = (ty, unwritten) else {
+            return Ok(0);
         };
-        let requests = self.collect(state, ty, &value)?;
+        let encoding = self.encoding();
+        let requests = value.request(&self.info, &mut state.scopes, encoding, ty, &self.name)?;
         if let Some((bytes, align)) = requests.next() {
             state.pending = Some(Pending {
-                value,
+                value: Box::new(value),
                 ty,
                 options: self.options,
                 address: result_at,
@@ -168,29 +230,9 @@ impl Lowered {
             return Ok(0);
         }
         let mut words = Words::new();
-        let mut lower = Lower::new(&self.info, &mut [], self.encoding(), &mut state.scopes, &[]);
-        lower.flat(ty, &value, &mut words).map_err(of_host)?;
+        let mut lower = Lower::new(&self.info, &mut [], encoding, &mut state.scopes, &[]);
+        value.flat(&mut lower, ty, &mut words).map_err(of_host)?;
         Ok(words.0.words().first().copied().unwrap_or(0))
-    }
-
-    fn collect<T>(
-        &self,
-        state: &mut State<T>,
-        ty: ValueType,
-        value: &Value,
-    ) -> Result<Requests, HostError> {
-        let mut collect = Collect {
-            info: &self.info,
-            scopes: &mut state.scopes,
-            encoding: self.encoding(),
-            requests: Requests::default(),
-            place: &self.name,
-        };
-        match collect.value(ty, value) {
-            Ok(()) => Ok(collect.requests),
-            Err(LowerError::Abi(error)) => Err(error.into()),
-            Err(LowerError::Value(error)) => Err(error.into()),
-        }
     }
 
     fn encoding(&self) -> StringEncoding {
@@ -230,7 +272,7 @@ fn store<T>(
     info: &Info,
     options: u32,
     ty: ValueType,
-    value: &Value,
+    value: &dyn Unwritten,
     at: u32,
     given: &[u32],
 ) -> Result<(), HostError> {
@@ -243,7 +285,8 @@ fn store<T>(
         &mut state.scopes,
         given,
     );
-    lower.result(ty, value, at).map_err(of_host)
+    lower.check_result(ty, at).map_err(of_host)?;
+    value.store(&mut lower, ty, at).map_err(of_host)
 }
 
 /// Takes the address of memory that a result needs, and returns the next request.
@@ -261,7 +304,7 @@ fn allocated<T>(
         caller.data_mut().pending = Some(pending);
         return Ok(request(bytes, align));
     }
-    let (value, given) = (&pending.value, pending.requests.given());
+    let (value, given) = (&*pending.value, pending.requests.given());
     store(
         caller,
         info,

@@ -14,7 +14,7 @@ pub struct Component {
 
 /// The types, imports and exports of a component.
 #[derive(Debug)]
-pub(crate) struct Info {
+pub struct Info {
     pub(crate) component: format::Component,
     layouts: Layouts,
     /// Whether the core module has one memory, which is then memory 0.
@@ -83,6 +83,17 @@ impl Info {
     pub(crate) fn layout(&self, ty: ValueType) -> Layout {
         // All types of an opened component were checked.
         self.layouts.value(ty).expect("the type was checked")
+    }
+
+    /// Number of core values that a value is flattened to, if they are at most 16; else 1.
+    pub(crate) fn words(&self, ty: ValueType) -> usize {
+        self.layout(ty).flat.map_or(1, |flat| flat.len())
+    }
+
+    /// The names of a resource type that the component imports.
+    pub(crate) fn imported_resource(&self, resource: u32) -> Option<&[String]> {
+        let imported = &self.component.imported_resources;
+        imported.get(resource as usize).map(Vec::as_slice)
     }
 
     /// The memory of a lowered or lifted function, by the name of the core module's export. `None`

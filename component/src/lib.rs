@@ -26,6 +26,7 @@
 
 // In this order each module uses only modules before it (`format/tests/layers.rs`).
 mod error;
+mod names;
 mod value;
 mod component;
 mod handles;
@@ -38,6 +39,7 @@ mod transcode;
 mod typed;
 mod func;
 mod host_func;
+mod host_values;
 mod adapter;
 mod instance;
 mod prepared;
@@ -50,14 +52,25 @@ mod guide {
     pub struct Components;
 }
 
+/// What the code that `#[derive(Typed)]` makes uses. It can change with any version.
+#[doc(hidden)]
+pub mod derive {
+    pub use crate::component::Info;
+    pub use crate::lift::{Flat, Lift};
+    pub use crate::lower::{Lower, Requests, Words};
+    pub use crate::typed::{Type, cases, fields, flags};
+    pub use pirn_format::component::StringEncoding;
+}
+
 pub use component::Component;
 pub use error::{AbiError, CallError, LinkError, ValueError};
 pub use func::{Func, TypedFunc};
 pub use host_func::HostFuture;
 pub use instance::{Instance, Limits};
 pub use linker::Linker;
+pub use pirn_component_macros::Typed;
 pub use pirn_format::component::{DefinedType, FuncType, ValueType};
 pub use prepared::Prepared;
 pub use state::State;
-pub use typed::{Typed, TypedParams};
+pub use typed::{AnyResource, Borrow, Own, ResourceType, Typed, TypedParams};
 pub use value::{Resource, Value};

@@ -4,11 +4,11 @@ use crate::component::Info;
 use crate::error::AbiError;
 use crate::scopes::Scopes;
 use crate::strings::{self, STRING_BYTES_MAX};
-use crate::value::Value;
+use crate::value::{Resource, Value};
 use pirn_format::component::{DefinedType, StringEncoding, ValueType};
 
 /// Reads values of a guest.
-pub(crate) struct Lift<'a> {
+pub struct Lift<'a> {
     info: &'a Info,
     memory: &'a [u8],
     encoding: StringEncoding,
@@ -19,7 +19,7 @@ pub(crate) struct Lift<'a> {
 }
 
 /// Core values of a flattened value.
-pub(crate) struct Flat<'a> {
+pub struct Flat<'a> {
     words: &'a [u64],
 }
 
@@ -28,7 +28,8 @@ impl<'a> Flat<'a> {
         Self { words }
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    #[doc(hidden)]
+    pub fn word(&mut self) -> u64 {
         match self.words.split_first() {
             Some((word, rest)) => {
                 self.words = rest;
@@ -40,7 +41,7 @@ impl<'a> Flat<'a> {
     }
 
     fn next_u32(&mut self) -> u32 {
-        self.next() as u32
+        self.word() as u32
     }
 
     pub(crate) fn remaining(&self) -> usize {
@@ -88,11 +89,10 @@ impl<'a> Lift<'a> {
         let mut at = flat.next_u32();
         let layouts = types.clone().map(|ty| info.layout(ty));
         let align = layouts.clone().map(|layout| layout.align).max();
-        self.check_aligned("the parameters", at, align.unwrap_or(1))?;
         let end = layouts.clone().fold(0u64, |end, layout| {
             end.next_multiple_of(layout.align.into()) + u64::from(layout.bytes)
         });
-        self.bytes("the parameters", at, end)?;
+        self.check_params(at, end, align.unwrap_or(1))?;
         types
             .zip(layouts)
             .map(|(ty, layout)| {
@@ -104,21 +104,27 @@ impl<'a> Lift<'a> {
             .collect()
     }
 
+    /// Checks the place of parameters in memory.
+    pub(crate) fn check_params(&self, at: u32, bytes: u64, align: u32) -> Result<(), AbiError> {
+        self.check_aligned("the parameters", at, align)?;
+        self.bytes("the parameters", at, bytes).map(drop)
+    }
+
     /// A value from core values.
     fn flat(&mut self, ty: ValueType, flat: &mut Flat<'_>) -> Result<Value, AbiError> {
         self.spend(size_of::<Value>())?;
         Ok(match ty {
             ValueType::Bool => Value::Bool(flat.next_u32() != 0),
-            ValueType::S8 => Value::S8(flat.next() as i8),
-            ValueType::U8 => Value::U8(flat.next() as u8),
-            ValueType::S16 => Value::S16(flat.next() as i16),
-            ValueType::U16 => Value::U16(flat.next() as u16),
-            ValueType::S32 => Value::S32(flat.next() as i32),
+            ValueType::S8 => Value::S8(flat.word() as i8),
+            ValueType::U8 => Value::U8(flat.word() as u8),
+            ValueType::S16 => Value::S16(flat.word() as i16),
+            ValueType::U16 => Value::U16(flat.word() as u16),
+            ValueType::S32 => Value::S32(flat.word() as i32),
             ValueType::U32 => Value::U32(flat.next_u32()),
-            ValueType::S64 => Value::S64(flat.next() as i64),
-            ValueType::U64 => Value::U64(flat.next()),
+            ValueType::S64 => Value::S64(flat.word() as i64),
+            ValueType::U64 => Value::U64(flat.word()),
             ValueType::F32 => Value::F32(f32::from_bits(flat.next_u32())),
-            ValueType::F64 => Value::F64(f64::from_bits(flat.next())),
+            ValueType::F64 => Value::F64(f64::from_bits(flat.word())),
             ValueType::Char => Value::Char(scalar(flat.next_u32())?),
             ValueType::String => {
                 let (address, length) = (flat.next_u32(), flat.next_u32());
@@ -285,7 +291,9 @@ impl<'a> Lift<'a> {
         Ok(layout.bytes)
     }
 
-    pub(crate) fn info(&self) -> &'a Info {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn info(&self) -> &'a Info {
         self.info
     }
 
@@ -300,14 +308,28 @@ impl<'a> Lift<'a> {
         strings::decode(encoding, self.bytes("a string", address, bytes)?)
     }
 
+    /// The resource of a handle of a type, `own` or `borrow`.
+    pub(crate) fn handle(&mut self, ty: ValueType, number: u32) -> Result<Resource, AbiError> {
+        match ty {
+            ValueType::Own(table) => {
+                let rep = self.scopes.take_own(table, number)?;
+                self.scopes.give_to_host(table, rep)
+            }
+            ValueType::Borrow(table) => {
+                let rep = self.scopes.lend(table, number)?;
+                Ok(self.scopes.resource(table, rep))
+            }
+            _ => Err(AbiError::NoHandle(number)),
+        }
+    }
+
     fn own(&mut self, table: u32, number: u32) -> Result<Value, AbiError> {
-        let rep = self.scopes.take_own(table, number)?;
-        Ok(Value::Own(self.scopes.give_to_host(table, rep)?))
+        self.handle(ValueType::Own(table), number).map(Value::Own)
     }
 
     fn borrow(&mut self, table: u32, number: u32) -> Result<Value, AbiError> {
-        let rep = self.scopes.lend(table, number)?;
-        Ok(Value::Borrow(self.scopes.resource(table, rep)))
+        self.handle(ValueType::Borrow(table), number)
+            .map(Value::Borrow)
     }
 
     pub(crate) fn word(&self, at: u32) -> Result<u32, AbiError> {
@@ -315,7 +337,7 @@ impl<'a> Lift<'a> {
     }
 
     /// An unsigned number of 1, 2 or 4 bytes.
-    fn unsigned(&self, at: u32, bytes: u32) -> Result<u32, AbiError> {
+    pub(crate) fn unsigned(&self, at: u32, bytes: u32) -> Result<u32, AbiError> {
         Ok(match bytes {
             1 => u32::from(self.number::<1>("a discriminant", at)?[0]),
             2 => u32::from(u16::from_le_bytes(self.number("a discriminant", at)?)),

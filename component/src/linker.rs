@@ -1,16 +1,18 @@
 //! [`Linker`]: the functions and resource types that components can import from the host.
 
-use crate::adapter;
+use crate::adapter::{self, HostFunc};
 use crate::component::Component;
 use crate::error::LinkError;
-use crate::func::result_in_memory;
-use crate::host_func::{Destructor, HostFunc, HostFuture};
+use crate::func::{params_in_memory, result_in_memory};
+use crate::host_func::{Destructor, HostFuture};
+use crate::host_values::{OfTypes, Untyped};
+use crate::names::Versioned;
 use crate::prepared::Prepared;
 use crate::state::State;
+use crate::typed::{Typed, TypedParams};
 use crate::value::{Resource, Value};
 use pirn_format::component::Adapter;
 use pirn_runtime::{ExternType, HostError, Region};
-use semver::Version;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use std::sync::Arc;
 /// `[method]output-stream.write`. An import also matches a definition whose version is compatible
 /// (the same major version, or the same minor version below 1.0).
 pub struct Linker<T> {
-    funcs: HashMap<String, HashMap<String, Arc<HostFunc<T>>>>,
+    funcs: HashMap<String, HashMap<String, Arc<dyn HostFunc<T>>>>,
     resources: HashMap<String, HashMap<String, Destructor<T>>>,
     pub(crate) host_bytes_max: usize,
 }
@@ -46,53 +48,92 @@ impl<T: Send + 'static> Linker<T> {
         self
     }
 
-    /// Adds a function. `interface` is empty for a function that the component imports by its name
-    /// alone.
+    /// Adds a function with Rust types. `interface` is empty for a function that the component
+    /// imports by its name alone. The types are compared when a component is prepared.
     ///
     /// # Errors
     ///
     /// [`LinkError::Duplicate`] if it is already defined.
-    pub fn func(
+    pub fn func<P: TypedParams, R: Typed>(
         &mut self,
         interface: &str,
         name: &str,
-        func: impl Fn(&mut State<T>, Vec<Value>) -> Result<Option<Value>, HostError>
-        + Send
-        + Sync
-        + 'static,
+        func: impl Fn(&mut State<T>, P) -> Result<R, HostError> + Send + Sync + 'static,
     ) -> Result<&mut Self, LinkError> {
-        self.define(interface, name, HostFunc::Sync(Box::new(func)))
+        let func = adapter::sync::<T, OfTypes<P, R>, _>(func);
+        self.define(interface, name, func)
     }
 
-    /// Adds an asynchronous function, for components that are called by
+    /// Adds an asynchronous function with Rust types, for components that are called by
     /// [`Instance::call_async`](crate::Instance::call_async).
     ///
     /// # Errors
     ///
     /// As [`func`](Self::func).
-    pub fn func_async<F>(
+    pub fn func_async<P: TypedParams, R: Typed, F>(
         &mut self,
         interface: &str,
         name: &str,
         func: F,
     ) -> Result<&mut Self, LinkError>
     where
-        F: for<'a> Fn(&'a mut State<T>, Vec<Value>) -> HostFuture<'a> + Send + Sync + 'static,
+        F: for<'a> Fn(&'a mut State<T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
     {
-        self.define(interface, name, HostFunc::Async(Box::new(func)))
+        let func = adapter::future::<T, OfTypes<P, R>, _>(func);
+        self.define(interface, name, func)
+    }
+
+    /// Adds a function over values, whatever its type is.
+    ///
+    /// # Errors
+    ///
+    /// As [`func`](Self::func).
+    pub fn func_values<F>(
+        &mut self,
+        interface: &str,
+        name: &str,
+        func: F,
+    ) -> Result<&mut Self, LinkError>
+    where
+        F: Fn(&mut State<T>, Vec<Value>) -> Result<Option<Value>, HostError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.define(interface, name, adapter::sync::<T, Untyped, _>(func))
+    }
+
+    /// Adds an asynchronous function over values, as [`func_async`](Self::func_async).
+    ///
+    /// # Errors
+    ///
+    /// As [`func`](Self::func).
+    pub fn func_values_async<F>(
+        &mut self,
+        interface: &str,
+        name: &str,
+        func: F,
+    ) -> Result<&mut Self, LinkError>
+    where
+        F: for<'a> Fn(&'a mut State<T>, Vec<Value>) -> HostFuture<'a, Option<Value>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.define(interface, name, adapter::future::<T, Untyped, _>(func))
     }
 
     fn define(
         &mut self,
         interface: &str,
         name: &str,
-        func: HostFunc<T>,
+        func: Arc<dyn HostFunc<T>>,
     ) -> Result<&mut Self, LinkError> {
         let names = self.funcs.entry(interface.to_owned()).or_default();
         if names.contains_key(name) {
             return Err(LinkError::Duplicate(format!("{interface}#{name}")));
         }
-        names.insert(name.to_owned(), Arc::new(func));
+        names.insert(name.to_owned(), func);
         Ok(self)
     }
 
@@ -149,15 +190,22 @@ impl<T: Send + 'static> Linker<T> {
                     let path = &info.component.imports[*import as usize].path;
                     let func = find(&self.funcs, path)
                         .ok_or_else(|| LinkError::MissingFunc { path: shown(path) })?;
+                    let of = &info.component.funcs[*ty as usize];
+                    func.check(info, of).map_err(|wanted| LinkError::FuncType {
+                        name: shown(path),
+                        found: info.component.describe_func(of),
+                        wanted,
+                    })?;
                     let lowered = adapter::Lowered {
                         info: Arc::clone(info),
                         name: shown(path),
                         ty: *ty,
                         options: *options,
+                        params_in_memory: params_in_memory(info, *ty),
                         result_in_memory: result_in_memory(info, *ty),
                         host_bytes_max: self.host_bytes_max,
                     };
-                    adapter::lower(&mut core, place, lowered, func)?;
+                    Arc::clone(func).lower(&mut core, place, lowered)?;
                 }
                 other => {
                     let max = self.host_bytes_max;
@@ -185,11 +233,11 @@ fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) ->
     if let Some(found) = all.get(interface).and_then(|names| names.get(name)) {
         return Some(found);
     }
-    let (wanted, version) = versioned(interface)?;
+    let wanted = Versioned::parse(interface)?;
     let compatible = all.iter().filter_map(|(interface, names)| {
-        let (found, candidate) = versioned(interface)?;
-        let fits = found == wanted && track(&candidate)? == track(&version)?;
-        fits.then_some((candidate, names.get(name)?))
+        let found = Versioned::parse(interface)?;
+        let fits = found.is_compatible(&wanted);
+        fits.then_some((found.version, names.get(name)?))
     });
     let newest = compatible.max_by(|(one, _), (other, _)| one.cmp(other));
     newest.map(|(_, found)| found)
@@ -198,21 +246,4 @@ fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) ->
 /// The names of an import, for messages of one line. The name of a function may be any address.
 fn shown(path: &[String]) -> String {
     path.join("#").replace(char::is_control, "_")
-}
-
-/// The name and version of an interface.
-fn versioned(interface: &str) -> Option<(&str, Version)> {
-    let (name, version) = interface.rsplit_once('@')?;
-    Some((name, Version::parse(version).ok()?))
-}
-
-/// The part of a version that compatible versions share. `None` for versions that are compatible
-/// with no other.
-fn track(version: &Version) -> Option<(u64, u64)> {
-    match (version.major, version.minor) {
-        _ if !version.pre.is_empty() => None,
-        (0, 0) => None,
-        (0, minor) => Some((0, minor)),
-        (major, _) => Some((major, 0)),
-    }
 }

@@ -19,7 +19,7 @@ const INLINE: usize = 4;
 
 /// Memory of the guest for a value.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub struct Requests {
     /// Bytes and alignment of each piece.
     wanted: SmallVec<[(u32, u32); INLINE]>,
     /// The addresses of the first of them.
@@ -76,7 +76,7 @@ impl Requests {
 
 /// The core values of a call or of a result. A function has at most 16 parameters here.
 #[derive(Debug)]
-pub(crate) struct Words(pub(crate) FlatParams);
+pub struct Words(pub(crate) FlatParams);
 
 impl Words {
     #[inline]
@@ -85,7 +85,8 @@ impl Words {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, word: u64) {
+    #[doc(hidden)]
+    pub fn push(&mut self, word: u64) {
         self.0.push(word);
     }
 
@@ -233,8 +234,8 @@ fn case<'a>(
     Some(found)
 }
 
-/// Writes values that [`Collect`] has checked.
-pub(crate) struct Lower<'a> {
+/// Writes values whose types were compared, and whose memory is allocated.
+pub struct Lower<'a> {
     info: &'a Info,
     memory: &'a mut [u8],
     encoding: StringEncoding,
@@ -272,7 +273,9 @@ impl<'a> Lower<'a> {
         }
     }
 
-    pub(crate) fn info(&self) -> &'a Info {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn info(&self) -> &'a Info {
         self.info
     }
 
@@ -355,8 +358,8 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Writes a result to memory, where the guest wants it.
-    pub(crate) fn result(&mut self, ty: ValueType, value: &Value, at: u32) -> Result<(), AbiError> {
+    /// Checks the address where the guest wants a result.
+    pub(crate) fn check_result(&mut self, ty: ValueType, at: u32) -> Result<(), AbiError> {
         let layout = self.info.layout(ty);
         if !at.is_multiple_of(layout.align) {
             return Err(AbiError::Unaligned {
@@ -365,8 +368,7 @@ impl<'a> Lower<'a> {
                 align: layout.align,
             });
         }
-        self.bytes(at, layout.bytes as usize)?;
-        self.store(ty, value, at)
+        self.bytes(at, layout.bytes as usize).map(drop)
     }
 
     /// Writes a value to memory.
@@ -458,6 +460,22 @@ impl<'a> Lower<'a> {
         let address = self.piece();
         strings::encode(encoding, text, self.bytes(address, bytes as usize)?);
         Ok((address, length))
+    }
+
+    /// The number of a new handle to a resource, whose type was compared, and which the host may
+    /// not own any more.
+    pub(crate) fn checked_handle(
+        &mut self,
+        ty: ValueType,
+        resource: Resource,
+    ) -> Result<u32, AbiError> {
+        let (ValueType::Own(table) | ValueType::Borrow(table)) = ty else {
+            return Ok(0);
+        };
+        match self.scopes.fits(table, resource) {
+            true => self.handle(ty, resource),
+            false => Err(AbiError::NotOwnedByHost(resource.rep)),
+        }
     }
 
     /// The number of a new handle to a resource.

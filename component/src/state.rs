@@ -1,10 +1,11 @@
 //! [`State`]: the host's state of an instance of a component.
 
 use crate::component::Info;
-use crate::lower::Requests;
+use crate::error::AbiError;
+use crate::lower::{Lower, Requests, Words};
 use crate::scopes::Scopes;
-use crate::value::Value;
-use pirn_format::component::ValueType;
+use pirn_format::component::{StringEncoding, ValueType};
+use pirn_runtime::HostError;
 use std::fmt;
 use std::sync::Arc;
 
@@ -48,10 +49,29 @@ impl<T: fmt::Debug> fmt::Debug for State<T> {
     }
 }
 
+/// A result of a function of the host, which is not in the guest yet.
+pub(crate) trait Unwritten: Send {
+    /// Checks the type of the result, and lists the memory that it needs. `place` names the
+    /// function, for messages.
+    fn request(
+        &self,
+        info: &Info,
+        scopes: &mut Scopes,
+        encoding: StringEncoding,
+        ty: ValueType,
+        place: &str,
+    ) -> Result<Requests, HostError>;
+
+    /// Writes core values.
+    fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError>;
+
+    /// Writes to memory.
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError>;
+}
+
 /// A result of a function of the host, before its memory is allocated.
-#[derive(Debug)]
 pub(crate) struct Pending {
-    pub(crate) value: Value,
+    pub(crate) value: Box<dyn Unwritten>,
     pub(crate) ty: ValueType,
     /// Index of the canonical options of the lowered function.
     pub(crate) options: u32,

@@ -183,7 +183,7 @@ fn a_host_function_that_panics_ends_the_instance() {
       (func (export "ok") (canon lift (core func $i "ok"))))"#;
     let mut linker = Linker::<()>::new();
     let boom = |_: &mut State<()>, _: Vec<Value>| panic!("boom");
-    linker.func("", "boom", boom).expect("it is new");
+    linker.func_values("", "boom", boom).expect("it is new");
     let mut guest = guest(wat, &linker);
     let panicked = guest.call("run", &[]).expect_err("it panics");
     assert!(panicked.contains("boom"), "{panicked}");

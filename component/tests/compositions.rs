@@ -153,7 +153,7 @@ fn a_shim_and_what_fills_it_are_left_out() {
       (func (export "run") (canon lift (core func $main "run"))))"#;
     let mut linker = Linker::<Vec<String>>::new();
     linker
-        .func("", "log", |state, params| match &params[..] {
+        .func_values("", "log", |state, params| match &params[..] {
             [Value::String(line)] => {
                 state.data_mut().push(line.clone());
                 Ok(None)

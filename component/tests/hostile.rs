@@ -42,7 +42,7 @@ const PLAIN: &str = r#"
 fn linker() -> Linker<()> {
     let mut linker = Linker::<()>::new();
     let host = |_: &mut State<()>, _: Vec<Value>| Ok(None);
-    linker.func("", "host", host).expect("it is new");
+    linker.func_values("", "host", host).expect("it is new");
     linker
 }
 
@@ -218,7 +218,7 @@ fn functions_of_the_host_may_wait_for_a_component_with_two_memories() {
         ),
     ] {
         let mut linker = Linker::<()>::new();
-        let host = linker.func_async("", "host", move |_, params| {
+        let host = linker.func_values_async("", "host", move |_, params| {
             let result = result.clone();
             Box::pin(async move {
                 assert_eq!(params, [text("abc")]);

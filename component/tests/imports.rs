@@ -68,7 +68,7 @@ fn the_host_gets_and_returns_strings() {
         Ok(shout(&params))
     };
     linker
-        .func("test:host/api@1.2.0", "name", shouts)
+        .func_values("test:host/api@1.2.0", "name", shouts)
         .expect("it is new");
     let mut guest = guest(&strings(), &linker);
     for _ in 0..3 {
@@ -92,7 +92,7 @@ fn lists_of_strings_need_memory_for_each() {
         other => panic!("{other:?}"),
     };
     linker
-        .func("test:host/api@1.2.0", "name", split)
+        .func_values("test:host/api@1.2.0", "name", split)
         .expect("it is new");
     let mut guest = guest(&caller(ty, "(param i32 i32 i32)", STRINGS), &linker);
     let words = ["a", "list", "of", "words", ""].map(text).to_vec();
@@ -116,7 +116,7 @@ fn results_without_memory_are_returned_or_written() {
         _ => panic!("{params:?}"),
     };
     linker
-        .func("test:host/api@1.2.0", "name", square)
+        .func_values("test:host/api@1.2.0", "name", square)
         .expect("it is new");
     let mut numbers = guest(&wat, &linker);
     let squared = numbers.call("run", &[Value::U32(u32::MAX)]);
@@ -134,7 +134,7 @@ fn results_without_memory_are_returned_or_written() {
     let returned = pair.clone();
     let give = move |_: &mut State<()>, _: Vec<Value>| Ok(Some(returned.clone()));
     linker
-        .func("test:host/api@1.2.0", "name", give)
+        .func_values("test:host/api@1.2.0", "name", give)
         .expect("it is new");
     assert_eq!(
         guest(&wat, &linker).call("run", &[Value::U32(0)]),
@@ -156,7 +156,7 @@ fn errors_and_wrong_values_of_the_host_end_the_call() {
         let give =
             move |_: &mut State<()>, _: Vec<Value>| answer.clone().map_err(HostError::message);
         linker
-            .func("test:host/api@1.2.0", "name", give)
+            .func_values("test:host/api@1.2.0", "name", give)
             .expect("it is new");
         let mut guest = guest(&strings(), &linker);
         let error = guest
@@ -197,7 +197,7 @@ fn an_allocator_may_not_call_the_host() {
     let mut linker = Linker::<()>::new();
     let nothing = |_: &mut State<()>, _: Vec<Value>| Ok(None);
     linker
-        .func("test:host/api", "name", nothing)
+        .func_values("test:host/api", "name", nothing)
         .expect("it is new");
     let mut guest = guest(wat, &linker);
     assert_eq!(guest.call("run", &[]), Ok(None));
@@ -225,14 +225,16 @@ fn versions_match_if_they_are_compatible() {
         let mut linker = Linker::<()>::new();
         let interface = format!("test:host/api@{version}");
         let shouts = |_: &mut State<()>, params: Vec<Value>| Ok(shout(&params));
-        linker.func(&interface, "name", shouts).expect("it is new");
+        linker
+            .func_values(&interface, "name", shouts)
+            .expect("it is new");
         let prepared = linker.prepare(&region, &component);
         assert_eq!(prepared.is_ok(), fits, "{version}");
         if let Err(error) = prepared {
             assert!(matches!(error, LinkError::MissingFunc { .. }));
             assert!(error.to_string().contains("test:host/api@1.2.0#name"));
         }
-        let again = linker.func(&interface, "name", shouts).err();
+        let again = linker.func_values(&interface, "name", shouts).err();
         assert!(matches!(again, Some(LinkError::Duplicate(_))));
     }
 }
@@ -240,7 +242,7 @@ fn versions_match_if_they_are_compatible() {
 fn waiting() -> Guest<u32> {
     let mut linker = Linker::<u32>::new();
     linker
-        .func_async("test:host/api@1.2.0", "name", |state, params| {
+        .func_values_async("test:host/api@1.2.0", "name", |state, params| {
             Box::pin(async move {
                 Later(false).await;
                 *state.data_mut() += 1;

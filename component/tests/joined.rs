@@ -88,7 +88,7 @@ fn segments_after_a_start_function_trap_after_it() {
         LOGGED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok(None)
     };
-    linker.func("", "log", log).expect("it is new");
+    linker.func_values("", "log", log).expect("it is new");
     let region = pirn_runtime::Region::builder()
         .slots(1)
         .build()
@@ -170,7 +170,7 @@ fn an_exception_does_not_leave_an_allocator() {
       (func (export "run") (result u32) (canon lift (core func $i "run"))))"#;
     let mut linker = Linker::<()>::new();
     let name = |_: &mut State<()>, _: Vec<Value>| Ok(Some(Value::String("x".into())));
-    linker.func("", "name", name).expect("it is new");
+    linker.func_values("", "name", name).expect("it is new");
     let mut guest = guest(wat, &linker);
     let run = guest.call("run", &[]);
     assert!(run.is_err(), "{run:?}");

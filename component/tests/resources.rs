@@ -66,9 +66,9 @@ fn files() -> Linker<Files> {
     };
     let api = "test:host/api";
     linker.resource(api, "file", dropped).expect("it is new");
-    linker.func(api, "open", open).expect("it is new");
-    linker.func(api, "size", size).expect("it is new");
-    linker.func(api, "eat", eat).expect("it is new");
+    linker.func_values(api, "open", open).expect("it is new");
+    linker.func_values(api, "size", size).expect("it is new");
+    linker.func_values(api, "eat", eat).expect("it is new");
     linker
 }
 

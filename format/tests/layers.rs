@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     (
         "format/src",
         &[
@@ -108,6 +108,7 @@ const CRATES: [(&str, &[&str]); 11] = [
         "component/src",
         &[
             "error",
+            "names",
             "value",
             "component",
             "handles",
@@ -120,11 +121,16 @@ const CRATES: [(&str, &[&str]); 11] = [
             "typed",
             "func",
             "host_func",
+            "host_values",
             "adapter",
             "instance",
             "prepared",
             "linker",
         ],
+    ),
+    (
+        "component/macros/src",
+        &["attributes", "flags", "record", "variant"],
     ),
     (
         "wasi/src/bin/aotrun",

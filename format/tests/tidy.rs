@@ -164,6 +164,7 @@ fn safety_md_lists_all_files_with_unsafe_code() {
         "compiler",
         "wasi",
         "component",
+        "component/macros",
         "benches",
         "examples/server",
     ] {

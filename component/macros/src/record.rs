@@ -1,0 +1,104 @@
+//! Records: structs with named fields.
+
+use crate::attributes::name;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Error, FieldsNamed};
+
+/// The methods of a struct that represents a record.
+pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
+    if fields.named.is_empty() {
+        let what = "a record has at least one field; add one";
+        return Err(Error::new_spanned(fields, what));
+    }
+    let names = fields.named.iter();
+    let names = names.map(|field| name(field.ident.as_ref().expect("it is named"), &field.attrs));
+    let names = names.collect::<Result<Vec<_>, _>>()?;
+    let idents: Vec<_> = fields.named.iter().map(|field| &field.ident).collect();
+    let types: Vec<_> = fields.named.iter().map(|field| &field.ty).collect();
+    let numbers: Vec<_> = (0..types.len()).collect();
+    Ok(quote! {
+        fn is(
+            info: &::pirn_component::derive::Info,
+            ty: ::pirn_component::ValueType,
+        ) -> bool {
+            let is = |at: usize, ty| match at {
+                #(#numbers => <#types as ::pirn_component::derive::Type>::is(info, ty),)*
+                _ => false,
+            };
+            ::pirn_component::derive::fields::is_record(info, ty, &[#(#names),*], is)
+        }
+
+        fn request(
+            &self,
+            info: &::pirn_component::derive::Info,
+            ty: ::pirn_component::ValueType,
+            encoding: ::pirn_component::derive::StringEncoding,
+            requests: &mut ::pirn_component::derive::Requests,
+        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+            #(
+                let field = ::pirn_component::derive::fields::field(info, ty, #numbers);
+                ::pirn_component::derive::Type::request(
+                    &self.#idents, info, field, encoding, requests,
+                )?;
+            )*
+            ::core::result::Result::Ok(())
+        }
+
+        fn lower(
+            &self,
+            cx: &mut ::pirn_component::derive::Lower<'_>,
+            ty: ::pirn_component::ValueType,
+            to: &mut ::pirn_component::derive::Words,
+        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+            #(
+                let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
+                ::pirn_component::derive::Type::lower(&self.#idents, cx, field, to)?;
+            )*
+            ::core::result::Result::Ok(())
+        }
+
+        fn store(
+            &self,
+            cx: &mut ::pirn_component::derive::Lower<'_>,
+            ty: ::pirn_component::ValueType,
+            at: u32,
+        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+            let mut place = ::pirn_component::derive::fields::Place::new(at);
+            #(
+                let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
+                let at = place.next(cx.info(), field);
+                ::pirn_component::derive::Type::store(&self.#idents, cx, field, at)?;
+            )*
+            ::core::result::Result::Ok(())
+        }
+
+        fn lift(
+            cx: &mut ::pirn_component::derive::Lift<'_>,
+            ty: ::pirn_component::ValueType,
+            from: &mut ::pirn_component::derive::Flat<'_>,
+        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+            ::core::result::Result::Ok(Self {
+                #(#idents: {
+                    let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
+                    <#types as ::pirn_component::derive::Type>::lift(cx, field, from)?
+                },)*
+            })
+        }
+
+        fn load(
+            cx: &mut ::pirn_component::derive::Lift<'_>,
+            ty: ::pirn_component::ValueType,
+            at: u32,
+        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+            let mut place = ::pirn_component::derive::fields::Place::new(at);
+            ::core::result::Result::Ok(Self {
+                #(#idents: {
+                    let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
+                    let at = place.next(cx.info(), field);
+                    <#types as ::pirn_component::derive::Type>::load(cx, field, at)?
+                },)*
+            })
+        }
+    })
+}

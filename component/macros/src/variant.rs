@@ -1,0 +1,164 @@
+//! Variants and enums: Rust enums.
+
+use crate::attributes::name;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{DataEnum, Error, Fields, Type, Variant};
+
+/// The payload of a case, if it has one.
+fn payload(case: &Variant) -> Result<Option<&Type>, Error> {
+    if let Some((_, value)) = &case.discriminant {
+        let what = "cases are numbered in their order; remove the discriminant";
+        return Err(Error::new_spanned(value, what));
+    }
+    match &case.fields {
+        Fields::Unit => Ok(None),
+        Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Ok(Some(&fields.unnamed[0].ty)),
+        other => {
+            let what = "a case has no payload or one; put several values into a tuple or a record";
+            Err(Error::new_spanned(other, what))
+        }
+    }
+}
+
+/// The methods of an enum that represents a variant or an enum.
+pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
+    if data.variants.is_empty() {
+        let what = "a variant has at least one case; add one";
+        return Err(Error::new_spanned(&data.variants, what));
+    }
+    let cases = || data.variants.iter();
+    let names = cases().map(|case| name(&case.ident, &case.attrs));
+    let names = names.collect::<Result<Vec<_>, _>>()?;
+    let payloads = cases().map(payload).collect::<Result<Vec<_>, _>>()?;
+    let count = names.len();
+    // A payload that is missing is `()`.
+    let types: Vec<_> = payloads
+        .iter()
+        .map(|payload| payload.map_or_else(|| quote!(()), |ty| quote!(#ty)))
+        .collect();
+    let numbers: Vec<u32> = (0..).take(count).collect();
+    let places: Vec<usize> = (0..count).collect();
+    // A pattern that names the payload, and the payload.
+    let (patterns, values): (Vec<_>, Vec<_>) = cases()
+        .zip(&payloads)
+        .map(|(case, payload)| {
+            let ident = &case.ident;
+            match payload {
+                None => (quote!(Self::#ident), quote!(&())),
+                Some(_) => (quote!(Self::#ident(payload)), quote!(payload)),
+            }
+        })
+        .unzip();
+    let made: Vec<_> = cases()
+        .zip(&payloads)
+        .map(|(case, payload)| {
+            let ident = &case.ident;
+            match payload {
+                None => quote!(|()| Self::#ident),
+                Some(_) => quote!(Self::#ident),
+            }
+        })
+        .collect();
+    Ok(quote! {
+        fn is(
+            info: &::pirn_component::derive::Info,
+            ty: ::pirn_component::ValueType,
+        ) -> bool {
+            let is = |at: usize, ty| match at {
+                #(
+                    #places => {
+                        <#types as ::pirn_component::derive::Type>::is_optional(info, ty)
+                    }
+                )*
+                _ => false,
+            };
+            ::pirn_component::derive::cases::is_variant(info, ty, &[#(#names),*], is)
+        }
+
+        fn request(
+            &self,
+            info: &::pirn_component::derive::Info,
+            ty: ::pirn_component::ValueType,
+            encoding: ::pirn_component::derive::StringEncoding,
+            requests: &mut ::pirn_component::derive::Requests,
+        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+            match self {
+                #(
+                    #patterns => {
+                        let ty = ::pirn_component::derive::cases::payload(info, ty, #numbers);
+                        ::pirn_component::derive::Type::request(
+                            #values, info, ty, encoding, requests,
+                        )
+                    }
+                )*
+            }
+        }
+
+        fn lower(
+            &self,
+            cx: &mut ::pirn_component::derive::Lower<'_>,
+            ty: ::pirn_component::ValueType,
+            to: &mut ::pirn_component::derive::Words,
+        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+            match self {
+                #(
+                    #patterns => {
+                        ::pirn_component::derive::cases::lower(cx, ty, #numbers, #values, to)
+                    }
+                )*
+            }
+        }
+
+        fn store(
+            &self,
+            cx: &mut ::pirn_component::derive::Lower<'_>,
+            ty: ::pirn_component::ValueType,
+            at: u32,
+        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+            match self {
+                #(
+                    #patterns => {
+                        ::pirn_component::derive::cases::store(cx, ty, #numbers, #values, at)
+                    }
+                )*
+            }
+        }
+
+        fn lift(
+            cx: &mut ::pirn_component::derive::Lift<'_>,
+            ty: ::pirn_component::ValueType,
+            from: &mut ::pirn_component::derive::Flat<'_>,
+        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+            ::pirn_component::derive::cases::lift(cx, ty, from, |cx, number, ty, from| {
+                match number {
+                    #(
+                        #numbers => {
+                            <#types as ::pirn_component::derive::Type>::lift(cx, ty, from)
+                                .map(#made)
+                        }
+                    )*
+                    found => ::pirn_component::derive::cases::unknown(found, #count),
+                }
+            })
+        }
+
+        fn load(
+            cx: &mut ::pirn_component::derive::Lift<'_>,
+            ty: ::pirn_component::ValueType,
+            at: u32,
+        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+            ::pirn_component::derive::cases::load(cx, ty, at, |cx, number, ty, at| {
+                match number {
+                    #(
+                        #numbers => {
+                            <#types as ::pirn_component::derive::Type>::load(cx, ty, at)
+                                .map(#made)
+                        }
+                    )*
+                    found => ::pirn_component::derive::cases::unknown(found, #count),
+                }
+            })
+        }
+    })
+}

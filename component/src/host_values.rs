@@ -1,0 +1,172 @@
+//! How a function of the host gets its parameters, and gives its result: as values, or as Rust
+//! types.
+
+use crate::component::Info;
+use crate::error::{AbiError, of_host};
+use crate::lift::{Flat, Lift};
+use crate::lower::{Collect, Lower, LowerError, Requests, Words};
+use crate::scopes::Scopes;
+use crate::state::Unwritten;
+use crate::typed::{Typed, TypedParams};
+use crate::value::Value;
+use pirn_format::component::{FLAT_PARAMS_MAX, FuncType, StringEncoding, ValueType};
+use pirn_runtime::HostError;
+use std::any::type_name;
+use std::marker::PhantomData;
+
+/// The parameters and the result of a function of the host.
+pub(crate) trait HostValues: Send + Sync + 'static {
+    type Params: Send + 'static;
+    type Output: Send + 'static;
+    type Unwritten: Unwritten + 'static;
+
+    /// Checks the type of a function. An error names the Rust types.
+    fn check(info: &Info, ty: &FuncType) -> Result<(), String>;
+
+    /// Reads the parameters.
+    fn lift(
+        cx: &mut Lift<'_>,
+        ty: &FuncType,
+        words: &mut Flat<'_>,
+        in_memory: Option<(u64, u32)>,
+    ) -> Result<Self::Params, AbiError>;
+
+    /// The result as it is written to the guest. An error says what is wrong with it.
+    fn unwritten(
+        output: Self::Output,
+        ty: Option<ValueType>,
+    ) -> Result<Option<Self::Unwritten>, &'static str>;
+}
+
+/// Values whose types are known at run time.
+pub(crate) struct Untyped;
+
+impl HostValues for Untyped {
+    type Params = Vec<Value>;
+    type Output = Option<Value>;
+    type Unwritten = Value;
+
+    fn check(_: &Info, _: &FuncType) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn lift(
+        cx: &mut Lift<'_>,
+        ty: &FuncType,
+        words: &mut Flat<'_>,
+        _: Option<(u64, u32)>,
+    ) -> Result<Vec<Value>, AbiError> {
+        let types = ty.params.iter().map(|(_, ty)| *ty);
+        cx.values(types, words, FLAT_PARAMS_MAX)
+    }
+
+    fn unwritten(
+        output: Option<Value>,
+        ty: Option<ValueType>,
+    ) -> Result<Option<Value>, &'static str> {
+        match (&output, ty) {
+            (None, Some(_)) => Err("no result, its type has one"),
+            (Some(_), None) => Err("a result, its type has none"),
+            _ => Ok(output),
+        }
+    }
+}
+
+impl Unwritten for Value {
+    fn request(
+        &self,
+        info: &Info,
+        scopes: &mut Scopes,
+        encoding: StringEncoding,
+        ty: ValueType,
+        place: &str,
+    ) -> Result<Requests, HostError> {
+        let mut collect = Collect {
+            info,
+            scopes,
+            encoding,
+            requests: Requests::default(),
+            place,
+        };
+        match collect.value(ty, self) {
+            Ok(()) => Ok(collect.requests),
+            Err(LowerError::Abi(error)) => Err(error.into()),
+            Err(LowerError::Value(error)) => Err(error.into()),
+        }
+    }
+
+    fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
+        cx.flat(ty, self, to)
+    }
+
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+        cx.store(ty, self, at)
+    }
+}
+
+/// Values of Rust types.
+pub(crate) struct OfTypes<P, R>(PhantomData<fn(P) -> R>);
+
+/// A result of a Rust type.
+pub(crate) struct OfType<R>(R);
+
+impl<P: TypedParams, R: Typed> HostValues for OfTypes<P, R> {
+    type Params = P;
+    type Output = R;
+    type Unwritten = OfType<R>;
+
+    fn check(info: &Info, ty: &FuncType) -> Result<(), String> {
+        match P::are(info, &ty.params) && R::is_optional(info, ty.result) {
+            true => Ok(()),
+            false => Err(format!("{} -> {}", type_name::<P>(), type_name::<R>())),
+        }
+    }
+
+    #[inline]
+    fn lift(
+        cx: &mut Lift<'_>,
+        ty: &FuncType,
+        words: &mut Flat<'_>,
+        in_memory: Option<(u64, u32)>,
+    ) -> Result<P, AbiError> {
+        let Some((bytes, align)) = in_memory else {
+            return P::lift(cx, &ty.params, words);
+        };
+        let at = words.word() as u32;
+        cx.check_params(at, bytes, align)?;
+        P::load(cx, &ty.params, at)
+    }
+
+    #[inline]
+    fn unwritten(output: R, ty: Option<ValueType>) -> Result<Option<OfType<R>>, &'static str> {
+        // The types were compared.
+        Ok(ty.map(|_| OfType(output)))
+    }
+}
+
+impl<R: Typed> Unwritten for OfType<R> {
+    #[inline]
+    fn request(
+        &self,
+        info: &Info,
+        _: &mut Scopes,
+        encoding: StringEncoding,
+        ty: ValueType,
+        _: &str,
+    ) -> Result<Requests, HostError> {
+        let mut requests = Requests::default();
+        let listed = self.0.request(info, ty, encoding, &mut requests);
+        listed.map_err(of_host)?;
+        Ok(requests)
+    }
+
+    #[inline]
+    fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
+        self.0.lower(cx, ty, to)
+    }
+
+    #[inline]
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+        self.0.store(cx, ty, at)
+    }
+}

@@ -1,0 +1,229 @@
+//! The cases of variants, enums, options and results. `#[derive(Typed)]` uses what is public here.
+
+use super::{Type, Typed};
+use crate::component::Info;
+use crate::error::AbiError;
+use crate::lift::{Flat, Lift};
+use crate::lower::{Lower, Requests, Words};
+use pirn_format::component::{DefinedType, StringEncoding, ValueType};
+
+/// Whether a type is a variant, or an enum, with these cases in this order. `is` has the payload of
+/// a case checked by the number of the case.
+pub fn is_variant(
+    info: &Info,
+    ty: ValueType,
+    names: &[&str],
+    is: impl Fn(usize, Option<ValueType>) -> bool,
+) -> bool {
+    let ValueType::Defined(index) = ty else {
+        return false;
+    };
+    let fits = |at: usize, found: &str, payload| names.get(at) == Some(&found) && is(at, payload);
+    match info.defined(index) {
+        DefinedType::Variant(cases) => {
+            let mut all = cases.iter().enumerate();
+            cases.len() == names.len()
+                && all.all(|(at, (found, payload))| fits(at, found, *payload))
+        }
+        DefinedType::Enum(cases) => {
+            let mut all = cases.iter().enumerate();
+            cases.len() == names.len() && all.all(|(at, found)| fits(at, found, None))
+        }
+        _ => false,
+    }
+}
+
+/// The type of the payload of a case. A case without payload has a type that is not used.
+#[must_use]
+pub fn payload(info: &Info, ty: ValueType, number: u32) -> ValueType {
+    let found = match ty {
+        ValueType::Defined(index) => match info.defined(index) {
+            DefinedType::Variant(cases) => cases.get(number as usize).and_then(|(_, ty)| *ty),
+            DefinedType::Option(some) => Some(*some),
+            DefinedType::Result(ok, error) => match number {
+                0 => *ok,
+                _ => *error,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    found.unwrap_or(ValueType::Bool)
+}
+
+/// Writes a case as core values.
+///
+/// # Errors
+///
+/// [`AbiError`] as the payload.
+pub fn lower<P: Type>(
+    cx: &mut Lower<'_>,
+    ty: ValueType,
+    number: u32,
+    value: &P,
+    to: &mut Words,
+) -> Result<(), AbiError> {
+    let end = to.len() + cx.info().words(ty);
+    to.push(number.into());
+    value.lower(cx, payload(cx.info(), ty, number), to)?;
+    to.pad(end);
+    Ok(())
+}
+
+/// Writes a case to memory.
+///
+/// # Errors
+///
+/// [`AbiError`] as the payload.
+pub fn store<P: Type>(
+    cx: &mut Lower<'_>,
+    ty: ValueType,
+    number: u32,
+    value: &P,
+    at: u32,
+) -> Result<(), AbiError> {
+    let layout = cx.info().layout(ty);
+    let (discriminant, offset) = (layout.discriminant as usize, layout.payload);
+    cx.write(at, &number.to_le_bytes()[..discriminant])?;
+    let payload = payload(cx.info(), ty, number);
+    value.store(cx, payload, at.saturating_add(offset))
+}
+
+/// Reads a case from core values. `read` reads the payload of the case with a number.
+///
+/// # Errors
+///
+/// [`AbiError`] as `read`.
+pub fn lift<V>(
+    cx: &mut Lift<'_>,
+    ty: ValueType,
+    from: &mut Flat<'_>,
+    read: impl FnOnce(&mut Lift<'_>, u32, ValueType, &mut Flat<'_>) -> Result<V, AbiError>,
+) -> Result<V, AbiError> {
+    let end = from.remaining().saturating_sub(cx.info().words(ty));
+    let number = from.word() as u32;
+    let payload = payload(cx.info(), ty, number);
+    let value = read(cx, number, payload, from)?;
+    from.skip(from.remaining().saturating_sub(end));
+    Ok(value)
+}
+
+/// Reads a case from memory. `read` reads the payload of the case with a number at an address.
+///
+/// # Errors
+///
+/// [`AbiError`] as `read`, or if the value exceeds the memory.
+pub fn load<V>(
+    cx: &mut Lift<'_>,
+    ty: ValueType,
+    at: u32,
+    read: impl FnOnce(&mut Lift<'_>, u32, ValueType, u32) -> Result<V, AbiError>,
+) -> Result<V, AbiError> {
+    let layout = cx.info().layout(ty);
+    let (discriminant, offset) = (layout.discriminant, layout.payload);
+    let number = cx.unsigned(at, discriminant)?;
+    let payload = payload(cx.info(), ty, number);
+    read(cx, number, payload, at.saturating_add(offset))
+}
+
+/// The error of a discriminant that no case has.
+///
+/// # Errors
+///
+/// Always.
+pub fn unknown<V>(found: u32, cases: usize) -> Result<V, AbiError> {
+    Err(AbiError::Discriminant { found, cases })
+}
+
+/// An enumeration of Rust with one payload a case. Each case has a number, a pattern, and an
+/// expression that makes it of its payload.
+macro_rules! cases {
+    (
+        [$($generic:ident),*] $rust:ty, |$info:ident, $of:ident| $is:expr;
+        $($number:literal: $pattern:pat => $payload:expr, $type:ty, |$back:ident| $made:expr;)*
+    ) => {
+        impl<$($generic: Typed),*> Typed for $rust {}
+        impl<$($generic: Typed),*> Type for $rust {
+            fn is($info: &Info, ty: ValueType) -> bool {
+                let ValueType::Defined(index) = ty else {
+                    return false;
+                };
+                let $of = $info.defined(index);
+                $is
+            }
+
+            fn request(
+                &self,
+                info: &Info,
+                ty: ValueType,
+                encoding: StringEncoding,
+                requests: &mut Requests,
+            ) -> Result<(), AbiError> {
+                match self {
+                    $($pattern => {
+                        let ty = payload(info, ty, $number);
+                        Type::request($payload, info, ty, encoding, requests)
+                    })*
+                }
+            }
+
+            fn lower(
+                &self,
+                cx: &mut Lower<'_>,
+                ty: ValueType,
+                to: &mut Words,
+            ) -> Result<(), AbiError> {
+                match self {
+                    $($pattern => lower(cx, ty, $number, $payload, to),)*
+                }
+            }
+
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+                match self {
+                    $($pattern => store(cx, ty, $number, $payload, at),)*
+                }
+            }
+
+            fn lift(
+                cx: &mut Lift<'_>,
+                ty: ValueType,
+                from: &mut Flat<'_>,
+            ) -> Result<Self, AbiError> {
+                lift(cx, ty, from, |cx, number, ty, from| match number {
+                    $($number => {
+                        let $back = <$type as Type>::lift(cx, ty, from)?;
+                        Ok($made)
+                    })*
+                    found => unknown(found, 2),
+                })
+            }
+
+            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+                load(cx, ty, at, |cx, number, ty, at| match number {
+                    $($number => {
+                        let $back = <$type as Type>::load(cx, ty, at)?;
+                        Ok($made)
+                    })*
+                    found => unknown(found, 2),
+                })
+            }
+        }
+    };
+}
+
+cases! {
+    [T] Option<T>,
+    |info, of| matches!(of, DefinedType::Option(some) if T::is(info, *some));
+    0: None => &(), (), |_nothing| None;
+    1: Some(some) => some, T, |some| Some(some);
+}
+
+cases! {
+    [T, E] Result<T, E>,
+    |info, of| matches!(
+        of,
+        DefinedType::Result(ok, error) if T::is_optional(info, *ok) && E::is_optional(info, *error)
+    );
+    0: Ok(ok) => ok, T, |ok| Ok(ok);
+    1: Err(error) => error, E, |error| Err(error);
+}

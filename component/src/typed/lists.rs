@@ -1,0 +1,168 @@
+//! Strings and lists.
+
+use super::{Type, Typed};
+use crate::component::Info;
+use crate::error::AbiError;
+use crate::lift::{Flat, Lift};
+use crate::lower::{Lower, Requests, Words};
+use crate::strings::{self, STRING_BYTES_MAX};
+use bytes::Bytes;
+use pirn_format::component::{DefinedType, StringEncoding, ValueType};
+
+impl Typed for String {}
+impl Type for String {
+    fn is(_: &Info, ty: ValueType) -> bool {
+        ty == ValueType::String
+    }
+
+    fn request(
+        &self,
+        _: &Info,
+        _: ValueType,
+        encoding: StringEncoding,
+        requests: &mut Requests,
+    ) -> Result<(), AbiError> {
+        let (_, align, bytes, _) = strings::plan(encoding, self);
+        match bytes > STRING_BYTES_MAX {
+            true => Err(AbiError::HostBytes(STRING_BYTES_MAX as usize)),
+            false => requests.push(bytes, align),
+        }
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> Result<(), AbiError> {
+        let (address, length) = cx.string(self)?;
+        to.push(address.into());
+        to.push(length.into());
+        Ok(())
+    }
+
+    fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> Result<(), AbiError> {
+        let (address, length) = cx.string(self)?;
+        cx.pair(at, address, length)
+    }
+
+    fn lift(cx: &mut Lift<'_>, _: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
+        let (address, length) = (from.word() as u32, from.word() as u32);
+        cx.string(address, length)
+    }
+
+    fn load(cx: &mut Lift<'_>, _: ValueType, at: u32) -> Result<Self, AbiError> {
+        let (address, length) = (cx.word(at)?, cx.word(at.saturating_add(4))?);
+        cx.string(address, length)
+    }
+}
+
+/// The element type of a list; any type if it is none, which the check of types excludes.
+fn element(info: &Info, ty: ValueType) -> ValueType {
+    match ty {
+        ValueType::Defined(index) => match info.defined(index) {
+            DefinedType::List(element) => *element,
+            _ => ty,
+        },
+        _ => ty,
+    }
+}
+
+impl<T: Typed> Typed for Vec<T> {}
+impl<T: Typed> Type for Vec<T> {
+    fn is(info: &Info, ty: ValueType) -> bool {
+        let ValueType::Defined(index) = ty else {
+            return false;
+        };
+        matches!(info.defined(index), DefinedType::List(element) if T::is(info, *element))
+    }
+
+    fn request(
+        &self,
+        info: &Info,
+        ty: ValueType,
+        encoding: StringEncoding,
+        requests: &mut Requests,
+    ) -> Result<(), AbiError> {
+        let element = element(info, ty);
+        let layout = info.layout(element);
+        requests.push(u64::from(layout.bytes) * self.len() as u64, layout.align)?;
+        let mut all = self.iter();
+        all.try_for_each(|one| one.request(info, element, encoding, requests))
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
+        let address = store_list(self, cx, ty)?;
+        to.push(address.into());
+        to.push(self.len() as u64);
+        Ok(())
+    }
+
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+        let address = store_list(self, cx, ty)?;
+        cx.pair(at, address, self.len() as u32)
+    }
+
+    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
+        let (address, length) = (from.word() as u32, from.word() as u32);
+        load_list(cx, ty, address, length)
+    }
+
+    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+        let (address, length) = (cx.word(at)?, cx.word(at.saturating_add(4))?);
+        load_list(cx, ty, address, length)
+    }
+}
+
+/// A list of bytes that is copied once.
+impl Typed for Bytes {}
+impl Type for Bytes {
+    fn is(info: &Info, ty: ValueType) -> bool {
+        Vec::<u8>::is(info, ty)
+    }
+
+    fn request(
+        &self,
+        _: &Info,
+        _: ValueType,
+        _: StringEncoding,
+        requests: &mut Requests,
+    ) -> Result<(), AbiError> {
+        requests.push(self.len() as u64, 1)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> Result<(), AbiError> {
+        let address = cx.piece();
+        cx.write(address, self)?;
+        to.push(address.into());
+        to.push(self.len() as u64);
+        Ok(())
+    }
+
+    fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> Result<(), AbiError> {
+        let address = cx.piece();
+        cx.write(address, self)?;
+        cx.pair(at, address, self.len() as u32)
+    }
+
+    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
+        Vec::<u8>::lift(cx, ty, from).map(Self::from)
+    }
+
+    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+        Vec::<u8>::load(cx, ty, at).map(Self::from)
+    }
+}
+
+fn store_list<T: Typed>(all: &[T], cx: &mut Lower<'_>, ty: ValueType) -> Result<u32, AbiError> {
+    let element = element(cx.info(), ty);
+    let address = cx.piece();
+    T::store_all(all, cx, element, address)?;
+    Ok(address)
+}
+
+fn load_list<T: Typed>(
+    cx: &mut Lift<'_>,
+    ty: ValueType,
+    address: u32,
+    length: u32,
+) -> Result<Vec<T>, AbiError> {
+    let element = element(cx.info(), ty);
+    cx.check_list(element, address, length, size_of::<T>())?;
+    T::load_all(cx, element, address, length)
+}

@@ -1,0 +1,136 @@
+//! Numbers, booleans and characters.
+
+use super::{Type, Typed};
+use crate::component::Info;
+use crate::error::AbiError;
+use crate::lift::{Flat, Lift};
+use crate::lower::{Lower, Words};
+use pirn_format::component::ValueType;
+
+macro_rules! numbers {
+    ($(
+        $rust:ty, $ty:ident, $what:literal, |$value:ident| $word:expr, |$from:ident| $back:expr;
+    )*) => {$(
+        impl Typed for $rust {}
+        impl Type for $rust {
+            fn is(_: &Info, ty: ValueType) -> bool {
+                ty == ValueType::$ty
+            }
+            #[inline]
+            fn lower(
+                &self,
+                _: &mut Lower<'_>,
+                _: ValueType,
+                to: &mut Words,
+            ) -> Result<(), AbiError> {
+                let $value = *self;
+                to.push($word);
+                Ok(())
+            }
+            fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> Result<(), AbiError> {
+                cx.write(at, &self.to_le_bytes())
+            }
+            fn store_all(
+                all: &[Self],
+                cx: &mut Lower<'_>,
+                _: ValueType,
+                at: u32,
+            ) -> Result<(), AbiError> {
+                let places = cx.bytes(at, size_of_val(all))?;
+                for (place, one) in places.chunks_exact_mut(size_of::<Self>()).zip(all) {
+                    place.copy_from_slice(&one.to_le_bytes());
+                }
+                Ok(())
+            }
+            fn load_all(
+                cx: &mut Lift<'_>,
+                _: ValueType,
+                at: u32,
+                length: u32,
+            ) -> Result<Vec<Self>, AbiError> {
+                let bytes = u64::from(length) * size_of::<Self>() as u64;
+                let places = cx.bytes("a list", at, bytes)?.chunks_exact(size_of::<Self>());
+                let mut number = [0; size_of::<Self>()];
+                let numbers = places.map(|place| {
+                    number.copy_from_slice(place);
+                    Self::from_le_bytes(number)
+                });
+                Ok(numbers.collect())
+            }
+            #[inline]
+            fn lift(
+                _: &mut Lift<'_>,
+                _: ValueType,
+                from: &mut Flat<'_>,
+            ) -> Result<Self, AbiError> {
+                let $from = from.word();
+                Ok($back)
+            }
+            fn load(cx: &mut Lift<'_>, _: ValueType, at: u32) -> Result<Self, AbiError> {
+                Ok(Self::from_le_bytes(cx.number($what, at)?))
+            }
+        }
+    )*};
+}
+
+numbers! {
+    u8, U8, "a u8", |v| v.into(), |w| w as Self;
+    u16, U16, "a u16", |v| v.into(), |w| w as Self;
+    u32, U32, "a u32", |v| v.into(), |w| w as Self;
+    u64, U64, "a u64", |v| v, |w| w;
+    i8, S8, "an s8", |v| i32::from(v).cast_unsigned().into(), |w| w as Self;
+    i16, S16, "an s16", |v| i32::from(v).cast_unsigned().into(), |w| w as Self;
+    i32, S32, "an s32", |v| v.cast_unsigned().into(), |w| w as Self;
+    i64, S64, "an s64", |v| v.cast_unsigned(), |w| w.cast_signed();
+    f32, F32, "an f32", |v| v.to_bits().into(), |w| Self::from_bits(w as u32);
+    f64, F64, "an f64", |v| v.to_bits(), |w| Self::from_bits(w);
+}
+
+/// A type that is represented as another one.
+macro_rules! as_number {
+    ($rust:ty, $number:ty, $ty:ident, |$value:ident| $into:expr, |$from:ident| $back:expr) => {
+        impl Typed for $rust {}
+        impl Type for $rust {
+            fn is(_: &Info, ty: ValueType) -> bool {
+                ty == ValueType::$ty
+            }
+            fn lower(
+                &self,
+                cx: &mut Lower<'_>,
+                ty: ValueType,
+                to: &mut Words,
+            ) -> Result<(), AbiError> {
+                let $value = *self;
+                Type::lower(&$into, cx, ty, to)
+            }
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+                let $value = *self;
+                Type::store(&$into, cx, ty, at)
+            }
+            fn lift(
+                cx: &mut Lift<'_>,
+                ty: ValueType,
+                from: &mut Flat<'_>,
+            ) -> Result<Self, AbiError> {
+                // A flat value has 32 bits.
+                let $from = <u32 as Type>::lift(cx, ty, from)?;
+                $back
+            }
+            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+                let $from = u32::from(<$number as Type>::load(cx, ty, at)?);
+                $back
+            }
+        }
+    };
+}
+
+as_number!(
+    bool,
+    u8,
+    Bool,
+    |value| u8::from(value),
+    |word| Ok(word != 0)
+);
+as_number!(char, u32, Char, |value| u32::from(value), |word| {
+    Self::from_u32(word).ok_or(AbiError::Char(word))
+});

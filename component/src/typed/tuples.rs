@@ -1,0 +1,166 @@
+//! Tuples, and the parameters of functions.
+
+use super::fields::{Place, field, has_fields};
+use super::{List, Type, Typed, TypedParams};
+use crate::component::Info;
+use crate::error::AbiError;
+use crate::lift::{Flat, Lift};
+use crate::lower::{Lower, Requests, Words};
+use pirn_format::component::{StringEncoding, ValueType};
+
+macro_rules! tuples {
+    ($(($($name:ident $at:tt),+);)*) => {$(
+        impl<$($name: Typed),+> Typed for ($($name,)+) {}
+        impl<$($name: Typed),+> Type for ($($name,)+) {
+            fn is(info: &Info, ty: ValueType) -> bool {
+                has_fields(info, ty, [$($at),+].len())
+                    $(&& $name::is(info, field(info, ty, $at)))+
+            }
+
+            fn request(
+                &self,
+                info: &Info,
+                ty: ValueType,
+                encoding: StringEncoding,
+                requests: &mut Requests,
+            ) -> Result<(), AbiError> {
+                $(self.$at.request(info, field(info, ty, $at), encoding, requests)?;)+
+                Ok(())
+            }
+
+            fn lower(
+                &self,
+                cx: &mut Lower<'_>,
+                ty: ValueType,
+                to: &mut Words,
+            ) -> Result<(), AbiError> {
+                $(self.$at.lower(cx, field(cx.info(), ty, $at), to)?;)+
+                Ok(())
+            }
+
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+                let mut place = Place::new(at);
+                $(
+                    let ty_of = field(cx.info(), ty, $at);
+                    let at = place.next(cx.info(), ty_of);
+                    self.$at.store(cx, ty_of, at)?;
+                )+
+                Ok(())
+            }
+
+            fn lift(
+                cx: &mut Lift<'_>,
+                ty: ValueType,
+                from: &mut Flat<'_>,
+            ) -> Result<Self, AbiError> {
+                Ok(($(
+                    $name::lift(cx, field(cx.info(), ty, $at), from)?,
+                )+))
+            }
+
+            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+                let mut place = Place::new(at);
+                Ok(($(
+                    {
+                        let ty = field(cx.info(), ty, $at);
+                        let at = place.next(cx.info(), ty);
+                        $name::load(cx, ty, at)?
+                    },
+                )+))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0);
+    (A 0, B 1);
+    (A 0, B 1, C 2);
+    (A 0, B 1, C 2, D 3);
+    (A 0, B 1, C 2, D 3, E 4);
+    (A 0, B 1, C 2, D 3, E 4, F 5);
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+}
+
+macro_rules! params {
+    ($(($($name:ident $at:tt),*);)*) => {$(
+        impl<$($name: Typed),*> TypedParams for ($($name,)*) {}
+        #[allow(unused_variables, unused_mut, reason = "the empty list has no type")]
+        impl<$($name: Typed),*> List for ($($name,)*) {
+            fn are(info: &Info, types: &[(String, ValueType)]) -> bool {
+                let wanted: &[u8] = &[$($at),*];
+                types.len() == wanted.len() $(&& $name::is(info, types[$at].1))*
+            }
+
+            fn request(
+                &self,
+                info: &Info,
+                types: &[(String, ValueType)],
+                encoding: StringEncoding,
+                requests: &mut Requests,
+            ) -> Result<(), AbiError> {
+                $(self.$at.request(info, types[$at].1, encoding, requests)?;)*
+                Ok(())
+            }
+
+            fn lower(
+                &self,
+                cx: &mut Lower<'_>,
+                types: &[(String, ValueType)],
+                to: &mut Words,
+            ) -> Result<(), AbiError> {
+                $(self.$at.lower(cx, types[$at].1, to)?;)*
+                Ok(())
+            }
+
+            fn store(
+                &self,
+                cx: &mut Lower<'_>,
+                types: &[(String, ValueType)],
+                at: u32,
+            ) -> Result<(), AbiError> {
+                let mut place = Place::new(at);
+                $(
+                    let at = place.next(cx.info(), types[$at].1);
+                    self.$at.store(cx, types[$at].1, at)?;
+                )*
+                Ok(())
+            }
+
+            fn lift(
+                cx: &mut Lift<'_>,
+                types: &[(String, ValueType)],
+                from: &mut Flat<'_>,
+            ) -> Result<Self, AbiError> {
+                Ok(($($name::lift(cx, types[$at].1, from)?,)*))
+            }
+
+            fn load(
+                cx: &mut Lift<'_>,
+                types: &[(String, ValueType)],
+                at: u32,
+            ) -> Result<Self, AbiError> {
+                let mut place = Place::new(at);
+                Ok(($(
+                    {
+                        let at = place.next(cx.info(), types[$at].1);
+                        $name::load(cx, types[$at].1, at)?
+                    },
+                )*))
+            }
+        }
+    )*};
+}
+
+params! {
+    ();
+    (A 0);
+    (A 0, B 1);
+    (A 0, B 1, C 2);
+    (A 0, B 1, C 2, D 3);
+    (A 0, B 1, C 2, D 3, E 4);
+    (A 0, B 1, C 2, D 3, E 4, F 5);
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+}
