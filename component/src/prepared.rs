@@ -6,6 +6,7 @@ use crate::func::{
     Func, FuncInner, Shared, TypedFunc, needs_no_memory, params_in_memory, result_in_memory,
 };
 use crate::instance::Instance;
+use crate::names::is_compatible;
 use crate::state::State;
 use crate::typed::{Typed, TypedParams};
 use pirn_format::component::{destructor_name, post_return_name, realloc_name};
@@ -82,7 +83,8 @@ impl<T: 'static> Prepared<T> {
     }
 
     /// The exported function with a name, such as `add`, or
-    /// `wasi:cli/run@0.2.0#run` for a function of an interface.
+    /// `wasi:cli/run@0.2.0#run` for a function of an interface. If the component exports a
+    /// compatible version of the interface instead, the function of that version.
     ///
     /// # Errors
     ///
@@ -90,6 +92,7 @@ impl<T: 'static> Prepared<T> {
     pub fn func(&self, name: &str) -> Result<Func, LinkError> {
         let mut funcs = self.0.funcs.iter();
         let found = funcs.find(|func| func.0.name == name);
+        let found = found.or_else(|| self.0.funcs.iter().find(|func| is_same(&func.0.name, name)));
         found.cloned().ok_or_else(|| {
             const LISTED_MAX: usize = 8;
             let names = self.0.funcs.iter().take(LISTED_MAX);
@@ -143,5 +146,13 @@ impl<T: 'static> Prepared<T> {
     #[must_use]
     pub fn core(&self) -> &pirn_runtime::Prepared<State<T>> {
         &self.0.core
+    }
+}
+
+/// Whether a function of one interface is the function with another name, in a compatible version.
+fn is_same(found: &str, wanted: &str) -> bool {
+    match (found.rsplit_once('#'), wanted.rsplit_once('#')) {
+        (Some((one, found)), Some((other, wanted))) => found == wanted && is_compatible(one, other),
+        _ => false,
     }
 }

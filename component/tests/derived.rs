@@ -278,7 +278,8 @@ fn opens(version: &str, other: &str) -> String {
           (alias export $files "file" (type $file))
           (core module $memory (memory (export "memory") 1))
           (core instance $memory (instantiate $memory))
-          (core func $open (canon lower (func $files "open") (memory (core memory $memory "memory"))))
+          (core func $open (canon lower (func $files "open")
+            (memory (core memory $memory "memory"))))
           (core func $size (canon lower (func $files "size")))
           (core func $close (canon lower (func $files "close")))
           (core module $m

@@ -165,6 +165,7 @@ fn safety_md_lists_all_files_with_unsafe_code() {
         "wasi",
         "component",
         "component/macros",
+        "wasi2",
         "benches",
         "examples/server",
     ] {
@@ -330,6 +331,7 @@ fn dependencies_point_one_way() {
             "component",
             &["pirn-compiler", "pirn-wasi", "cranelift", "wasmparser"],
         ),
+        ("wasi2", &["pirn-compiler", "cranelift", "wasmparser"]),
     ];
     for (krate, names) in forbidden {
         for name in names {

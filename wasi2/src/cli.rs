@@ -1,0 +1,111 @@
+//! `wasi:cli`: arguments, variables, standard streams, terminals, and the end of the program.
+
+use crate::exit::Exit;
+use crate::streams::{add_input, add_output};
+use crate::table::Resource;
+use crate::wasi::View;
+use pirn_component::{LinkError, Linker, Own, ResourceType, State};
+use pirn_runtime::HostError;
+
+/// The function that a command exports. [`Prepared::typed`](pirn_component::Prepared::typed) also
+/// finds the function of another 0.2 version by this name.
+pub const RUN: &str = "wasi:cli/run@0.2.12#run";
+
+const ENVIRONMENT: &str = "wasi:cli/environment@0.2.12";
+const EXIT: &str = "wasi:cli/exit@0.2.12";
+
+/// The resource type `terminal-input`.
+struct TerminalInput;
+
+impl ResourceType for TerminalInput {
+    const INTERFACE: &'static str = "wasi:cli/terminal-input@0.2.12";
+    const NAME: &'static str = "terminal-input";
+}
+
+/// The resource type `terminal-output`.
+struct TerminalOutput;
+
+impl ResourceType for TerminalOutput {
+    const INTERFACE: &'static str = "wasi:cli/terminal-output@0.2.12";
+    const NAME: &'static str = "terminal-output";
+}
+
+/// A terminal. No function takes one.
+struct Terminal;
+
+impl Resource for Terminal {}
+
+/// A terminal, if the standard stream with this number is one.
+fn terminal<T: View, R>(state: &mut State<T>, number: usize) -> Result<Option<Own<R>>, HostError> {
+    let wasi = state.data_mut().wasi();
+    match wasi.terminals[number] {
+        true => wasi
+            .table
+            .add(Terminal)
+            .map(|number| Some(Own::host(number))),
+        false => Ok(None),
+    }
+}
+
+fn exit(code: u8) -> Result<(), HostError> {
+    Err(Exit { code }.into())
+}
+
+pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    linker.func(ENVIRONMENT, "get-environment", |state, ()| {
+        Ok(state.data_mut().wasi().config.env.clone())
+    })?;
+    linker.func(ENVIRONMENT, "get-arguments", |state, ()| {
+        Ok(state.data_mut().wasi().config.args.clone())
+    })?;
+    linker.func(ENVIRONMENT, "initial-cwd", |state, ()| {
+        Ok(state.data_mut().wasi().config.cwd.clone())
+    })?;
+    linker.func(EXIT, "exit", |_, (status,): (Result<(), ()>,)| {
+        exit(u8::from(status.is_err()))
+    })?;
+    linker.func(EXIT, "exit-with-code", |_, (code,): (u8,)| exit(code))?;
+    linker.func("wasi:cli/stdin@0.2.12", "get-stdin", |state, ()| {
+        let wasi = state.data_mut().wasi();
+        let input = wasi.stdin();
+        add_input(&mut wasi.table, input)
+    })?;
+    linker.func("wasi:cli/stdout@0.2.12", "get-stdout", |state, ()| {
+        let wasi = state.data_mut().wasi();
+        let output = wasi.stdout();
+        add_output(&mut wasi.table, output)
+    })?;
+    linker.func("wasi:cli/stderr@0.2.12", "get-stderr", |state, ()| {
+        let wasi = state.data_mut().wasi();
+        let output = wasi.stderr();
+        add_output(&mut wasi.table, output)
+    })?;
+    link_terminals(linker)
+}
+
+fn link_terminals<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    let (input, output) = (TerminalInput::INTERFACE, TerminalOutput::INTERFACE);
+    for (interface, name) in [(input, TerminalInput::NAME), (output, TerminalOutput::NAME)] {
+        linker.resource(interface, name, |state, terminal| {
+            state
+                .data_mut()
+                .wasi()
+                .table
+                .remove(terminal.rep())
+                .map(drop)
+        })?;
+    }
+    let interface = "wasi:cli/terminal-stdin@0.2.12";
+    linker.func(interface, "get-terminal-stdin", |state, ()| {
+        terminal::<T, TerminalInput>(state, 0)
+    })?;
+    let interface = "wasi:cli/terminal-stdout@0.2.12";
+    linker.func(interface, "get-terminal-stdout", |state, ()| {
+        terminal::<T, TerminalOutput>(state, 1)
+    })?;
+    let interface = "wasi:cli/terminal-stderr@0.2.12";
+    linker.func(interface, "get-terminal-stderr", |state, ()| {
+        terminal::<T, TerminalOutput>(state, 2)
+    })?;
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Streams and errors of `wasi:io`, as the host implements them.
+
+use crate::table::Resource;
+use bytes::Bytes;
+use std::any::Any;
+use std::io;
+use std::task::{Context, Poll};
+
+/// A source of bytes. Its functions do not wait.
+pub trait Input: Send + 'static {
+    /// Bytes that are there, at most `max`, which is not 0. None if there are none yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamFailure`] at the end, or if the source failed.
+    fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure>;
+
+    /// Whether [`read`](Self::read) returns bytes, or an error. If not, wakes the task of the
+    /// context then.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
+}
+
+/// A sink of bytes. Its functions do not wait.
+pub trait Output: Send + 'static {
+    /// Number of bytes that [`write`](Self::write) takes. 0 if it takes none yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamFailure`] if the sink takes no bytes any more.
+    fn check_write(&mut self) -> Result<usize, StreamFailure>;
+
+    /// Takes bytes, at most as many as [`check_write`](Self::check_write) returned last.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_write`](Self::check_write).
+    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure>;
+
+    /// Begins to pass on what was written. [`poll_ready`](Self::poll_ready) is ready when that has
+    /// ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_write`](Self::check_write).
+    fn flush(&mut self) -> Result<(), StreamFailure>;
+
+    /// Whether [`check_write`](Self::check_write) returns a number above 0, or an error. If not,
+    /// wakes the task of the context then.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
+}
+
+/// The end of a stream.
+#[derive(Debug)]
+pub enum StreamFailure {
+    /// There are no more bytes, or nobody takes any more.
+    Closed,
+    /// An operation failed. The stream is closed after that.
+    Failed(IoError),
+}
+
+impl From<io::Error> for StreamFailure {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(IoError::new(error))
+    }
+}
+
+/// An error of a stream, as a resource (`wasi:io/error`).
+pub struct IoError {
+    /// An [`io::Error`], or a type of an interface that makes errors.
+    pub(crate) cause: Box<dyn Any + Send>,
+    text: String,
+}
+
+impl IoError {
+    /// An error that other interfaces can ask about: the cause has a type that they know.
+    pub fn new(cause: impl ToString + Any + Send) -> Self {
+        Self {
+            text: cause.to_string(),
+            cause: Box::new(cause),
+        }
+    }
+
+    /// The cause, if it has this type.
+    #[must_use]
+    pub fn downcast_ref<C: Any>(&self) -> Option<&C> {
+        self.cause.downcast_ref()
+    }
+
+    /// The error in words.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::fmt::Debug for IoError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("IoError").field(&self.text).finish()
+    }
+}
+
+impl Resource for IoError {}

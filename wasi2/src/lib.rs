@@ -1,0 +1,52 @@
+//! WASI 0.2 for components: command line, streams, clocks, random numbers.
+//!
+//! [`link()`] adds the interfaces to a linker of `pirn-component`. The data of an instance implements
+//! [`View`], and has a [`Wasi`]: what the guest may use, and the resources that it has.
+//!
+//! ```no_run
+//! use pirn_component::{Component, Limits, Linker};
+//! use pirn_runtime::{Module, Region};
+//! use pirn_wasi2::{RUN, Wasi, WasiBuilder};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let component = Component::new(&Module::open("hello.so")?)?;
+//! let region = Region::builder().slots(1).build()?;
+//! let mut linker = Linker::<Wasi>::new();
+//! pirn_wasi2::link(&mut linker)?;
+//! let prepared = linker.prepare(&region, &component)?;
+//! let run = prepared.typed::<(), Result<(), ()>>(RUN)?;
+//!
+//! let wasi = WasiBuilder::new().inherit_stdio().arg("hello").build();
+//! let mut instance = prepared.instantiate(wasi)?;
+//! let ended = instance.call_typed_async(Limits::default(), &run, ()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Functions that can wait are asynchronous: call components by
+//! [`call_typed_async`](pirn_component::Instance::call_typed_async) on a tokio runtime with time
+//! and I/O.
+
+#![forbid(unsafe_code)]
+
+// In this order each module uses only modules before it (`format/tests/layers.rs`).
+mod limits;
+mod exit;
+mod table;
+mod io;
+mod pipes;
+mod wasi;
+mod poll;
+mod streams;
+mod clocks;
+mod random;
+mod cli;
+mod link;
+
+pub use cli::RUN;
+pub use exit::Exit;
+pub use io::{Input, IoError, Output, StreamFailure};
+pub use link::link;
+pub use pipes::{Collected, Pipe};
+pub use table::{Resource, Table};
+pub use wasi::{View, Wasi, WasiBuilder, WasiConfig};

@@ -1,0 +1,16 @@
+//! Bounds of what a guest can make the host keep.
+
+/// Most resources of a guest at a time, of all types: streams, pollables, errors and the like.
+pub(crate) const RESOURCES_MAX: usize = 4096;
+
+/// Most bytes that one read of a stream returns.
+pub(crate) const READ_MAX: usize = 64 << 10;
+
+/// Most bytes that a stream takes at once.
+pub(crate) const WRITE_MAX: usize = 64 << 10;
+
+/// Most bytes of one `blocking-write-and-flush` (wasi:io, `streams.wit`).
+pub(crate) const BLOCKING_WRITE_MAX: usize = 4096;
+
+/// Most random bytes of one call.
+pub(crate) const RANDOM_MAX: u64 = 64 << 20;

@@ -1,0 +1,262 @@
+//! Sources and sinks of bytes for guests: nothing, bytes, standard streams of the host, and
+//! asynchronous readers.
+
+use crate::io::{Input, Output, StreamFailure};
+use crate::limits::{READ_MAX, WRITE_MAX};
+use bytes::{Bytes, BytesMut};
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// A source of nothing, and a sink that forgets.
+pub(crate) struct Nothing;
+
+impl Input for Nothing {
+    fn read(&mut self, _: usize) -> Result<Bytes, StreamFailure> {
+        Err(StreamFailure::Closed)
+    }
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+impl Output for Nothing {
+    fn check_write(&mut self) -> Result<usize, StreamFailure> {
+        Ok(WRITE_MAX)
+    }
+
+    fn write(&mut self, _: Bytes) -> Result<(), StreamFailure> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StreamFailure> {
+        Ok(())
+    }
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// A source or a sink that several streams share. A clone is the same one.
+#[derive(Debug)]
+pub struct Pipe<P: ?Sized>(Arc<Mutex<P>>);
+
+impl<P: ?Sized> Clone for Pipe<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P> Pipe<P> {
+    /// Shares a source or a sink.
+    pub fn new(pipe: P) -> Self {
+        Self(Arc::new(Mutex::new(pipe)))
+    }
+
+    /// Uses the source or sink.
+    pub fn with<R>(&self, use_it: impl FnOnce(&mut P) -> R) -> R {
+        use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<P: Input> Input for Pipe<P> {
+    fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure> {
+        self.with(|pipe| pipe.read(max))
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.with(|pipe| pipe.poll_ready(context))
+    }
+}
+
+impl<P: Output> Output for Pipe<P> {
+    fn check_write(&mut self) -> Result<usize, StreamFailure> {
+        self.with(P::check_write)
+    }
+
+    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
+        self.with(|pipe| pipe.write(bytes))
+    }
+
+    fn flush(&mut self) -> Result<(), StreamFailure> {
+        self.with(P::flush)
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.with(|pipe| pipe.poll_ready(context))
+    }
+}
+
+impl Input for Bytes {
+    fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure> {
+        match self.len() {
+            0 => Err(StreamFailure::Closed),
+            len => Ok(self.split_to(len.min(max))),
+        }
+    }
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// A sink that keeps bytes, up to a number. A write beyond it fails.
+#[derive(Debug)]
+pub struct Collected {
+    bytes: BytesMut,
+    bytes_max: usize,
+    is_full: bool,
+}
+
+impl Collected {
+    /// A sink for so many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes: BytesMut::new(),
+            bytes_max,
+            is_full: false,
+        }
+    }
+
+    /// The bytes that were written.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether a write failed because there were too many.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+impl Output for Collected {
+    fn check_write(&mut self) -> Result<usize, StreamFailure> {
+        match self.is_full {
+            true => Err(StreamFailure::Closed),
+            false => Ok(WRITE_MAX),
+        }
+    }
+
+    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
+        let free = self.bytes_max - self.bytes.len();
+        self.bytes
+            .extend_from_slice(&bytes[..bytes.len().min(free)]);
+        if bytes.len() > free {
+            self.is_full = true;
+            return Err(io::Error::from(io::ErrorKind::StorageFull).into());
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StreamFailure> {
+        Ok(())
+    }
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// A standard output of the process. A write blocks the thread while the reader of a pipe is slow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Standard {
+    Output,
+    Error,
+}
+
+impl Standard {
+    fn write_all(self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Output => io::stdout().write_all(bytes),
+            Self::Error => io::stderr().write_all(bytes),
+        }
+    }
+}
+
+impl Output for Standard {
+    fn check_write(&mut self) -> Result<usize, StreamFailure> {
+        Ok(WRITE_MAX)
+    }
+
+    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
+        Ok(self.write_all(&bytes)?)
+    }
+
+    fn flush(&mut self) -> Result<(), StreamFailure> {
+        match self {
+            Self::Output => Ok(io::stdout().flush()?),
+            Self::Error => Ok(()),
+        }
+    }
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// The bytes of an asynchronous reader.
+pub(crate) struct Reader<R> {
+    reader: R,
+    buffer: BytesMut,
+    end: Option<StreamFailure>,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self {
+            reader,
+            buffer: BytesMut::new(),
+            end: None,
+        }
+    }
+
+    /// Reads what is there into the buffer.
+    fn fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.buffer.is_empty() || self.end.is_some() {
+            return Poll::Ready(());
+        }
+        self.buffer.resize(READ_MAX, 0);
+        let mut free = ReadBuf::new(&mut self.buffer);
+        let polled = Pin::new(&mut self.reader).poll_read(context, &mut free);
+        let filled = free.filled().len();
+        self.buffer.truncate(filled);
+        match polled {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(result) => {
+                match result {
+                    Err(error) => self.end = Some(error.into()),
+                    Ok(()) if filled == 0 => self.end = Some(StreamFailure::Closed),
+                    Ok(()) => {}
+                }
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send + 'static> Input for Reader<R> {
+    fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure> {
+        let _ = self.fill(&mut Context::from_waker(Waker::noop()));
+        match self.buffer.len() {
+            0 => match self.end.replace(StreamFailure::Closed) {
+                Some(end) => Err(end),
+                None => {
+                    self.end = None;
+                    Ok(Bytes::new())
+                }
+            },
+            len => Ok(self.buffer.split_to(len.min(max)).freeze()),
+        }
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.fill(context)
+    }
+}

@@ -1,0 +1,384 @@
+//! `wasi:io/streams` and `wasi:io/error`.
+
+use crate::io::{Input, IoError, Output, StreamFailure};
+use crate::limits::{BLOCKING_WRITE_MAX, READ_MAX, WRITE_MAX};
+use crate::poll::{ready, subscribe};
+use crate::table::{Resource, Table};
+use crate::wasi::{View, Wasi};
+use bytes::Bytes;
+use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType, Typed};
+use pirn_runtime::HostError;
+use std::task::{Context, Poll};
+
+const ERROR: &str = "wasi:io/error@0.2.12";
+const STREAMS: &str = "wasi:io/streams@0.2.12";
+
+/// The resource type `error`.
+pub(crate) struct ErrorType;
+
+impl ResourceType for ErrorType {
+    const INTERFACE: &'static str = ERROR;
+    const NAME: &'static str = "error";
+}
+
+/// The resource type `input-stream`.
+pub(crate) struct InputType;
+
+impl ResourceType for InputType {
+    const INTERFACE: &'static str = STREAMS;
+    const NAME: &'static str = "input-stream";
+}
+
+/// The resource type `output-stream`.
+pub(crate) struct OutputType;
+
+impl ResourceType for OutputType {
+    const INTERFACE: &'static str = STREAMS;
+    const NAME: &'static str = "output-stream";
+}
+
+/// An `input-stream`.
+pub(crate) struct InputStream {
+    input: Box<dyn Input>,
+    is_closed: bool,
+}
+
+/// An `output-stream`.
+pub(crate) struct OutputStream {
+    output: Box<dyn Output>,
+    is_closed: bool,
+    /// The number of bytes that the guest may write without asking again.
+    permitted: usize,
+}
+
+impl InputStream {
+    pub(crate) fn new(input: Box<dyn Input>) -> Self {
+        Self {
+            input,
+            is_closed: false,
+        }
+    }
+
+    fn read(&mut self, len: u64) -> Result<Bytes, StreamFailure> {
+        if self.is_closed {
+            return Err(StreamFailure::Closed);
+        }
+        let max = usize::try_from(len).map_or(READ_MAX, |len| len.min(READ_MAX));
+        if max == 0 {
+            return Ok(Bytes::new());
+        }
+        let read = self.input.read(max);
+        self.is_closed = read.is_err();
+        read
+    }
+}
+
+impl Resource for InputStream {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self.is_closed {
+            true => Poll::Ready(()),
+            false => self.input.poll_ready(context),
+        }
+    }
+}
+
+impl OutputStream {
+    pub(crate) fn new(output: Box<dyn Output>) -> Self {
+        Self {
+            output,
+            is_closed: false,
+            permitted: 0,
+        }
+    }
+
+    /// Uses the sink. The stream is closed after an error.
+    fn with<R>(
+        &mut self,
+        use_it: impl FnOnce(&mut dyn Output) -> Result<R, StreamFailure>,
+    ) -> Result<R, StreamFailure> {
+        if self.is_closed {
+            return Err(StreamFailure::Closed);
+        }
+        let result = use_it(&mut *self.output);
+        self.is_closed = result.is_err();
+        result
+    }
+
+    fn check_write(&mut self) -> Result<usize, StreamFailure> {
+        let permitted = self.with(<dyn Output>::check_write)?;
+        self.permitted = permitted.min(WRITE_MAX);
+        Ok(self.permitted)
+    }
+
+    /// Writes bytes, whose number was permitted.
+    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
+        self.permitted = self.permitted.saturating_sub(bytes.len());
+        match bytes.is_empty() {
+            true => self.with(|_| Ok(())),
+            false => self.with(|output| output.write(bytes)),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), StreamFailure> {
+        self.permitted = 0;
+        self.with(<dyn Output>::flush)
+    }
+
+    /// Ends the guest if it writes more than it may.
+    fn check_permitted(&self, bytes: u64) -> Result<(), HostError> {
+        let permitted = self.permitted;
+        match bytes <= permitted as u64 {
+            true => Ok(()),
+            false => Err(HostError::message(format!(
+                "a write of {bytes} bytes to a stream that permits {permitted}; call check-write"
+            ))),
+        }
+    }
+}
+
+impl Resource for OutputStream {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self.is_closed {
+            true => Poll::Ready(()),
+            false => self.output.poll_ready(context),
+        }
+    }
+}
+
+/// `stream-error`
+#[derive(Debug, Typed)]
+pub(crate) enum StreamError {
+    LastOperationFailed(Own<ErrorType>),
+    Closed,
+}
+
+/// A result of an operation, as a guest gets it.
+pub(crate) type Streamed<R> = Result<Result<R, StreamError>, HostError>;
+
+/// The result of an operation, with its error as a resource.
+pub(crate) fn streamed<R>(table: &mut Table, result: Result<R, StreamFailure>) -> Streamed<R> {
+    Ok(match result {
+        Ok(result) => Ok(result),
+        Err(StreamFailure::Closed) => Err(StreamError::Closed),
+        Err(StreamFailure::Failed(error)) => Err(StreamError::LastOperationFailed(Own::host(
+            table.add(error)?,
+        ))),
+    })
+}
+
+/// Adds an `input-stream` to the resources of the guest.
+pub(crate) fn add_input(
+    table: &mut Table,
+    input: Box<dyn Input>,
+) -> Result<Own<InputType>, HostError> {
+    table.add(InputStream::new(input)).map(Own::host)
+}
+
+/// Adds an `output-stream` to the resources of the guest.
+pub(crate) fn add_output(
+    table: &mut Table,
+    output: Box<dyn Output>,
+) -> Result<Own<OutputType>, HostError> {
+    table.add(OutputStream::new(output)).map(Own::host)
+}
+
+/// Reads at least one byte, unless none is wanted.
+async fn blocking_read(wasi: &mut Wasi, stream: u32, len: u64) -> Streamed<Bytes> {
+    loop {
+        let read = wasi.table.get::<InputStream>(stream)?.read(len);
+        if len > 0 && matches!(&read, Ok(bytes) if bytes.is_empty()) {
+            ready(wasi, stream).await?;
+            continue;
+        }
+        return streamed(&mut wasi.table, read);
+    }
+}
+
+/// Writes all bytes.
+async fn write_all(wasi: &mut Wasi, stream: u32, mut bytes: Bytes) -> Streamed<()> {
+    while !bytes.is_empty() {
+        ready(wasi, stream).await?;
+        let output = wasi.table.get::<OutputStream>(stream)?;
+        let written = output.check_write().and_then(|permitted| {
+            let piece = bytes.split_to(permitted.min(bytes.len()));
+            output.write(piece)
+        });
+        if written.is_err() {
+            return streamed(&mut wasi.table, written);
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Passes on what was written, and waits for that.
+async fn flush(wasi: &mut Wasi, stream: u32) -> Streamed<()> {
+    let flushed = wasi.table.get::<OutputStream>(stream)?.flush();
+    if flushed.is_err() {
+        return streamed(&mut wasi.table, flushed);
+    }
+    ready(wasi, stream).await?;
+    let checked = wasi.table.get::<OutputStream>(stream)?.check_write();
+    // A stream that was closed by its last write has written everything.
+    match checked {
+        Err(StreamFailure::Closed) => Ok(Ok(())),
+        checked => streamed(&mut wasi.table, checked.map(drop)),
+    }
+}
+
+async fn write_and_flush(wasi: &mut Wasi, stream: u32, bytes: Bytes) -> Streamed<()> {
+    if bytes.len() > BLOCKING_WRITE_MAX {
+        let found = bytes.len();
+        return Err(HostError::message(format!(
+            "blocking-write-and-flush of {found} bytes, at most {BLOCKING_WRITE_MAX} are allowed"
+        )));
+    }
+    match write_all(wasi, stream, bytes).await? {
+        Ok(()) => flush(wasi, stream).await,
+        error => Ok(error),
+    }
+}
+
+/// Moves bytes that are there to a sink that takes them.
+fn splice(wasi: &mut Wasi, to: u32, from: u32, len: u64) -> Streamed<u64> {
+    let permitted = wasi.table.get::<OutputStream>(to)?.check_write();
+    let permitted = match permitted {
+        Ok(permitted) => permitted as u64,
+        Err(error) => return streamed(&mut wasi.table, Err(error)),
+    };
+    let read = wasi
+        .table
+        .get::<InputStream>(from)?
+        .read(len.min(permitted));
+    let bytes = match read {
+        Ok(bytes) => bytes,
+        Err(error) => return streamed(&mut wasi.table, Err(error)),
+    };
+    let moved = bytes.len() as u64;
+    let written = wasi.table.get::<OutputStream>(to)?.write(bytes);
+    streamed(&mut wasi.table, written.map(|()| moved))
+}
+
+/// Zeros, whose number was permitted or is small.
+fn zeros(len: u64) -> Bytes {
+    const ZEROS: &[u8] = &[0; WRITE_MAX];
+    let len = usize::try_from(len).map_or(ZEROS.len(), |len| len.min(ZEROS.len()));
+    Bytes::from_static(&ZEROS[..len])
+}
+
+pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    linker.resource(ERROR, ErrorType::NAME, |state, error| {
+        state.data_mut().wasi().table.remove(error.rep()).map(drop)
+    })?;
+    let name = "[method]error.to-debug-string";
+    linker.func(ERROR, name, |state, (this,): (Borrow<ErrorType>,)| {
+        let error = state.data_mut().wasi().table.get::<IoError>(this.rep())?;
+        Ok(error.text().to_owned())
+    })?;
+    link_input(linker)?;
+    link_output(linker)
+}
+
+fn link_input<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    type This = Borrow<InputType>;
+    linker.resource(STREAMS, InputType::NAME, |state, stream| {
+        state.data_mut().wasi().table.remove(stream.rep()).map(drop)
+    })?;
+    let name = "[method]input-stream.read";
+    linker.func(STREAMS, name, |state, (this, len): (This, u64)| {
+        let table = &mut state.data_mut().wasi().table;
+        let read = table.get::<InputStream>(this.rep())?.read(len);
+        streamed(table, read)
+    })?;
+    let name = "[method]input-stream.blocking-read";
+    linker.func_async(STREAMS, name, |state, (this, len): (This, u64)| {
+        Box::pin(blocking_read(state.data_mut().wasi(), this.rep(), len))
+    })?;
+    let name = "[method]input-stream.skip";
+    linker.func(STREAMS, name, |state, (this, len): (This, u64)| {
+        let table = &mut state.data_mut().wasi().table;
+        let read = table.get::<InputStream>(this.rep())?.read(len);
+        streamed(table, read.map(|bytes| bytes.len() as u64))
+    })?;
+    let name = "[method]input-stream.blocking-skip";
+    linker.func_async(STREAMS, name, |state, (this, len): (This, u64)| {
+        Box::pin(async move {
+            let read = blocking_read(state.data_mut().wasi(), this.rep(), len).await?;
+            Ok(read.map(|bytes| bytes.len() as u64))
+        })
+    })?;
+    let name = "[method]input-stream.subscribe";
+    linker.func(STREAMS, name, |state, (this,): (This,)| {
+        subscribe(&mut state.data_mut().wasi().table, this.rep())
+    })?;
+    Ok(())
+}
+
+fn link_output<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    type This = Borrow<OutputType>;
+    linker.resource(STREAMS, OutputType::NAME, |state, stream| {
+        state.data_mut().wasi().table.remove(stream.rep()).map(drop)
+    })?;
+    let name = "[method]output-stream.check-write";
+    linker.func(STREAMS, name, |state, (this,): (This,)| {
+        let table = &mut state.data_mut().wasi().table;
+        let checked = table.get::<OutputStream>(this.rep())?.check_write();
+        streamed(table, checked.map(|permitted| permitted as u64))
+    })?;
+    let name = "[method]output-stream.write";
+    linker.func(STREAMS, name, |state, (this, bytes): (This, Bytes)| {
+        let table = &mut state.data_mut().wasi().table;
+        let output = table.get::<OutputStream>(this.rep())?;
+        output.check_permitted(bytes.len() as u64)?;
+        let written = output.write(bytes);
+        streamed(table, written)
+    })?;
+    let name = "[method]output-stream.write-zeroes";
+    linker.func(STREAMS, name, |state, (this, len): (This, u64)| {
+        let table = &mut state.data_mut().wasi().table;
+        let output = table.get::<OutputStream>(this.rep())?;
+        output.check_permitted(len)?;
+        let written = output.write(zeros(len));
+        streamed(table, written)
+    })?;
+    let name = "[method]output-stream.blocking-write-and-flush";
+    linker.func_async(STREAMS, name, |state, (this, bytes): (This, Bytes)| {
+        Box::pin(write_and_flush(state.data_mut().wasi(), this.rep(), bytes))
+    })?;
+    let name = "[method]output-stream.blocking-write-zeroes-and-flush";
+    linker.func_async(STREAMS, name, |state, (this, len): (This, u64)| {
+        Box::pin(write_and_flush(
+            state.data_mut().wasi(),
+            this.rep(),
+            zeros(len),
+        ))
+    })?;
+    let name = "[method]output-stream.flush";
+    linker.func(STREAMS, name, |state, (this,): (This,)| {
+        let table = &mut state.data_mut().wasi().table;
+        let flushed = table.get::<OutputStream>(this.rep())?.flush();
+        streamed(table, flushed)
+    })?;
+    let name = "[method]output-stream.blocking-flush";
+    linker.func_async(STREAMS, name, |state, (this,): (This,)| {
+        Box::pin(flush(state.data_mut().wasi(), this.rep()))
+    })?;
+    let name = "[method]output-stream.subscribe";
+    linker.func(STREAMS, name, |state, (this,): (This,)| {
+        subscribe(&mut state.data_mut().wasi().table, this.rep())
+    })?;
+    type Splice = (Borrow<OutputType>, Borrow<InputType>, u64);
+    let name = "[method]output-stream.splice";
+    linker.func(STREAMS, name, |state, (this, from, len): Splice| {
+        splice(state.data_mut().wasi(), this.rep(), from.rep(), len)
+    })?;
+    let name = "[method]output-stream.blocking-splice";
+    linker.func_async(STREAMS, name, |state, (this, from, len): Splice| {
+        Box::pin(async move {
+            let wasi = state.data_mut().wasi();
+            ready(wasi, this.rep()).await?;
+            ready(wasi, from.rep()).await?;
+            splice(wasi, this.rep(), from.rep(), len)
+        })
+    })?;
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! [`Table`]: the resources that an instance has of the host.
+
+use crate::limits::RESOURCES_MAX;
+use pirn_runtime::HostError;
+use slab::Slab;
+use std::any::Any;
+use std::task::{Context, Poll};
+
+/// A resource of the host, which a guest has a handle to.
+pub trait Resource: Any + Send {
+    /// Whether what a pollable of the resource waits for has happened. If not, wakes the task of
+    /// the context then.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// The resources of an instance. Each has a number, which the guest's handles refer to.
+#[derive(Default)]
+pub struct Table(Slab<Entry>);
+
+struct Entry {
+    resource: Box<dyn Resource>,
+    /// The resource that this one was made from. It must be dropped later.
+    parent: Option<u32>,
+    /// Number of resources that were made from this one.
+    children: u32,
+}
+
+impl Table {
+    /// Adds a resource, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError`], which ends the guest, if the guest has as many resources as it may.
+    pub fn add(&mut self, resource: impl Resource) -> Result<u32, HostError> {
+        self.add_entry(Box::new(resource), None)
+    }
+
+    /// Adds a resource that was made from another one.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add), or if there is no resource `parent`.
+    pub fn add_child(&mut self, parent: u32, resource: impl Resource) -> Result<u32, HostError> {
+        self.entry(parent)?.children += 1;
+        self.add_entry(Box::new(resource), Some(parent))
+    }
+
+    fn add_entry(
+        &mut self,
+        resource: Box<dyn Resource>,
+        parent: Option<u32>,
+    ) -> Result<u32, HostError> {
+        if self.0.len() >= RESOURCES_MAX {
+            return Err(HostError::message(format!(
+                "the guest has {RESOURCES_MAX} resources, which is the most it may have; drop some"
+            )));
+        }
+        let entry = Entry {
+            resource,
+            parent,
+            children: 0,
+        };
+        Ok(self.0.insert(entry) as u32)
+    }
+
+    fn entry(&mut self, number: u32) -> Result<&mut Entry, HostError> {
+        let entry = self.0.get_mut(number as usize);
+        entry.ok_or_else(|| HostError::message(format!("the host has no resource {number}")))
+    }
+
+    /// The resource with a number.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError`] if there is none, or if it has another type.
+    pub fn get<R: Resource>(&mut self, number: u32) -> Result<&mut R, HostError> {
+        let resource: &mut dyn Any = &mut *self.entry(number)?.resource;
+        resource.downcast_mut().ok_or_else(|| other_type(number))
+    }
+
+    /// Removes a resource, which must have no children.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), or if resources that were made from it still exist.
+    pub fn take<R: Resource>(&mut self, number: u32) -> Result<R, HostError> {
+        self.get::<R>(number)?;
+        let resource: Box<dyn Any> = self.remove(number)?;
+        let resource = resource.downcast().map_err(|_| other_type(number))?;
+        Ok(*resource)
+    }
+
+    /// Removes a resource of any type, which must have no children.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take).
+    pub fn remove(&mut self, number: u32) -> Result<Box<dyn Resource>, HostError> {
+        let children = self.entry(number)?.children;
+        if children > 0 {
+            return Err(HostError::message(format!(
+                "a resource is dropped before {children} resources that were made from it; drop \
+                 those first"
+            )));
+        }
+        let entry = self.0.remove(number as usize);
+        if let Some(parent) = entry.parent {
+            self.entry(parent)?.children -= 1;
+        }
+        Ok(entry.resource)
+    }
+
+    /// Polls the resource with a number.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError`] if there is none.
+    pub fn poll(&mut self, number: u32, context: &mut Context<'_>) -> Result<Poll<()>, HostError> {
+        Ok(self.entry(number)?.resource.poll_ready(context))
+    }
+
+    /// The number of the resource that another one was made from.
+    pub(crate) fn parent(&mut self, number: u32) -> Result<Option<u32>, HostError> {
+        Ok(self.entry(number)?.parent)
+    }
+
+    /// Number of resources.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn other_type(number: u32) -> HostError {
+    HostError::message(format!("resource {number} of the host has another type"))
+}

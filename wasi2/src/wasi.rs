@@ -1,0 +1,210 @@
+//! [`Wasi`]: what a guest may use, and the resources that it has.
+
+use crate::io::{Input, Output};
+use crate::pipes::{Nothing, Pipe, Reader, Standard};
+use crate::table::Table;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The data of an instance, which has a [`Wasi`].
+pub trait View: Send + 'static {
+    /// The instance's [`Wasi`].
+    fn wasi(&mut self) -> &mut Wasi;
+}
+
+impl View for Wasi {
+    fn wasi(&mut self) -> &mut Wasi {
+        self
+    }
+}
+
+/// What all instances of a program may use: arguments and the like. A server makes it once, and
+/// each instance shares it.
+#[derive(Debug, Default)]
+pub struct WasiConfig {
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) cwd: Option<String>,
+}
+
+/// Makes a source or a sink for one more stream.
+type Opener<S> = Box<dyn Fn() -> Box<S> + Send>;
+
+/// What a guest may use, and the resources that it has.
+pub struct Wasi {
+    pub(crate) config: Arc<WasiConfig>,
+    pub(crate) table: Table,
+    pub(crate) stdin: Option<Opener<dyn Input>>,
+    pub(crate) stdout: Option<Opener<dyn Output>>,
+    pub(crate) stderr: Option<Opener<dyn Output>>,
+    /// Whether standard input, output and error are terminals.
+    pub(crate) terminals: [bool; 3],
+    /// The monotonic clock's zero: its first reading.
+    pub(crate) began: Option<Instant>,
+}
+
+impl Wasi {
+    /// The resources that the guest has.
+    pub fn table(&mut self) -> &mut Table {
+        &mut self.table
+    }
+
+    /// The source of one more stream of standard input.
+    pub(crate) fn stdin(&self) -> Box<dyn Input> {
+        self.stdin
+            .as_ref()
+            .map_or_else(|| Box::new(Nothing) as Box<dyn Input>, |open| open())
+    }
+
+    /// The sink of one more stream of standard output.
+    pub(crate) fn stdout(&self) -> Box<dyn Output> {
+        sink(self.stdout.as_ref())
+    }
+
+    /// The sink of one more stream of standard error.
+    pub(crate) fn stderr(&self) -> Box<dyn Output> {
+        sink(self.stderr.as_ref())
+    }
+}
+
+fn sink(open: Option<&Opener<dyn Output>>) -> Box<dyn Output> {
+    open.map_or_else(|| Box::new(Nothing) as Box<dyn Output>, |open| open())
+}
+
+/// Makes a [`Wasi`]. Without calls of its functions, a guest has no arguments, variables, files or
+/// network, reads nothing, and what it writes is forgotten.
+pub struct WasiBuilder {
+    config: WasiConfig,
+    wasi: Wasi,
+}
+
+impl Default for WasiBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WasiBuilder {
+    /// A guest that has nothing but clocks and random numbers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            config: WasiConfig::default(),
+            wasi: Wasi::new(&Arc::default()),
+        }
+    }
+
+    /// Adds an argument. The first one is the name of the program.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.config.args.push(arg.into());
+        self
+    }
+
+    /// Adds a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.config.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the initial working directory.
+    #[must_use]
+    pub fn cwd(mut self, path: impl Into<String>) -> Self {
+        self.config.cwd = Some(path.into());
+        self
+    }
+
+    /// Sets the standard input.
+    #[must_use]
+    pub fn stdin(mut self, input: impl Input) -> Self {
+        self.wasi.set_stdin(input);
+        self
+    }
+
+    /// Sets the standard output. Give a [`Pipe`] to read what was written.
+    #[must_use]
+    pub fn stdout(mut self, output: impl Output) -> Self {
+        self.wasi.set_stdout(output);
+        self
+    }
+
+    /// Sets the standard error.
+    #[must_use]
+    pub fn stderr(mut self, output: impl Output) -> Self {
+        self.wasi.set_stderr(output);
+        self
+    }
+
+    /// Gives the guest the standard streams of the process.
+    #[must_use]
+    pub fn inherit_stdio(mut self) -> Self {
+        use std::io::IsTerminal;
+        self.wasi.set_stdin(Reader::new(tokio::io::stdin()));
+        self.wasi.set_stdout(Standard::Output);
+        self.wasi.set_stderr(Standard::Error);
+        self.wasi.terminals = [
+            std::io::stdin().is_terminal(),
+            std::io::stdout().is_terminal(),
+            std::io::stderr().is_terminal(),
+        ];
+        self
+    }
+
+    /// What the calls before have said, for one instance.
+    #[must_use]
+    pub fn build(self) -> Wasi {
+        let mut wasi = self.wasi;
+        wasi.config = Arc::new(self.config);
+        wasi
+    }
+
+    /// What the calls before have said, but for the standard streams, for many instances.
+    #[must_use]
+    pub fn config(self) -> WasiConfig {
+        self.config
+    }
+}
+
+impl Wasi {
+    /// What one instance of a program has at its start. Its standard streams are empty.
+    #[must_use]
+    pub fn new(config: &Arc<WasiConfig>) -> Self {
+        Self {
+            config: Arc::clone(config),
+            table: Table::default(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            terminals: [false; 3],
+            began: None,
+        }
+    }
+
+    /// Sets the standard input.
+    pub fn set_stdin(&mut self, input: impl Input) {
+        let pipe = Pipe::new(input);
+        self.stdin = Some(Box::new(move || Box::new(pipe.clone())));
+    }
+
+    /// Sets the standard output.
+    pub fn set_stdout(&mut self, output: impl Output) {
+        let pipe = Pipe::new(output);
+        self.stdout = Some(Box::new(move || Box::new(pipe.clone())));
+    }
+
+    /// Sets the standard error.
+    pub fn set_stderr(&mut self, output: impl Output) {
+        let pipe = Pipe::new(output);
+        self.stderr = Some(Box::new(move || Box::new(pipe.clone())));
+    }
+}
+
+impl std::fmt::Debug for Wasi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Wasi");
+        shown.field("config", &self.config);
+        shown.field("resources", &self.table.len());
+        shown.finish_non_exhaustive()
+    }
+}
