@@ -131,8 +131,8 @@ const CRATES: [(&str, &[&str]); 13] = [
     (
         "wasi2/src",
         &[
-            "limits", "exit", "table", "io", "pipes", "wasi", "poll", "streams", "clocks",
-            "random", "cli", "link",
+            "limits", "exit", "table", "io", "pipes", "message", "wasi", "poll", "streams",
+            "clocks", "random", "cli", "http", "link",
         ],
     ),
     (

@@ -1,4 +1,4 @@
-//! WASI 0.2 for components: command line, streams, clocks, random numbers.
+//! WASI 0.2 for components: command line, streams, clocks, random numbers, HTTP.
 //!
 //! [`link()`] adds the interfaces to a linker of `pirn-component`. The data of an instance
 //! implements [`View`], and has a [`Wasi`]: what the guest may use, and the resources that it has.
@@ -35,12 +35,14 @@ mod exit;
 mod table;
 mod io;
 mod pipes;
+mod message;
 mod wasi;
 mod poll;
 mod streams;
 mod clocks;
 mod random;
 mod cli;
+pub mod http;
 mod link;
 
 pub use cli::RUN;

@@ -14,3 +14,16 @@ pub(crate) const BLOCKING_WRITE_MAX: usize = 4096;
 
 /// Most random bytes of one call.
 pub(crate) const RANDOM_MAX: u64 = 64 << 20;
+
+/// Most bytes of a body that wait for the connection. The guest waits then.
+pub(crate) const BODY_QUEUE_MAX: usize = 64 << 10;
+
+/// A piece of a body that is smaller counts as this many bytes in the queue, for the memory that it
+/// takes in the host.
+pub(crate) const QUEUED_PIECE_MIN: usize = 64;
+
+/// Most bytes of the names and values of one `fields` (wasi:http).
+pub(crate) const FIELDS_BYTES_MAX: usize = 128 << 10;
+
+/// Most connections of a guest to other servers (wasi:http).
+pub(crate) const CONNECTIONS_MAX: usize = 64;

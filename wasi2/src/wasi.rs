@@ -1,6 +1,7 @@
 //! [`Wasi`]: what a guest may use, and the resources that it has.
 
 use crate::io::{Input, Output};
+use crate::message::SendRequest;
 use crate::pipes::{Nothing, Pipe, Reader, Standard};
 use crate::table::Table;
 use std::sync::Arc;
@@ -20,11 +21,21 @@ impl View for Wasi {
 
 /// What all instances of a program may use: arguments and the like. A server makes it once, and
 /// each instance shares it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct WasiConfig {
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) cwd: Option<String>,
+    pub(crate) outgoing: Option<Arc<dyn SendRequest>>,
+}
+
+impl std::fmt::Debug for WasiConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Variables may be secret.
+        let mut shown = f.debug_struct("WasiConfig");
+        shown.field("args", &self.args);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// Makes a source or a sink for one more stream.
@@ -39,6 +50,8 @@ pub struct Wasi {
     pub(crate) stderr: Option<Opener<dyn Output>>,
     /// Whether standard input, output and error are terminals.
     pub(crate) terminals: [bool; 3],
+    /// Is cloned for each connection to another server.
+    pub(crate) connections: Option<Arc<()>>,
     /// The monotonic clock's zero: its first reading.
     pub(crate) began: Option<Instant>,
 }
@@ -115,6 +128,14 @@ impl WasiBuilder {
         self
     }
 
+    /// Lets the guest send HTTP requests to other servers. [`Client`](crate::http::Client) sends
+    /// them to servers that are allowed.
+    #[must_use]
+    pub fn outgoing(mut self, send: impl SendRequest + 'static) -> Self {
+        self.config.outgoing = Some(Arc::new(send));
+        self
+    }
+
     /// Sets the standard input.
     #[must_use]
     pub fn stdin(mut self, input: impl Input) -> Self {
@@ -177,6 +198,7 @@ impl Wasi {
             stdout: None,
             stderr: None,
             terminals: [false; 3],
+            connections: None,
             began: None,
         }
     }

@@ -32,6 +32,7 @@ fn all_functions_have_the_types_of_the_interfaces() {
     let component = Component::new(&module).expect("it is a component");
     let mut linker = Linker::<Wasi>::new();
     pirn_wasi2::link(&mut linker).expect("nothing is defined twice");
+    pirn_wasi2::http::link(&mut linker).expect("nothing is defined twice");
     let region = Region::builder().slots(1).build().expect("a region");
     linker
         .prepare(&region, &component)

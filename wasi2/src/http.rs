@@ -1,0 +1,40 @@
+//! `wasi:http`: requests and responses in both directions.
+//!
+//! A server calls the component's [`HANDLE`] with the two resources that [`begin`] makes of a
+//! request, and gets the response from the [`Answer`] that it also returns.
+
+mod bodies;
+mod fields;
+mod incoming;
+mod names;
+mod outgoing;
+mod responses;
+mod send;
+
+pub use crate::message::{
+    Allowed, AllowedError, Client, DnsErrorPayload, ErrorCode, FieldSizePayload, IncomingBody,
+    OutgoingBody, RequestTimeouts, SendRequest, Sending, TlsAlertReceivedPayload,
+};
+pub use incoming::{Answer, Handle, begin};
+pub use names::{IncomingRequestType, ResponseOutparamType};
+
+use crate::wasi::View;
+use pirn_component::{LinkError, Linker};
+
+/// The function that answers requests. [`Prepared::typed`](pirn_component::Prepared::typed) also
+/// finds the function of another 0.2 version by this name. Its Rust type is [`Handle`].
+pub const HANDLE: &str = "wasi:http/incoming-handler@0.2.12#handle";
+
+/// Adds the imports of the world `wasi:http/proxy` that [`link()`](crate::link()) lacks to a linker.
+///
+/// # Errors
+///
+/// [`LinkError::Duplicate`] if the linker has one of the functions already.
+pub fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    fields::link(linker)?;
+    bodies::link(linker)?;
+    incoming::link(linker)?;
+    outgoing::link(linker)?;
+    responses::link(linker)?;
+    send::link(linker)
+}

@@ -1,0 +1,244 @@
+//! `fields`: header fields and trailers.
+
+use super::names::{FieldsType, TYPES, resource};
+use crate::limits::FIELDS_BYTES_MAX;
+use crate::table::Resource;
+use crate::wasi::View;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use pirn_component::{Borrow, LinkError, Linker, Own, Typed};
+use pirn_runtime::HostError;
+use std::sync::Arc;
+
+/// Fields that a guest can neither set nor see: they belong to the connection.
+const FORBIDDEN: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HOST,
+    HeaderName::from_static("http2-settings"),
+];
+
+/// `header-error`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Typed)]
+pub(super) enum HeaderError {
+    InvalidSyntax,
+    Forbidden,
+    Immutable,
+}
+
+/// The resource `fields`.
+pub(super) struct Fields {
+    pub(super) map: Arc<HeaderMap>,
+    is_immutable: bool,
+}
+
+impl Resource for Fields {}
+
+impl Fields {
+    /// Fields that the guest cannot change.
+    pub(super) fn immutable(map: &Arc<HeaderMap>) -> Self {
+        Self {
+            map: Arc::clone(map),
+            is_immutable: true,
+        }
+    }
+
+    /// Fields that the guest can change.
+    fn mutable(map: HeaderMap) -> Self {
+        Self {
+            map: Arc::new(map),
+            is_immutable: false,
+        }
+    }
+
+    fn map_mut(&mut self) -> Result<&mut HeaderMap, HeaderError> {
+        match self.is_immutable {
+            true => Err(HeaderError::Immutable),
+            false => Ok(Arc::make_mut(&mut self.map)),
+        }
+    }
+}
+
+/// Removes the fields that a guest does not see.
+pub(super) fn remove_forbidden(map: &mut HeaderMap) {
+    for name in &FORBIDDEN {
+        map.remove(name);
+    }
+}
+
+/// The value of `Content-Length`; an error if it is no number, or if there are several values.
+pub(super) fn content_length(map: &HeaderMap) -> Result<Option<u64>, ()> {
+    let mut values = map.get_all(CONTENT_LENGTH).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let text = value.to_str().map_err(drop)?;
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match (is_number, values.next()) {
+        (true, None) => text.parse().map(Some).map_err(drop),
+        _ => Err(()),
+    }
+}
+
+fn name(text: &str) -> Result<HeaderName, HeaderError> {
+    let name = HeaderName::from_bytes(text.as_bytes());
+    let name = name.map_err(|_| HeaderError::InvalidSyntax)?;
+    match FORBIDDEN.contains(&name) {
+        true => Err(HeaderError::Forbidden),
+        false => Ok(name),
+    }
+}
+
+fn value(bytes: Bytes) -> Result<HeaderValue, HeaderError> {
+    HeaderValue::from_maybe_shared(bytes).map_err(|_| HeaderError::InvalidSyntax)
+}
+
+/// Ends the guest if fields are larger than allowed.
+fn check_size(map: &HeaderMap) -> Result<(), HostError> {
+    // What a map takes for a field beside its bytes.
+    const ENTRY_BYTES: usize = 128;
+    let bytes = map
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + ENTRY_BYTES);
+    let bytes: usize = bytes.sum();
+    match bytes <= FIELDS_BYTES_MAX {
+        true => Ok(()),
+        false => Err(HostError::message(format!(
+            "header fields of {bytes} bytes, at most {FIELDS_BYTES_MAX} are allowed"
+        ))),
+    }
+}
+
+type Entry = (String, Bytes);
+
+fn from_list(entries: Vec<Entry>) -> Result<HeaderMap, HeaderError> {
+    let mut map = HeaderMap::new();
+    for (text, bytes) in entries {
+        let appended = map.try_append(name(&text)?, value(bytes)?);
+        appended.map_err(|_| HeaderError::InvalidSyntax)?;
+    }
+    Ok(map)
+}
+
+fn entries(map: &HeaderMap) -> Vec<Entry> {
+    let entries = map.iter();
+    entries
+        .map(|(name, value)| (name.as_str().to_owned(), bytes(value)))
+        .collect()
+}
+
+fn bytes(value: &HeaderValue) -> Bytes {
+    Bytes::copy_from_slice(value.as_bytes())
+}
+
+/// Changes fields, and ends the guest if they are too large then.
+fn change<T: View>(
+    state: &mut pirn_component::State<T>,
+    fields: &Borrow<FieldsType>,
+    change: impl FnOnce(&mut HeaderMap) -> Result<(), HeaderError>,
+) -> Result<Result<(), HeaderError>, HostError> {
+    let fields = state.data_mut().wasi().table.get::<Fields>(fields.rep())?;
+    let changed = fields.map_mut().and_then(change);
+    check_size(&fields.map)?;
+    Ok(changed)
+}
+
+pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    type This = Borrow<FieldsType>;
+    resource::<T, FieldsType>(linker)?;
+    linker.func(TYPES, "[constructor]fields", |state, ()| {
+        let table = &mut state.data_mut().wasi().table;
+        table
+            .add(Fields::mutable(HeaderMap::new()))
+            .map(Own::<FieldsType>::host)
+    })?;
+    linker.func(
+        TYPES,
+        "[static]fields.from-list",
+        |state, (list,): (Vec<Entry>,)| {
+            Ok(match from_list(list) {
+                Err(error) => Err(error),
+                Ok(map) => {
+                    check_size(&map)?;
+                    let table = &mut state.data_mut().wasi().table;
+                    Ok(Own::<FieldsType>::host(table.add(Fields::mutable(map))?))
+                }
+            })
+        },
+    )?;
+    linker.func(
+        TYPES,
+        "[method]fields.get",
+        |state, (this, name): (This, String)| {
+            let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
+            let values = fields.map.get_all(&*name).iter().map(bytes);
+            Ok(values.collect::<Vec<_>>())
+        },
+    )?;
+    linker.func(
+        TYPES,
+        "[method]fields.has",
+        |state, (this, name): (This, String)| {
+            let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
+            Ok(fields.map.contains_key(&*name))
+        },
+    )?;
+    type Set = (Borrow<FieldsType>, String, Vec<Bytes>);
+    linker.func(
+        TYPES,
+        "[method]fields.set",
+        |state, (this, text, values): Set| {
+            change(state, &this, |map| {
+                let name = name(&text)?;
+                let values: Vec<_> = values.into_iter().map(value).collect::<Result<_, _>>()?;
+                map.remove(&name);
+                for value in values {
+                    let appended = map.try_append(&name, value);
+                    appended.map_err(|_| HeaderError::InvalidSyntax)?;
+                }
+                Ok(())
+            })
+        },
+    )?;
+    linker.func(
+        TYPES,
+        "[method]fields.delete",
+        |state, (this, text): (This, String)| {
+            change(state, &this, |map| {
+                map.remove(name(&text)?);
+                Ok(())
+            })
+        },
+    )?;
+    type Append = (Borrow<FieldsType>, String, Bytes);
+    linker.func(
+        TYPES,
+        "[method]fields.append",
+        |state, (this, text, bytes): Append| {
+            change(state, &this, |map| {
+                let appended = map.try_append(name(&text)?, value(bytes)?);
+                appended.map(drop).map_err(|_| HeaderError::InvalidSyntax)
+            })
+        },
+    )?;
+    linker.func(
+        TYPES,
+        "[method]fields.entries",
+        |state, (this,): (This,)| {
+            let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
+            Ok(entries(&fields.map))
+        },
+    )?;
+    linker.func(TYPES, "[method]fields.clone", |state, (this,): (This,)| {
+        let table = &mut state.data_mut().wasi().table;
+        let map = HeaderMap::clone(&table.get::<Fields>(this.rep())?.map);
+        table.add(Fields::mutable(map)).map(Own::<FieldsType>::host)
+    })?;
+    Ok(())
+}

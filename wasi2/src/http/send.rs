@@ -1,0 +1,130 @@
+//! `outgoing-handler` and `future-incoming-response`.
+
+use super::fields::remove_forbidden;
+use super::names::{
+    FutureResponseType, IncomingResponseType, OutgoingRequestType, RequestOptionsType, TYPES,
+    resource,
+};
+use super::outgoing::{OutgoingRequest, RequestOptions};
+use super::responses::IncomingResponse;
+use crate::limits::CONNECTIONS_MAX;
+use crate::message::{ErrorCode, IncomingBody};
+use crate::poll::subscribe;
+use crate::table::Resource;
+use crate::wasi::{View, Wasi};
+use http::Response;
+use pirn_component::{Borrow, LinkError, Linker, Own};
+use pirn_runtime::HostError;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tokio::task::JoinHandle;
+
+/// The resource `future-incoming-response`: a task that sends a request.
+enum FutureResponse {
+    Pending(Task),
+    Ready(Result<Response<IncomingBody>, ErrorCode>),
+    Taken,
+}
+
+/// A task that ends when it is dropped.
+struct Task(JoinHandle<Result<Response<IncomingBody>, ErrorCode>>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Resource for FutureResponse {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Self::Pending(task) = self else {
+            return Poll::Ready(());
+        };
+        let Poll::Ready(ended) = Pin::new(&mut task.0).poll(context) else {
+            return Poll::Pending;
+        };
+        let ended = ended.unwrap_or_else(|error| Err(ErrorCode::internal(error)));
+        *self = Self::Ready(ended);
+        Poll::Ready(())
+    }
+}
+
+/// Begins to send a request.
+fn handle(
+    wasi: &mut Wasi,
+    request: OutgoingRequest,
+    options: &RequestOptions,
+) -> Result<FutureResponse, ErrorCode> {
+    let Some(outgoing) = wasi.config.outgoing.as_ref().map(Arc::clone) else {
+        return Err(ErrorCode::HttpRequestDenied);
+    };
+    let connections = wasi.connections.get_or_insert_default();
+    if Arc::strong_count(connections) > CONNECTIONS_MAX {
+        return Err(ErrorCode::ConnectionLimitReached);
+    }
+    let connection = Arc::clone(connections);
+    let sending = outgoing.send(request.request()?, options.0)?;
+    // The task sends the request while the guest writes the body.
+    let task = tokio::spawn(async move {
+        let response = sending.await?;
+        Ok(response.map(|body| body.counted(connection)))
+    });
+    Ok(FutureResponse::Pending(Task(task)))
+}
+
+/// What `future-incoming-response.get` returns.
+type Got = Option<Result<Result<Own<IncomingResponseType>, ErrorCode>, ()>>;
+
+fn get(wasi: &mut Wasi, future: u32) -> Result<Got, HostError> {
+    let future = wasi.table.get::<FutureResponse>(future)?;
+    let mut context = Context::from_waker(Waker::noop());
+    if future.poll_ready(&mut context).is_pending() {
+        return Ok(None);
+    }
+    let FutureResponse::Ready(response) = std::mem::replace(future, FutureResponse::Taken) else {
+        return Ok(Some(Err(())));
+    };
+    Ok(Some(Ok(match response {
+        Err(error) => Err(error),
+        Ok(response) => {
+            let (mut head, body) = response.into_parts();
+            remove_forbidden(&mut head.headers);
+            let response = IncomingResponse {
+                status: head.status,
+                headers: Arc::new(head.headers),
+                body: Some(body),
+            };
+            Ok(Own::host(wasi.table.add(response)?))
+        }
+    })))
+}
+
+pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    type This = Borrow<FutureResponseType>;
+    type Handle = (Own<OutgoingRequestType>, Option<Own<RequestOptionsType>>);
+    let interface = "wasi:http/outgoing-handler@0.2.12";
+    linker.func(interface, "handle", |state, (request, options): Handle| {
+        let wasi = state.data_mut().wasi();
+        let request = wasi.table.take::<OutgoingRequest>(request.rep())?;
+        let options = match options {
+            Some(options) => wasi.table.take::<RequestOptions>(options.rep())?,
+            None => RequestOptions::default(),
+        };
+        Ok(match handle(wasi, request, &options) {
+            Err(error) => Err(error),
+            Ok(future) => Ok(Own::<FutureResponseType>::host(wasi.table.add(future)?)),
+        })
+    })?;
+    resource::<T, FutureResponseType>(linker)?;
+    let name = "[method]future-incoming-response.subscribe";
+    linker.func(TYPES, name, |state, (this,): (This,)| {
+        subscribe(&mut state.data_mut().wasi().table, this.rep())
+    })?;
+    let name = "[method]future-incoming-response.get";
+    linker.func(TYPES, name, |state, (this,): (This,)| {
+        get(state.data_mut().wasi(), this.rep())
+    })?;
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! HTTP messages of `wasi:http`, without the guest: errors, bodies in both directions, and how
+//! requests to other servers are sent.
+
+mod allowed;
+mod client;
+mod error_code;
+mod incoming;
+mod outgoing;
+mod send;
+
+pub use allowed::{Allowed, AllowedError};
+pub use client::Client;
+pub use error_code::{DnsErrorPayload, ErrorCode, FieldSizePayload, TlsAlertReceivedPayload};
+pub use incoming::IncomingBody;
+pub(crate) use incoming::Receiving;
+pub use outgoing::OutgoingBody;
+pub(crate) use outgoing::{Writer, channel};
+pub use send::{RequestTimeouts, SendRequest, Sending};

@@ -1,0 +1,246 @@
+//! Bodies that a guest writes: a queue between the guest and the connection, with backpressure.
+
+use super::error_code::ErrorCode;
+use crate::io::{IoError, Output, StreamFailure};
+use crate::limits::{BODY_QUEUE_MAX, QUEUED_PIECE_MIN};
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What the guest and the connection share.
+#[derive(Default)]
+struct Queue {
+    pieces: VecDeque<Bytes>,
+    /// The bytes that the pieces count for. A small piece counts for more than it has.
+    counted: usize,
+    /// The bytes that the guest has written.
+    written: u64,
+    /// The bytes that the `Content-Length` field announces.
+    announced: Option<u64>,
+    end: End,
+    /// The connection takes no more.
+    is_gone: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+/// How far the guest is.
+#[derive(Default)]
+enum End {
+    #[default]
+    Open,
+    Finished(Option<HeaderMap>),
+    /// The connection has taken the trailers.
+    Taken,
+    Failed(ErrorCode),
+}
+
+/// Whose body has a wrong length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Request,
+    Response,
+}
+
+/// The guest's end of a body. A clone is the same end.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    queue: Arc<Mutex<Queue>>,
+    side: Side,
+}
+
+/// The body that a guest writes.
+pub struct OutgoingBody(Arc<Mutex<Queue>>);
+
+/// A body for a guest to write, and the same for the connection. `announced` is the value of the
+/// `Content-Length` field.
+pub(crate) fn channel(announced: Option<u64>, is_request: bool) -> (Writer, OutgoingBody) {
+    let queue = Arc::new(Mutex::new(Queue {
+        announced,
+        ..Queue::default()
+    }));
+    let side = match is_request {
+        true => Side::Request,
+        false => Side::Response,
+    };
+    let body = OutgoingBody(Arc::clone(&queue));
+    (Writer { queue, side }, body)
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    fn end(&mut self, end: End) {
+        self.end = end;
+        self.wake_reader();
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_writer(&mut self) {
+        if let Some(waker) = self.writer.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Writer {
+    /// The body is complete.
+    pub(crate) fn finish(&self, trailers: Option<HeaderMap>) -> Result<(), ErrorCode> {
+        let mut queue = lock(&self.queue);
+        match queue.announced {
+            Some(announced) if announced != queue.written => {
+                let error = self.wrong_size(queue.written);
+                queue.end(End::Failed(error.clone()));
+                Err(error)
+            }
+            _ => {
+                queue.end(End::Finished(trailers));
+                Ok(())
+            }
+        }
+    }
+
+    /// The body is not complete, and never will be. Changes nothing after [`finish`](Self::finish).
+    pub(crate) fn fail(&self, error: ErrorCode) {
+        let mut queue = lock(&self.queue);
+        if matches!(queue.end, End::Open) {
+            queue.end(End::Failed(error));
+        }
+    }
+
+    fn wrong_size(&self, bytes: u64) -> ErrorCode {
+        match self.side {
+            Side::Request => ErrorCode::HttpRequestBodySize(Some(bytes)),
+            Side::Response => ErrorCode::HttpResponseBodySize(Some(bytes)),
+        }
+    }
+}
+
+impl Output for Writer {
+    fn check_write(&mut self) -> Result<usize, StreamFailure> {
+        let queue = lock(&self.queue);
+        match queue.is_gone || !matches!(queue.end, End::Open) {
+            true => Err(StreamFailure::Closed),
+            false => Ok(BODY_QUEUE_MAX.saturating_sub(queue.counted)),
+        }
+    }
+
+    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
+        let mut queue = lock(&self.queue);
+        if queue.is_gone || !matches!(queue.end, End::Open) {
+            return Err(StreamFailure::Closed);
+        }
+        queue.written += bytes.len() as u64;
+        if queue
+            .announced
+            .is_some_and(|announced| queue.written > announced)
+        {
+            let error = self.wrong_size(queue.written);
+            queue.end(End::Failed(error.clone()));
+            return Err(StreamFailure::Failed(IoError::new(error)));
+        }
+        queue.counted += bytes.len().max(QUEUED_PIECE_MIN);
+        queue.pieces.push_back(bytes);
+        queue.wake_reader();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StreamFailure> {
+        // The connection takes pieces as fast as it can.
+        Ok(())
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut queue = lock(&self.queue);
+        let is_open = !queue.is_gone && matches!(queue.end, End::Open);
+        if is_open && queue.counted >= BODY_QUEUE_MAX {
+            queue.writer = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl OutgoingBody {
+    /// A body without bytes.
+    pub(crate) fn empty() -> Self {
+        let queue = Queue {
+            end: End::Finished(None),
+            ..Queue::default()
+        };
+        Self(Arc::new(Mutex::new(queue)))
+    }
+}
+
+impl Body for OutgoingBody {
+    type Data = Bytes;
+    type Error = ErrorCode;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ErrorCode>>> {
+        let mut queue = lock(&self.0);
+        if let Some(bytes) = queue.pieces.pop_front() {
+            queue.counted -= bytes.len().max(QUEUED_PIECE_MIN);
+            queue.wake_writer();
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        match std::mem::replace(&mut queue.end, End::Taken) {
+            End::Open => {
+                queue.end = End::Open;
+                queue.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+            End::Finished(Some(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+            End::Finished(None) | End::Taken => Poll::Ready(None),
+            End::Failed(error) => Poll::Ready(Some(Err(error))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let queue = lock(&self.0);
+        queue.pieces.is_empty() && matches!(queue.end, End::Finished(None) | End::Taken)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let queue = lock(&self.0);
+        match queue.end {
+            End::Finished(None) | End::Taken => {
+                let bytes = queue.pieces.iter().map(|piece| piece.len() as u64).sum();
+                SizeHint::with_exact(bytes)
+            }
+            // What the guest has announced is checked when it writes.
+            _ => match queue.announced {
+                Some(announced) => SizeHint::with_exact(announced),
+                None => SizeHint::default(),
+            },
+        }
+    }
+}
+
+impl Drop for OutgoingBody {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.0);
+        queue.is_gone = true;
+        queue.pieces.clear();
+        queue.wake_writer();
+    }
+}
+
+impl std::fmt::Debug for OutgoingBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutgoingBody").finish_non_exhaustive()
+    }
+}
