@@ -2,43 +2,50 @@
 # Builds every guest program whose toolchain is installed, and reports the others.
 #
 #     build.sh [--strict] [--check] [--out DIR] [c] [rust] [go] [js] [java] [ruby]
+#              [components] [p2] [http-c] [http-rust] [http-go] [http-js] [http-python]
 #
 #     c, rust, ...  only these languages (all, if none is named)
+#     p2            commands as components; http-...: components that answer HTTP requests
+#     components    all components: p2 and http-...
 #     --strict      a missing toolchain is an error: exit code 1
 #     --check       builds into a scratch folder and compares with the files here;
 #                   a difference is an error
 #     --out DIR     builds into DIR instead of here
 #
-# The small guests are committed next to this script. Those of Go, JavaScript, Java and Ruby are
-# built into built/, which is not committed. The bytes depend on the toolchain's version (README.md
-# names the versions), but not on the place or time of the build.
+# The small guests are committed next to this script. Those of Go, JavaScript, Java, Python and Ruby
+# are built into built/, which is not committed. The bytes depend on the toolchain's version
+# (README.md names the versions), but not on the place or time of the build. The components of
+# JavaScript and Python are the exception: each build makes other bytes.
 set -euo pipefail
 shopt -s inherit_errexit
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+components=(p2 http-c http-rust http-go http-js http-python)
 out=$here strict=0 check=0 languages=()
 while [ $# -gt 0 ]; do
     case $1 in
         --strict) strict=1 ;;
         --check) check=1 ;;
         --out) out=${2:?--out needs a folder}; shift ;;
-        c | rust | go | js | java | ruby) languages+=("$1") ;;
+        c | rust | go | js | java | ruby | p2) languages+=("$1") ;;
+        http-c | http-rust | http-go | http-js | http-python) languages+=("$1") ;;
+        components) languages+=("${components[@]}") ;;
         *)
-            echo "build.sh: unknown argument \"$1\";\
- known: --strict --check --out DIR c rust go js java ruby" >&2
+            echo "build.sh: unknown argument \"$1\"; known: --strict --check --out DIR\
+ c rust go js java ruby components ${components[*]}" >&2
             exit 2
             ;;
     esac
     shift
 done
-[ ${#languages[@]} -gt 0 ] || languages=(c rust go js java ruby)
+[ ${#languages[@]} -gt 0 ] || languages=(c rust go js java ruby "${components[@]}")
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 if [ $check = 1 ]; then out=$scratch/out; fi
 mkdir -p "$out/built"
 out=$(cd "$out" && pwd)
-built=() missing=()
+built=() missing=() varying=()
 
 # Compile and link in two steps: a clang that optimises at link time runs wasm-opt if it is
 # installed. The bytes would then depend on other installed programs.
@@ -95,52 +102,74 @@ build_c() {
     c_guest x86 "" -msimd128 -I../../../include
 }
 
-build_rust() {
-    local rustc=${RUSTC:-rustc} target=wasm32-wasip1 libs sysroot
+# Whether the package in folder $2 can be built for WASI. If not, reports that $1 is missing. Goes
+# to the folder, where a pinned toolchain applies.
+has_rust() {
+    local rustc=${RUSTC:-rustc} target=wasm32-wasip1 libs
     if ! command -v cargo >"$scratch/log" || ! command -v "$rustc" >"$scratch/log"; then
-        missing+=("rust: no cargo or rustc; https://rustup.rs, then: rustup target add $target")
-        return
+        missing+=("$1: no cargo or rustc; https://rustup.rs, then: rustup target add $target")
+        return 1
     fi
-    # Run in the package's folder, where a pinned toolchain applies.
-    cd "$here/rust"
+    cd "$2"
     libs=$("$rustc" --print target-libdir --target $target)
     if ! compgen -G "$libs/libstd-*.rlib" >"$scratch/log"; then
-        missing+=("rust: $("$rustc" --version) has no std for $target; rustup target add $target;\
+        missing+=("$1: $("$rustc" --version) has no std for $target; rustup target add $target;\
  for the rustc of Debian 13 or newer: apt-get install libstd-rust-dev-wasm32")
-        return
+        return 1
     fi
-    sysroot=$("$rustc" --print sysroot)
+}
+
+# Builds the package in this folder for WASI, into $scratch/rust. The arguments are cargo's.
+rust_guest() {
+    local sysroot flags crates
+    sysroot=$("${RUSTC:-rustc}" --print sysroot)
     # Replaces flags from the environment or from configuration files. The separator is 0x1f,
     # because a path may contain spaces.
-    local remap=--remap-path-prefix library=$sysroot/lib/rustlib/src/rust
-    CARGO_ENCODED_RUSTFLAGS="$remap=$here/rust=."$'\x1f'"$remap=$library=/rustc" \
-        cargo build --quiet --release --locked --offline --target $target \
-        --target-dir "$scratch/rust"
+    local remap=$'\x1f'--remap-path-prefix=
+    flags=$remap$PWD=.$remap$sysroot/lib/rustlib/src/rust=/rustc
+    # One folder a registry; cargo gives their names.
+    for crates in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do
+        flags+=$remap$crates=/crates
+    done
+    CARGO_ENCODED_RUSTFLAGS=${flags#?} cargo build --quiet --release --locked \
+        --target wasm32-wasip1 --target-dir "$scratch/rust" "$@"
+}
+
+build_rust() {
+    has_rust rust "$here/rust" || return 0
+    rust_guest --offline
     local name guest
     for guest in tour-rust:tour web-rust:web web-hello:hello-web warm-rust:warm; do
         name=${guest%%:*}.wasm
-        cp "$scratch/rust/$target/release/${guest##*:}.wasm" "$out/$name"
+        cp "$scratch/rust/wasm32-wasip1/release/${guest##*:}.wasm" "$out/$name"
         chmod 644 "$out/$name"
         built+=("$name")
     done
 }
 
-build_go() {
+# Whether Go 1.$2 or newer for WASI is installed. If not, reports that $1 is missing.
+has_go() {
     if ! command -v go >"$scratch/log"; then
-        missing+=("go: no go;\
- https://go.dev/dl or Debian: apt-get install golang-go (1.21 or newer)")
-        return
+        missing+=("$1: no go;\
+ https://go.dev/dl or Debian: apt-get install golang-go (1.$2 or newer)")
+        return 1
     fi
     # The caller's settings would change the bytes.
     unset GOWASM GOEXPERIMENT
     export GOTOOLCHAIN=local GOFLAGS= GOWORK=off CGO_ENABLED=0
-    cd "$here/go"
     go tool dist list >"$scratch/targets"
-    if ! grep -qx wasip1/wasm "$scratch/targets"; then
-        missing+=("go: $(go env GOVERSION) has no wasip1/wasm;\
- 1.21 or newer has: https://go.dev/dl")
-        return
+    local minor
+    minor=$(go env GOVERSION)
+    minor=${minor#go1.}
+    if ! grep -qx wasip1/wasm "$scratch/targets" || [ "${minor%%[!0-9]*}" -lt "$2" ]; then
+        missing+=("$1: $(go env GOVERSION) cannot make it; 1.$2 or newer can: https://go.dev/dl")
+        return 1
     fi
+}
+
+build_go() {
+    has_go go 21 || return 0
+    cd "$here/go"
     local name guest
     for guest in tour-go:tour json:json web-go:web; do
         name=${guest%%:*}.wasm
@@ -151,13 +180,7 @@ build_go() {
         built+=("built/$name")
     done
     # Reactors: their exports are called again and again. `go:wasmexport` came with Go 1.24.
-    local minor
-    minor=$(go env GOVERSION)
-    minor=${minor#go1.}
-    if [ "${minor%%[!0-9]*}" -lt 24 ]; then
-        missing+=("warm: $(go env GOVERSION) has no reactors; 1.24 or newer has: https://go.dev/dl")
-        return
-    fi
+    has_go warm 24 || return 0
     for guest in warm:warm web-go-reactor:web; do
         name=${guest%%:*}.wasm
         GOOS=wasip1 GOARCH=wasm \
@@ -228,11 +251,149 @@ build_ruby() {
     built+=("built/ruby.wasm")
 }
 
-for language in "${languages[@]}"; do "build_$language"; done
+# The folder of a crate: crate_folder PACKAGE CRATE, where PACKAGE depends on CRATE
+crate_folder() {
+    local path
+    (cd "$1" && cargo metadata --format-version 1 --locked) >"$scratch/metadata" || return
+    path=$(grep -o "\"manifest_path\":\"[^\"]*/$2-[0-9][^\"/]*/Cargo.toml\"" "$scratch/metadata")
+    path=${path#*:\"}
+    echo "${path%/Cargo.toml\"}"
+}
+
+# The tool that makes components, and the WIT files. If they cannot be had, reports that $1 is
+# missing. The tool stays in built/, because building it takes minutes.
+has_components() {
+    if ! command -v cargo >"$scratch/log"; then
+        missing+=("$1: no cargo, which builds componentize/; https://rustup.rs")
+        return 1
+    fi
+    componentize=$here/built/componentize/release/componentize
+    local from
+    if ! (cd "$here/componentize" && cargo build --quiet --release --locked \
+        --target-dir "$here/built/componentize") >"$scratch/log" 2>&1 ||
+        ! from=$(crate_folder "$here/rust/http" wasip2 2>"$scratch/log"); then
+        missing+=("$1: $(grep -m1 -o 'error.*' "$scratch/log" || echo "cargo failed");\
+ see whether cargo reaches crates.io")
+        return 1
+    fi
+    if [ ! -e "$scratch/wit" ]; then
+        mkdir "$scratch/wit"
+        cp -r "$from/wit/deps" "$scratch/wit/deps"
+        echo 'package pirn:guest; world guest { include wasi:http/proxy@0.2.12; }' \
+            >"$scratch/wit/guest.wit"
+    fi
+}
+
+# component_guest ADAPTER MODULE NAME [WIT]
+component_guest() {
+    "$componentize" component "$1" "$2" "$out/$3" ${4+"$4"}
+    chmod 644 "$out/$3"
+    built+=("$3")
+}
+
+# The commands of C and Rust, as components.
+build_p2() {
+    has_components p2 || return 0
+    local name from
+    for name in hello tour-c tour-rust; do
+        from=$here
+        [ ! -e "$out/$name.wasm" ] || from=$out
+        component_guest command "$from/$name.wasm" "$name-p2.wasm"
+    done
+}
+
+build_http_c() {
+    has_c http-c && has_components http-c || return 0
+    local folder=$scratch/http-c name
+    "$componentize" bindings c "$scratch/wit" "$folder"
+    cp "$here/c/http.c" "$folder"
+    cd "$folder"
+    # Not our code: its warnings are not shown.
+    "$cc" "${c_target[@]}" -O2 -std=gnu11 -w -c guest.c
+    "$cc" "${c_target[@]}" "${c_flags[@]}" -c http.c
+    "$cc" "${c_target[@]}" -mexec-model=reactor -Wl,--strip-all http.o guest.o \
+        guest_component_type.o -o http.wasm
+    component_guest proxy http.wasm http-c.wasm
+}
+
+build_http_rust() {
+    has_rust http-rust "$here/rust/http" && has_components http-rust || return 0
+    rust_guest --lib --example hello
+    local from=$scratch/rust/wasm32-wasip1/release
+    component_guest proxy "$from/http_rust.wasm" http-rust.wasm
+    component_guest proxy "$from/examples/hello.wasm" http-hello.wasm
+}
+
+build_http_go() {
+    has_go http-go 25 && has_components http-go || return 0
+    local folder=$scratch/http-go from
+    "$componentize" bindings go "$scratch/wit" "$folder"
+    mkdir "$folder/export_wasi_http_incoming_handler"
+    cp "$here/go/http/handler.go" "$folder/export_wasi_http_incoming_handler"
+    # The generator brings the module that its bindings need. That asks for a newer Go than it
+    # needs.
+    from=$(crate_folder "$here/componentize" wit-bindgen-go)
+    cp -r "$from/src/pkg" "$folder/pkg"
+    chmod -R u+w "$folder/pkg"
+    cd "$folder"
+    go mod edit -go=1.25 pkg/go.mod
+    go mod edit -replace=go.bytecodealliance.org/pkg=./pkg
+    # The module refers to a function of Go's runtime that is not public.
+    GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -buildmode=c-shared \
+        -ldflags="-s -w -buildid= -checklinkname=0" -o http.wasm .
+    component_guest proxy http.wasm built/http-go.wasm "$scratch/wit"
+}
+
+build_http_js() {
+    if ! command -v npm >"$scratch/log" || ! command -v node >"$scratch/log"; then
+        missing+=("http-js: no npm or node; Debian: apt-get install npm")
+        return
+    fi
+    has_components http-js || return 0
+    mkdir "$scratch/http-js"
+    cp "$here"/js/{package.json,package-lock.json,componentize.mjs,http.js} "$scratch/http-js"
+    cd "$scratch/http-js"
+    if ! npm ci --silent >"$scratch/log" 2>&1; then
+        missing+=("http-js: npm cannot fetch componentize-js; see whether it reaches its registry")
+        return
+    fi
+    # The engine exports the interfaces of version 0.2.3. An import of an unstable interface that
+    # is not there by default is left out.
+    cp -r "$scratch/wit" wit
+    sed -i.old -E -e '/@unstable\(feature = clocks-timezone\)/,+1d' wit/deps/cli.wit
+    sed -i.old -E -e 's/0\.2\.([4-9]|1[0-2])/0.2.3/g' wit/guest.wit wit/deps/*.wit
+    rm wit/*.old wit/deps/*.old
+    node componentize.mjs http.js wit guest "$out/built/http-js.wasm"
+    chmod 644 "$out/built/http-js.wasm"
+    varying+=("built/http-js.wasm")
+}
+
+build_http_python() {
+    local python=$scratch/http-python/lib
+    if ! command -v python3 >"$scratch/log" || ! python3 -m pip --version >"$scratch/log" 2>&1; then
+        missing+=("http-python: no python3 with pip; Debian: apt-get install python3-pip")
+        return
+    fi
+    has_components http-python || return 0
+    if ! python3 -m pip install --quiet --require-hashes --only-binary=:all: --target "$python" \
+        --requirement "$here/python/requirements.txt" >"$scratch/log" 2>&1; then
+        missing+=("http-python: $(grep -m1 ERROR "$scratch/log" || echo "pip failed")")
+        return
+    fi
+    cp "$here/python/http_handler.py" "$scratch/http-python"
+    cd "$scratch/http-python"
+    PYTHONPATH=$python "$python/bin/componentize-py" --quiet --wit-path "$scratch/wit" \
+        --world guest componentize http_handler --output "$out/built/http-python.wasm"
+    chmod 644 "$out/built/http-python.wasm"
+    varying+=("built/http-python.wasm")
+}
+
+for language in "${languages[@]}"; do "build_${language//-/_}"; done
 
 for what in ${missing[@]+"${missing[@]}"}; do echo "build.sh: $what" >&2; done
 names=${missing[*]+"${missing[*]%%:*}"}
-echo "built: ${built[*]:-nothing}; not built: ${names:-nothing}"
+all=(${built[@]+"${built[@]}"} ${varying[@]+"${varying[@]}"})
+echo "built: ${all[*]:-nothing}; not built: ${names:-nothing}"
 
 status=0
 if [ $check = 1 ]; then

@@ -1,18 +1,22 @@
-// Answers HTTP requests by path; ../README.md says how.
+// Answers HTTP requests by path. ../README.md lists the paths.
 
 let kept = 0;
 
 const text = (body, init) =>
   new Response(body, { ...init, headers: { "content-type": "text/plain" } });
 
+/** The fields of a request, sorted, one a line. */
+const headers = (request) =>
+  [...request.headers].map(([name, value]) => `${name}: ${value}\n`).sort().join("");
+
 async function count(body) {
   let bytes = 0;
-  if (body) for (const reader = body.getReader(); ; ) {
-    const { done, value } = await reader.read();
-    if (done) break;
+  const reader = body?.getReader();
+  for (;;) {
+    const { done, value } = (await reader?.read()) ?? { done: true };
+    if (done) return bytes;
     bytes += value.length;
   }
-  return bytes;
 }
 
 /** A stream of `bytes` bytes, in pieces. */
@@ -48,7 +52,7 @@ async function answer(request) {
         headers: { "x-method": request.method, "x-path": url.pathname + url.search },
       });
     case "/headers":
-      return text([...request.headers].map(([name, value]) => `${name}: ${value}\n`).sort().join(""));
+      return text(headers(request));
     case "/count":
       return text(`${await count(request.body)}\n`);
     case "/call":

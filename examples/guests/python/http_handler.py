@@ -60,9 +60,8 @@ def method(request):
 
 def headers(request):
     with request.headers() as fields:
-        return "".join(
-            sorted(f"{name}: {value.decode(errors='replace')}\n" for name, value in fields.entries())
-        )
+        lines = [f"{name}: {value.decode(errors='replace')}\n" for name, value in fields.entries()]
+    return "".join(sorted(lines))
 
 
 def fetch(url) -> IncomingResponse:
