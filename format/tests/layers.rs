@@ -158,7 +158,7 @@ const CRATES: [(&str, &[&str]); 13] = [
         ],
     ),
     (
-        "examples/server/src",
+        "server/src",
         &[
             "place",
             "engine",

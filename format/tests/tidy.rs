@@ -167,7 +167,7 @@ fn safety_md_lists_all_files_with_unsafe_code() {
         "component/macros",
         "wasi2",
         "benches",
-        "examples/server",
+        "server",
     ] {
         let lib = if krate == "benches" {
             "benches/lib.rs".into()
@@ -271,7 +271,7 @@ fn documents_name_files_that_exist() {
                 "wasi/",
                 "docs/",
                 "examples/guests/",
-                "examples/server/",
+                "server/",
                 "include/",
             ];
             let is_path =

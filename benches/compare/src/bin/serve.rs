@@ -1,4 +1,4 @@
-//! The example server with guests in Wasmtime at its best settings. Options, front end, threads and
+//! The server with guests in Wasmtime at its best settings. Options, front end, threads and
 //! limits are the same; only the [`Engine`] differs.
 //!
 //! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin serve -- --route
@@ -16,8 +16,8 @@ mod best;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Parser as _;
 use pirn_runtime::Usage;
-use pirn_server_example::args::Args;
-use pirn_server_example::{End, Engine, Ran, Running, Settings, Slots, Work};
+use pirn_server::args::Args;
+use pirn_server::{End, Engine, Ran, Running, Settings, Slots, Work};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Semaphore;

@@ -1,7 +1,7 @@
 //! The program `pirn-serve`: its messages, its refusals, and its end.
 
 mod common;
-#[path = "../../../runtime/tests/common/program.rs"]
+#[path = "../../runtime/tests/common/program.rs"]
 mod program;
 
 use common::guest;

@@ -1,15 +1,15 @@
 //! Good requests among bad ones: every good one gets the right response, every bad one its status,
 //! no slot is lost, and memory does not grow.
 //!
-//! The default run is small; `PIRN_LOAD=200000 cargo test --release -p pirn-server-example --test
+//! The default run is small; `PIRN_LOAD=200000 cargo test --release -p pirn-server --test
 //! load` is large.
 
 mod common;
 
 use bytes::Bytes;
 use common::{PANICS, PATIENCE, TestServer};
-use pirn_server_example::load::{Load, Report, Shot, resident_bytes};
-use pirn_server_example::{Limits, Settings};
+use pirn_server::load::{Load, Report, Shot, resident_bytes};
+use pirn_server::{Limits, Settings};
 use std::time::Duration;
 
 const CONNECTIONS: usize = 8;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{NAPS, PANICS, TestServer, WAITS, guest, module, prints, soon, until};
 use hyper::Request;
-use pirn_server_example::args::runtime;
-use pirn_server_example::{Limits, Pirn, Server, Settings};
+use pirn_server::args::runtime;
+use pirn_server::{Limits, Pirn, Server, Settings};
 use std::io::Write as _;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -513,7 +513,7 @@ async fn what_runs_when_the_server_stops_is_answered() {
     let address = server.address;
     let mut idle = TcpStream::connect(address).await.expect("it listens");
     // Not in another task, because the test changes `server`.
-    let mut client = pirn_server_example::load::connect(address)
+    let mut client = pirn_server::load::connect(address)
         .await
         .expect("it listens");
     let request = Request::get("/wait")

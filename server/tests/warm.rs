@@ -1,14 +1,14 @@
 //! Guests that are initialised once, before the first request.
 
-#[path = "../../../runtime/tests/common/campaign.rs"]
+#[path = "../../runtime/tests/common/campaign.rs"]
 mod campaign;
 mod common;
 
 use common::{TestServer, module};
 use hyper::Request;
 use pirn_runtime::Module;
-use pirn_server_example::pirn::warm;
-use pirn_server_example::{Limits, Pirn, Settings};
+use pirn_server::pirn::warm;
+use pirn_server::{Limits, Pirn, Settings};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Answer, TestServer, WAITS, module, prints, soon, until};
 use hyper::Request;
-use pirn_server_example::args::runtime;
-use pirn_server_example::{Engine, Limits, Pirn, Running, Server, Settings, Slots, Work};
+use pirn_server::args::runtime;
+use pirn_server::{Engine, Limits, Pirn, Running, Server, Settings, Slots, Work};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
@@ -368,7 +368,7 @@ async fn a_panic_ends_its_connection_alone_and_leaves_nothing_behind() {
     let metrics = async || ask(&format!("GET /metrics HTTP/1.1\r\n{end}\r\n")).await;
     let connections = async || {
         let text = metrics().await;
-        pirn_server_example::load::metric(&text, "pirn_connections")
+        pirn_server::load::metric(&text, "pirn_connections")
     };
     let alone = async { while connections().await != Some(1.0) {} };
     soon("the end of all other connections", alone).await;
@@ -421,7 +421,7 @@ async fn a_client_has_so_many_connections_and_no_more() {
     drop(two);
     let told = async {
         loop {
-            let Ok(mut client) = pirn_server_example::load::connect(server.address).await else {
+            let Ok(mut client) = pirn_server::load::connect(server.address).await else {
                 continue;
             };
             let request = Request::get("/metrics").header("host", "a");
@@ -433,7 +433,7 @@ async fn a_client_has_so_many_connections_and_no_more() {
         }
     };
     let Answer { body, .. } = soon("the metrics", told).await;
-    let counted = pirn_server_example::load::metric(&body, "pirn_connections_refused_total");
+    let counted = pirn_server::load::metric(&body, "pirn_connections_refused_total");
     assert_eq!(counted, Some(refused));
     server.stop().await;
 }

@@ -1,12 +1,12 @@
-//! `pirn-serve`: the example server, with guests in pirn's slots.
+//! `pirn-serve`: the server, with guests in pirn's slots.
 
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use pirn_runtime::Module;
-use pirn_server_example::args::Args;
-use pirn_server_example::pirn::{self, Pirn};
+use pirn_server::args::Args;
+use pirn_server::pirn::{self, Pirn};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;

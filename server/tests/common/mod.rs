@@ -7,8 +7,8 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::header::HeaderMap;
 use hyper::{Request, Response};
 use pirn_runtime::{LinkError, Linker, Module};
-use pirn_server_example::load::connect;
-use pirn_server_example::{Engine as _, Limits, Pirn, Server, Settings};
+use pirn_server::load::connect;
+use pirn_server::{Engine as _, Limits, Pirn, Server, Settings};
 use pirn_wasi::WasiCtx;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ pub(crate) fn guest(name: &str) -> PathBuf {
     if own.exists() {
         return own;
     }
-    server.join("../guests").join(name)
+    server.join("../examples/guests").join(name)
 }
 
 /// A module from its text, or from a file with this name.
@@ -208,8 +208,7 @@ impl TestServer {
     /// The value of a metric.
     pub(crate) async fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").await.body;
-        pirn_server_example::load::metric(&text, name)
-            .unwrap_or_else(|| panic!("no {name} in\n{text}"))
+        pirn_server::load::metric(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"))
     }
 
     /// Number of requests to a route with this outcome.
