@@ -174,7 +174,11 @@ const CRATES: [(&str, &[&str]); 13] = [
             "metrics",
             "front",
             "server",
+            "units",
+            "options",
+            "config",
             "args",
+            "program",
         ],
     ),
     (

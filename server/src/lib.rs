@@ -29,10 +29,16 @@ pub mod load;
 mod metrics;
 mod front;
 mod server;
+pub mod units;
+mod options;
+pub mod config;
 pub mod args;
+pub mod program;
 
+pub use args::Args;
+pub use config::Config;
 pub use engine::{End, Engine, Ran, Running, Slots, Work};
 pub use limits::Limits;
 pub use pirn::{Pirn, Settings};
 pub use place::Place;
-pub use server::Server;
+pub use server::{Mount, Server};

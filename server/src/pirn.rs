@@ -15,6 +15,7 @@ use pirn_wasi::{
     open_descriptors,
 };
 use std::borrow::Cow;
+use std::fmt;
 use std::io::Cursor;
 use std::time::{Duration, Instant};
 use tokio::task::yield_now;
@@ -67,9 +68,20 @@ pub struct Pirn {
 /// The guest of one route.
 struct Guest {
     prepared: Prepared<WasiCtx>,
+    deadline: Duration,
     /// What a reactor must call first, if it has not.
     init: Option<TypedFunc<(), ()>>,
     answer: Answer,
+}
+
+/// The guest that an error of [`Pirn::new`] is about: the number of its route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuestNumber(pub usize);
+
+impl fmt::Display for GuestNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "guest {}", self.0)
+    }
 }
 
 /// The function that answers a request.
@@ -85,7 +97,7 @@ const HANDLE: &str = "handle";
 
 impl Guest {
     /// Finds the functions of a guest.
-    fn new(prepared: Prepared<WasiCtx>, module: &Module) -> Result<Self> {
+    fn new(prepared: Prepared<WasiCtx>, module: &Module, deadline: Duration) -> Result<Self> {
         let func = |wanted: &str| {
             module.exports().find_map(|(name, ty)| match ty {
                 ExternType::Func(ty) if name == wanted => Some(ty),
@@ -98,6 +110,7 @@ impl Guest {
             let init = None;
             return Ok(Self {
                 prepared,
+                deadline,
                 init,
                 answer,
             });
@@ -113,6 +126,7 @@ impl Guest {
         Ok(Self {
             init: init.transpose()?,
             prepared,
+            deadline,
             answer,
         })
     }
@@ -126,7 +140,7 @@ impl Pirn {
     /// # Errors
     ///
     /// If the region cannot be made. If a module does not fit into it, has an unresolved import, or
-    /// exports neither `_start` nor `handle`.
+    /// exports neither `_start` nor `handle`, the error has a [`GuestNumber`].
     pub fn new(
         settings: Settings,
         modules: &[Module],
@@ -141,12 +155,12 @@ impl Pirn {
         more(&mut linker)?;
         let guests = modules.iter().enumerate().map(|(number, module)| {
             let prepared = region.prepare(module, &linker);
-            let prepared = prepared.with_context(|| format!("guest {number}"))?;
+            let prepared = prepared.context(GuestNumber(number))?;
             let prepared = prepared.start_deadline(settings.deadline.min(settings.start_deadline));
             // Measuring CPU time reads the clocks. That costs 1 us of the tens of microseconds of a
             // request.
             let prepared = prepared.measured(Measure::CpuTime);
-            Guest::new(prepared, module).with_context(|| format!("guest {number}"))
+            Guest::new(prepared, module, settings.deadline).context(GuestNumber(number))
         });
         let guests = guests.collect::<Result<_>>()?;
         Ok(Self {
@@ -154,6 +168,14 @@ impl Pirn {
             settings,
             guests,
         })
+    }
+
+    /// Sets the longest wall time of the guest of one route, in place of [`Settings::deadline`].
+    pub fn set_deadline(&mut self, route: usize, deadline: Duration) {
+        let guest = &mut self.guests[route];
+        let start_deadline = deadline.min(self.settings.start_deadline);
+        guest.prepared = guest.prepared.start_deadline(start_deadline);
+        guest.deadline = deadline;
     }
 
     /// The region, for inspection.
@@ -188,27 +210,27 @@ impl Pirn {
         instance: &mut Instance<WasiCtx>,
     ) -> Result<End, CallError> {
         let begin = Instant::now();
+        let left = || guest.deadline.saturating_sub(begin.elapsed());
         if let Some(init) = &guest.init {
-            self.call(instance, init, begin).await?;
+            self.call(instance, init, left()).await?;
         }
         let code = match &guest.answer {
             Answer::Plain(answer) => {
-                self.call(instance, answer, begin).await?;
+                self.call(instance, answer, left()).await?;
                 0
             }
-            Answer::Code(answer) => self.call(instance, answer, begin).await?,
+            Answer::Code(answer) => self.call(instance, answer, left()).await?,
         };
         Ok(End::Exited(code.cast_unsigned()))
     }
 
-    /// Calls a function of a guest that was entered at `begin`.
+    /// Calls a function of a guest that has `left` until its deadline.
     async fn call<R: Results>(
         &self,
         instance: &mut Instance<WasiCtx>,
         func: &TypedFunc<(), R>,
-        begin: Instant,
+        left: Duration,
     ) -> Result<R, CallError> {
-        let left = self.settings.deadline.saturating_sub(begin.elapsed());
         let limited = instance.deadline(left);
         let limited = limited.timeslice(self.settings.timeslice);
         let call = limited.call_async(func, ());

@@ -44,6 +44,24 @@ const TIDY: Duration = Duration::from_secs(1);
 /// Pause after the system refuses a connection. It has no free descriptors, but soon may have some.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// A route: a path prefix, and the limit of its requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The path prefix.
+    pub prefix: String,
+    /// Most requests that have a guest or wait for one, if not [`Limits::route_requests`].
+    pub requests: Option<usize>,
+}
+
+impl<S: Into<String>> From<S> for Mount {
+    fn from(prefix: S) -> Self {
+        Self {
+            prefix: prefix.into(),
+            requests: None,
+        }
+    }
+}
+
 /// A listening server.
 pub struct Server {
     listener: TcpListener,
@@ -51,7 +69,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to listen. `routes` are path prefixes, one for each guest of the engine.
+    /// Starts to listen. `routes` has one route for each guest of the engine.
     ///
     /// # Errors
     ///
@@ -59,10 +77,14 @@ impl Server {
     pub async fn bind(
         address: SocketAddr,
         engine: Arc<dyn Engine>,
-        routes: Vec<String>,
+        routes: impl IntoIterator<Item = impl Into<Mount>>,
         mut limits: Limits,
     ) -> Result<Self> {
-        check(&routes)?;
+        let mounts: Vec<Mount> = routes.into_iter().map(Into::into).collect();
+        let routes: Vec<String> = mounts.iter().map(|mount| mount.prefix.clone()).collect();
+        for (at, route) in routes.iter().enumerate() {
+            check(route, routes[..at].iter().map(String::as_str))?;
+        }
         for (limit, name) in [
             (limits.connections, "connections"),
             (limits.client_connections, "client-connections"),
@@ -85,9 +107,10 @@ impl Server {
             places: Arc::new(Semaphore::new(limits.waiting_max)),
             engine,
             metrics,
-            turns: routes
+            turns: mounts
                 .iter()
-                .map(|_| Semaphore::new(limits.route_requests))
+                .map(|mount| mount.requests.unwrap_or(limits.route_requests))
+                .map(|requests| Semaphore::new(requests.min(Semaphore::MAX_PERMITS)))
                 .collect(),
             routes,
             limits,
@@ -188,19 +211,17 @@ impl Drop for Open {
     }
 }
 
-/// Checks that each route is a path and differs from all others.
-fn check(routes: &[String]) -> Result<()> {
-    for (at, route) in routes.iter().enumerate() {
-        if !route.starts_with('/') || route.contains(['?', '#', ' ']) {
-            bail!("route {route:?} is not a path; write it as in /hello");
-        }
-        if route == METRICS_PATH {
-            bail!("route {route:?} is the path of the metrics; choose another");
-        }
-        let same = |other: &String| other.trim_end_matches('/') == route.trim_end_matches('/');
-        if routes[..at].iter().any(same) {
-            bail!("route {route:?} is given twice; remove one");
-        }
+/// Checks that a route is a path and differs from all earlier routes.
+pub(crate) fn check<'a>(route: &str, mut earlier: impl Iterator<Item = &'a str>) -> Result<()> {
+    if !route.starts_with('/') || route.contains(['?', '#', ' ']) {
+        bail!("route {route:?} is not a path; write it as in /hello");
+    }
+    if route == METRICS_PATH {
+        bail!("route {route:?} is the path of the metrics; choose another");
+    }
+    let same = |other: &str| other.trim_end_matches('/') == route.trim_end_matches('/');
+    if earlier.any(same) {
+        bail!("route {route:?} is given twice; remove one");
     }
     Ok(())
 }

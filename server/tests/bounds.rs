@@ -4,7 +4,7 @@ mod common;
 
 use common::{Answer, TestServer, WAITS, module, prints, soon, until};
 use hyper::Request;
-use pirn_server::args::runtime;
+use pirn_server::program::runtime;
 use pirn_server::{Engine, Limits, Pirn, Running, Server, Settings, Slots, Work};
 use std::num::NonZero;
 use std::sync::Arc;

@@ -1,31 +1,14 @@
 //! The program `pirn-serve`: its messages, its refusals, and its end.
 
 mod common;
-#[path = "../../runtime/tests/common/program.rs"]
-mod program;
+#[path = "common/serving.rs"]
+mod serving;
 
 use common::guest;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use serving::{Serving, get, refusal, serve};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
-
-fn serve() -> Command {
-    let mut command = program::program(env!("CARGO_BIN_EXE_pirn-serve"));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// Ends the program when the test ends, however it ends.
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // The program may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A guest without a response that writes a line to its standard error which imitates a line of the
 /// log.
@@ -36,16 +19,6 @@ const COMPLAINS: &str = r#"(module
   (data (i32.const 16) "woe\1b[31m\rERROR me")
   (func (export "_start")
     (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
-
-/// Sends a GET request; returns the response.
-fn get(address: &str, path: &str) -> String {
-    let mut client = TcpStream::connect(address).expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    client.write_all(request.as_bytes()).expect("it listens");
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).expect("an answer");
-    answer
-}
 
 #[test]
 fn it_serves_until_it_is_told_to_stop() {
@@ -59,28 +32,15 @@ fn it_serves_until_it_is_told_to_stop() {
         command.arg("--route");
         command.arg(format!("{path}={}", module.display()));
     }
-    let mut serving = Serving(command.spawn().expect("it starts"));
-    let stdout = serving.0.stdout.take().expect("a pipe was asked for");
-    let mut line = String::new();
-    let said = BufReader::new(stdout).read_line(&mut line);
-    said.expect("it says where it listens");
-    let address = line.trim().strip_prefix("listening on ");
-    let address = address.expect("an address");
+    let serving = Serving::start(command);
+    let address = serving.address.as_str();
     let answer = get(address, "/hello");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nhello from a slot\n"), "{answer}");
     let answer = get(address, "/woe");
     assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
     assert!(!answer.contains("woe"), "the client is not told: {answer}");
-    let id = serving.0.id().to_string();
-    let told = Command::new("kill").args(["-TERM", &id]).status();
-    assert!(told.expect("there is a kill").success());
-    assert!(serving.0.wait().expect("it ends").success());
-    let mut log = String::new();
-    let stderr = serving.0.stderr.take().expect("a pipe was asked for");
-    BufReader::new(stderr)
-        .read_to_string(&mut log)
-        .expect("text");
+    let log = serving.stop();
     for part in [
         "2 slots (2 free)",
         r#"line="woe\u{1b}[31m\rERROR me""#,
@@ -110,13 +70,8 @@ fn guests_do_not_fill_the_log() {
     command.args(["--listen", "127.0.0.1:0", "--log-max", "4KiB", "--route"]);
     command.arg(format!("/={}", noisy.display()));
     command.stderr(std::fs::File::create(&log).expect("room for a log"));
-    let mut serving = Serving(command.spawn().expect("it starts"));
-    let stdout = serving.0.stdout.take().expect("a pipe was asked for");
-    let mut line = String::new();
-    let said = BufReader::new(stdout).read_line(&mut line);
-    said.expect("it says where it listens");
-    let address = line.trim().strip_prefix("listening on ");
-    let address = address.expect("an address");
+    let serving = Serving::start(command);
+    let address = serving.address.as_str();
     let start = Instant::now();
     let mut told = String::new();
     // Repeat until a second in which the server suppressed lines is over.
@@ -160,15 +115,10 @@ fn connections_beyond_the_descriptors_wait() {
     ]);
     command.arg("--route");
     command.arg(format!("/={}", guest("web-hello.wasm").display()));
-    command.stdout(Stdio::piped());
+    command.stdout(std::process::Stdio::piped());
     command.stderr(std::fs::File::create(&log).expect("room for a log"));
-    let mut serving = Serving(command.spawn().expect("it starts"));
-    let stdout = serving.0.stdout.take().expect("a pipe was asked for");
-    let mut line = String::new();
-    let said = BufReader::new(stdout).read_line(&mut line);
-    said.expect("it says where it listens");
-    let address = line.trim().strip_prefix("listening on ");
-    let address = address.expect("an address");
+    let serving = Serving::start(command);
+    let address = serving.address.as_str();
     let connect = |_| TcpStream::connect(address).expect("it listens");
     // The server may log before the last connection is made.
     let start = Instant::now();
@@ -187,37 +137,29 @@ fn connections_beyond_the_descriptors_wait() {
     assert!(lines <= most, "{lines} lines, not {most}");
 }
 
-/// The one-line error of a server that does not start.
-fn refusal(args: &[&str]) -> String {
-    let output = serve().args(args).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(1), "{args:?}");
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
-}
-
 #[test]
 fn what_it_cannot_serve_is_named() {
     let hello = format!("/={}", guest("web-hello.wasm").display());
     let flood = format!("/={}", guest("flood.wat").display());
     let manifest = format!("/={}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
     let missing = refusal(&["--log", "off", "--route", "/=nowhere.so"]);
-    assert!(missing.starts_with("pirn-serve: nowhere.so: "), "{missing}");
+    let named = "pirn-serve: --route /: nowhere.so: ";
+    assert!(missing.starts_with(named), "{missing}");
     let no_module = refusal(&["--log", "off", "--route", &manifest]);
     assert!(no_module.contains("Cargo.toml"), "{no_module}");
     let small = ["--log", "off", "--memory-max", "64KiB", "--route", &flood];
     let small = refusal(&small);
     assert!(
-        small.contains("guest 0: module needs 2 pages of memory, slots hold 1"),
+        small.contains("--route /: guest 0: module needs 2 pages of memory, slots hold 1"),
         "{small}"
     );
     let slots = refusal(&["--log", "off", "--slots", "0", "--route", &hello]);
-    assert!(slots.contains("`slots` is 0"), "{slots}");
+    assert!(slots.contains("\"0\" is not a count"), "{slots}");
     let routes = ["--log", "off", "--route", "/metrics=x", "--route", &hello];
-    assert!(
-        refusal(&routes).contains("x: "),
-        "the module is looked at first"
-    );
+    let metrics = refusal(&routes);
+    assert!(metrics.contains("the path of the metrics"), "{metrics}");
+    let none = refusal(&["--log", "off"]);
+    assert!(none.contains("give --route PATH=MODULE"), "{none}");
 }
 
 #[test]

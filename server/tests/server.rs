@@ -4,7 +4,7 @@ mod common;
 
 use common::{NAPS, PANICS, TestServer, WAITS, guest, module, prints, soon, until};
 use hyper::Request;
-use pirn_server::args::runtime;
+use pirn_server::program::runtime;
 use pirn_server::{Limits, Pirn, Server, Settings};
 use std::io::Write as _;
 use std::num::NonZero;
@@ -653,7 +653,7 @@ async fn routes_that_mean_nothing_are_refused() {
         (vec!["/metrics"], "is the path of the metrics"),
         (vec!["/a", "/b", "/a/"], "is given twice"),
     ] {
-        let routes = routes.into_iter().map(str::to_owned).collect();
+        let routes = routes.into_iter();
         let address = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(address, Arc::<Pirn>::clone(&engine), routes, limits()).await;
         let error = server.err().expect("it is refused").to_string();

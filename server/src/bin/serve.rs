@@ -3,52 +3,62 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result};
-use clap::Parser as _;
 use pirn_runtime::Module;
-use pirn_server::args::Args;
-use pirn_server::pirn::{self, Pirn};
+use pirn_server::Config;
+use pirn_server::config::Route;
+use pirn_server::pirn::{self, GuestNumber, Pirn};
+use pirn_server::program::serve;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// The magic number of an ELF file, which a compiled module starts with.
 const ELF: &[u8] = b"\x7fELF";
 
 fn main() -> ExitCode {
-    match serve(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("pirn-serve: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    serve("pirn-serve", engine)
 }
 
-fn serve(args: &Args) -> Result<()> {
-    args.log()?;
-    let modules = args.modules().map(open);
-    let mut modules = modules.collect::<Result<Vec<_>>>()?;
-    if let Some(deadline) = args.warm() {
-        for (module, path) in modules.iter_mut().zip(args.modules()) {
-            let warm = pirn::warm(module, &args.settings(), deadline, |_| Ok(()));
-            *module = warm.with_context(|| path.display().to_string())?;
+/// Opens the modules of a configuration, and makes slots for their guests.
+fn engine(config: &Config) -> Result<Pirn> {
+    let modules = config.routes.iter().map(|route| {
+        let opened = open(config, route);
+        opened.with_context(|| format!("{}: {}", route.origin, route.module.display()))
+    });
+    let modules = modules.collect::<Result<Vec<_>>>()?;
+    let engine = Pirn::new(config.settings.clone(), &modules, |_| Ok(()));
+    let mut engine = engine.map_err(|error| match error.downcast_ref::<GuestNumber>() {
+        Some(guest) => {
+            let origin = config.routes[guest.0].origin.clone();
+            error.context(origin)
+        }
+        None => error,
+    })?;
+    for (number, route) in config.routes.iter().enumerate() {
+        if let Some(deadline) = route.deadline {
+            engine.set_deadline(number, deadline);
         }
     }
-    let engine = Pirn::new(args.settings(), &modules, |_| Ok(()))?;
     tracing::info!("{}", engine.region().describe());
-    args.serve(Arc::new(engine))
+    Ok(engine)
+}
+
+/// The module of a route, initialised if the route says so.
+fn open(config: &Config, route: &Route) -> Result<Module> {
+    let module = read(&route.module)?;
+    match route.warm {
+        true => pirn::warm(&module, &config.settings, config.warm_deadline, |_| Ok(())),
+        false => Ok(module),
+    }
 }
 
 /// Opens a compiled module, or compiles a WebAssembly module first.
-fn open(path: &Path) -> Result<Module> {
-    let what = || path.display().to_string();
-    let bytes = fs::read(path).with_context(what)?;
+fn read(path: &Path) -> Result<Module> {
+    let bytes = fs::read(path)?;
     if bytes.starts_with(ELF) {
-        return Module::open(path).with_context(what);
+        return Ok(Module::open(path)?);
     }
-    let so = compile(&bytes).with_context(what)?;
-    Module::from_bytes(&so).with_context(what)
+    Ok(Module::from_bytes(&compile(&bytes)?)?)
 }
 
 #[cfg(feature = "compiler")]

@@ -173,7 +173,7 @@ impl TestServer {
         let door = Arc::<Door>::default();
         let engine = Pirn::new(settings, &modules, |linker| hooks(linker, &door));
         let engine = Arc::new(engine.expect("the guests fit"));
-        let routes = guests.iter().map(|(path, _)| (*path).to_owned()).collect();
+        let routes = guests.iter().map(|(path, _)| *path);
         let address = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(address, Arc::<Pirn>::clone(&engine), routes, limits);
         let server = server.await.expect("it listens");

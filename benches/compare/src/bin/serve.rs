@@ -14,12 +14,10 @@
 mod best;
 
 use anyhow::{Context as _, Result, anyhow};
-use clap::Parser as _;
 use pirn_runtime::Usage;
-use pirn_server::args::Args;
-use pirn_server::{End, Engine, Ran, Running, Settings, Slots, Work};
+use pirn_server::{End, Engine, Ran, Running, Settings, Slots, Work, program};
 use std::path::Path;
-use std::sync::Arc;
+use std::process::ExitCode;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -166,9 +164,8 @@ fn ended(error: wasmtime::Error) -> End {
     End::Trap(format!("{error:#}"))
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
-    args.log()?;
-    let engine = Wasmtime::new(args.settings(), args.modules())?;
-    args.serve(Arc::new(engine))
+fn main() -> ExitCode {
+    program::serve("serve", |config| {
+        Wasmtime::new(config.settings.clone(), config.modules())
+    })
 }

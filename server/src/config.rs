@@ -1,0 +1,265 @@
+//! [`Config`]: the settings of a server, from its command line and its configuration file.
+
+use crate::limits::Limits;
+use crate::options::{FileRoute, Options};
+use crate::pirn::Settings;
+use crate::server::{Mount, check};
+use anyhow::{Context as _, Result, anyhow, bail};
+use std::fs::File;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tracing::level_filters::LevelFilter;
+
+/// Most bytes of a configuration file.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// The settings of a server.
+#[derive(Debug)]
+pub struct Config {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// Threads that run guests and serve connections.
+    pub workers: Option<NonZero<usize>>,
+    /// Limits for clients.
+    pub limits: Limits,
+    /// Limits for guests.
+    pub settings: Settings,
+    /// Longest time of a guest's initialisation when the server starts.
+    pub warm_deadline: Duration,
+    /// The guests, in the order of their routes.
+    pub routes: Vec<Route>,
+    /// Level of the log.
+    pub log: LevelFilter,
+}
+
+/// A route and its guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The path prefix.
+    pub path: String,
+    /// The guest: a compiled module, or one to compile.
+    pub module: PathBuf,
+    /// Longest wall time of the guest, if it is not that of all routes.
+    pub deadline: Option<Duration>,
+    /// Most requests of the route, if it is not the number for all routes.
+    pub requests: Option<usize>,
+    /// Whether the guest is initialised when the server starts.
+    pub warm: bool,
+    /// The file and line of the route, or the option.
+    pub origin: String,
+}
+
+/// A route of the command line: a path and a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ArgRoute {
+    pub(crate) path: String,
+    pub(crate) module: PathBuf,
+}
+
+/// Parses a route of the command line, as in /hello=hello.so.
+pub(crate) fn arg_route(text: &str) -> Result<ArgRoute> {
+    match text.split_once('=') {
+        Some((path, module)) if path.starts_with('/') && !module.is_empty() => Ok(ArgRoute {
+            path: path.to_owned(),
+            module: module.into(),
+        }),
+        _ => bail!("{text:?} is not a route; write it as in /hello=hello.so"),
+    }
+}
+
+impl Config {
+    /// The settings of a command line: its options, its routes, and its configuration file.
+    pub(crate) fn new(args: Options, routes: &[ArgRoute], file: Option<&Path>) -> Result<Self> {
+        let (options, file_routes) = match file {
+            Some(path) => {
+                let (file, routes) = read(path)?;
+                (args.or(file), routes)
+            }
+            None => (args, vec![]),
+        };
+        let warm = options.warm.unwrap_or(false);
+        let routes = merged(file_routes, routes, warm);
+        if routes.is_empty() {
+            bail!(
+                "there is no route; give --route PATH=MODULE, or a [[route]] in the --config file"
+            );
+        }
+        for (at, route) in routes.iter().enumerate() {
+            let earlier = routes[..at].iter().map(|route| route.path.as_str());
+            check(&route.path, earlier).with_context(|| route.origin.clone())?;
+        }
+        Ok(Self::of(&options, routes))
+    }
+
+    /// The settings of options, with their defaults.
+    fn of(options: &Options, routes: Vec<Route>) -> Self {
+        let (limits, settings) = (Limits::default(), Settings::default());
+        let listen = SocketAddr::from(([127, 0, 0, 1], 8080));
+        Self {
+            listen: options.listen.map_or(listen, |address| address.0),
+            workers: options
+                .workers
+                .and_then(|count| NonZero::new(count.0 as usize)),
+            limits: Limits {
+                waiting_max: options
+                    .waiting_max
+                    .map_or(limits.waiting_max, |count| count.0 as usize),
+                route_requests: options
+                    .route_requests
+                    .map_or(limits.route_requests, |count| count.0 as usize),
+                wait: options.wait.map_or(limits.wait, |time| time.0),
+                body_max: options.body_max.map_or(limits.body_max, |size| size.0),
+                header_timeout: options
+                    .header_timeout
+                    .map_or(limits.header_timeout, |time| time.0),
+                body_timeout: options
+                    .body_timeout
+                    .map_or(limits.body_timeout, |time| time.0),
+                write_timeout: options
+                    .write_timeout
+                    .map_or(limits.write_timeout, |time| time.0),
+                connections: options
+                    .connections
+                    .map_or(limits.connections, |count| count.0 as usize),
+                client_connections: options
+                    .client_connections
+                    .map_or(limits.client_connections, |count| count.0 as usize),
+                log_max: options.log_max.map_or(limits.log_max, |size| size.0),
+                grace: options.grace.map_or(limits.grace, |time| time.0),
+            },
+            settings: Settings {
+                slots: options.slots.map_or(settings.slots, |count| count.0),
+                memory_bytes_max: options
+                    .memory_max
+                    .map_or(settings.memory_bytes_max, |size| size.0),
+                stack_bytes: options.stack.map_or(settings.stack_bytes, |size| size.0),
+                deadline: options.deadline.map_or(settings.deadline, |time| time.0),
+                start_deadline: options
+                    .start_deadline
+                    .map_or(settings.start_deadline, |time| time.0),
+                timeslice: options.timeslice.map_or(settings.timeslice, |time| time.0),
+                output_max: options
+                    .answer_max
+                    .map_or(settings.output_max, |size| size.0),
+                errors_max: options
+                    .stderr_max
+                    .map_or(settings.errors_max, |size| size.0),
+            },
+            warm_deadline: options
+                .warm_deadline
+                .map_or(Duration::from_secs(10), |time| time.0),
+            routes,
+            log: options.log.unwrap_or(LevelFilter::INFO),
+        }
+    }
+
+    /// Paths of the modules, in the order of their routes.
+    pub fn modules(&self) -> impl Iterator<Item = &Path> {
+        self.routes.iter().map(|route| route.module.as_path())
+    }
+
+    /// The routes, for a server.
+    pub fn mounts(&self) -> impl Iterator<Item = Mount> {
+        self.routes.iter().map(|route| Mount {
+            prefix: route.path.clone(),
+            requests: route.requests,
+        })
+    }
+
+    /// Logs to standard error.
+    ///
+    /// # Errors
+    ///
+    /// If the process has a logger already.
+    pub fn log(&self) -> Result<()> {
+        tracing_subscriber::fmt()
+            .with_max_level(self.log)
+            .with_writer(std::io::stderr)
+            .with_ansi(false)
+            .try_init()
+            .map_err(|error| anyhow!("cannot log: {error}"))
+    }
+}
+
+/// A route of the file, with its line and the folder of the file.
+struct Found {
+    route: FileRoute,
+    line: usize,
+    file: PathBuf,
+}
+
+/// The options and routes of a configuration file.
+fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
+    let name = path.display();
+    let mut text = String::new();
+    let file = File::open(path).with_context(|| name.to_string())?;
+    let read = file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text);
+    if read.with_context(|| name.to_string())? as u64 > CONFIG_BYTES_MAX {
+        bail!("{name}: file is larger than {CONFIG_BYTES_MAX} bytes; split it");
+    }
+    let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
+    let mut options: Options = toml::from_str(&text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let why = error.message().replace('\n', " ");
+        anyhow!("{name}:{}: {why}{}", line(at), hint(&text, error.span()))
+    })?;
+    let routes = std::mem::take(&mut options.routes).into_iter();
+    let routes = routes.map(|route| Found {
+        line: line(route.span().start),
+        route: route.into_inner(),
+        file: path.to_owned(),
+    });
+    Ok((options, routes.collect()))
+}
+
+/// The text that an error is about, if the message is not enough.
+fn hint(text: &str, span: Option<std::ops::Range<usize>>) -> String {
+    const CHARS_MAX: usize = 40;
+    let wrong = span.and_then(|span| text.get(span)).unwrap_or_default();
+    let wrong: String = wrong
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(CHARS_MAX)
+        .collect();
+    match wrong.is_empty() {
+        true => String::new(),
+        false => format!(", at {wrong:?}"),
+    }
+}
+
+/// The routes of the file, and those of the command line, which replace the file's at equal paths.
+fn merged(file: Vec<Found>, args: &[ArgRoute], warm: bool) -> Vec<Route> {
+    let bare = |path: &str| path.trim_end_matches('/').to_owned();
+    let mut all: Vec<_> = file
+        .into_iter()
+        .filter(|found| {
+            args.iter()
+                .all(|arg| bare(&arg.path) != bare(&found.route.path))
+        })
+        .map(|found| {
+            let folder = found.file.parent().unwrap_or(Path::new(""));
+            Route {
+                module: folder.join(&found.route.module),
+                path: found.route.path,
+                deadline: found.route.deadline.map(|time| time.0),
+                requests: found.route.requests.map(|count| count.0 as usize),
+                warm: found.route.warm.unwrap_or(warm),
+                origin: format!("{}:{}", found.file.display(), found.line),
+            }
+        })
+        .collect();
+    all.extend(args.iter().map(|arg| Route {
+        path: arg.path.clone(),
+        module: arg.module.clone(),
+        deadline: None,
+        requests: None,
+        warm,
+        origin: format!("--route {}", arg.path),
+    }));
+    all
+}

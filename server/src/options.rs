@@ -1,0 +1,149 @@
+//! [`Options`]: the options that the command line and the configuration file share.
+
+use crate::units::{Address, Count, Size, Time, parsed};
+use clap::Args;
+use serde::Deserialize;
+use tracing::level_filters::LevelFilter;
+
+/// The options of a server. The command line and the configuration file have the same ones. An
+/// option that is `None` has its default.
+#[derive(Debug, Default, Clone, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Options {
+    /// Address to listen on; port 0 takes any free port [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) listen: Option<Address>,
+    /// Most guests at a time: the number of slots [default: 64]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) slots: Option<Count>,
+    /// Threads that run guests and serve connections [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) workers: Option<Count>,
+    /// Longest wall time of a guest, as in 500us, 200ms or 2s [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) deadline: Option<Time>,
+    /// Longest time of a module's start function; its thread does nothing else in that time
+    /// [default: 50ms]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) start_deadline: Option<Time>,
+    /// Initialises each guest once, when the server starts; every request gets an instance that
+    /// begins there
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub(crate) warm: Option<bool>,
+    /// Longest time of the initialisation of a guest with --warm [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) warm_deadline: Option<Time>,
+    /// Longest time that a guest keeps a thread before others run [default: 500us]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) timeslice: Option<Time>,
+    /// Most memory of a guest, as in 512KiB or 64MiB [default: 64MiB]
+    #[arg(long, value_name = "BYTES")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) memory_max: Option<Size>,
+    /// Stack size of a guest [default: 1MiB]
+    #[arg(long, value_name = "BYTES")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) stack: Option<Size>,
+    /// Most bytes of a guest's answer [default: 1MiB]
+    #[arg(long, value_name = "BYTES")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) answer_max: Option<Size>,
+    /// Most bytes of a guest's standard error that are logged [default: 8KiB]
+    #[arg(long, value_name = "BYTES")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) stderr_max: Option<Size>,
+    /// Most bytes of a request's body [default: 1MiB]
+    #[arg(long, value_name = "BYTES")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) body_max: Option<Size>,
+    /// Most requests that wait for a slot; more are refused at once [default: 1024]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) waiting_max: Option<Count>,
+    /// Most requests of one route that have a guest or wait for a slot [default: no limit]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) route_requests: Option<Count>,
+    /// Longest time that a request waits for a slot [default: 500ms]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) wait: Option<Time>,
+    /// Longest time to receive the header of a request [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) header_timeout: Option<Time>,
+    /// Longest time to receive the body of a request [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) body_timeout: Option<Time>,
+    /// Longest time that a client takes to receive its answer [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) write_timeout: Option<Time>,
+    /// Most connections at a time; more wait to be accepted [default: 1024]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) connections: Option<Count>,
+    /// Most connections of one client address at a time; more are closed [default: 256]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) client_connections: Option<Count>,
+    /// Most bytes a second that the server logs for guests [default: 256KiB]
+    #[arg(long, value_name = "BYTES")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) log_max: Option<Size>,
+    /// Longest time for requests to end after SIGTERM [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) grace: Option<Time>,
+    /// Level of the log on standard error: off, error, warn, info, debug or trace [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) log: Option<LevelFilter>,
+    /// The routes of the file. The command line writes them as --route PATH=MODULE.
+    #[arg(skip)]
+    #[serde(rename = "route")]
+    pub(crate) routes: Vec<toml::Spanned<FileRoute>>,
+}
+
+/// A `[[route]]` of the file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileRoute {
+    pub(crate) path: String,
+    pub(crate) module: String,
+    #[serde(default, deserialize_with = "parsed")]
+    pub(crate) deadline: Option<Time>,
+    #[serde(default, deserialize_with = "parsed")]
+    pub(crate) requests: Option<Count>,
+    #[serde(default)]
+    pub(crate) warm: Option<bool>,
+}
+
+/// The options of the first value, and of the second where the first has none.
+macro_rules! either {
+    ($first:ident, $second:ident: $($name:ident)*) => {
+        Options {
+            $($name: $first.$name.or($second.$name),)*
+            routes: $second.routes,
+        }
+    };
+}
+
+impl Options {
+    /// These options, and those of the file where these are not given. The routes are the file's.
+    pub(crate) fn or(self, file: Self) -> Self {
+        either!(self, file: listen slots workers deadline start_deadline warm warm_deadline timeslice
+            memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
+            header_timeout body_timeout write_timeout connections client_connections log_max grace
+            log)
+    }
+}

@@ -1,0 +1,170 @@
+//! Values of options: sizes, times, counts and addresses, as the command line and the configuration
+//! file write them.
+
+use anyhow::{Context as _, Error, Result, bail};
+use serde::Deserializer;
+use serde::de::{self, Visitor};
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A number of bytes, as in 65536 or 64MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub usize);
+
+/// A time above 0, as in 500us, 20ms or 2s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+/// A number from 1 to 4,294,967,295.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count(pub u32);
+
+/// An address to listen on, as in 127.0.0.1:8080 or [::1]:8080.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address(pub SocketAddr);
+
+impl FromStr for Size {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+        let (number, unit) = unit(text, &units).unwrap_or((text, 1));
+        let number: Option<usize> = number.parse().ok();
+        let bytes = number.and_then(|number| number.checked_mul(unit));
+        let bytes = bytes
+            .with_context(|| format!("{text:?} is not a size; write it as in 65536 or 64MiB"))?;
+        Ok(Self(bytes))
+    }
+}
+
+impl FromStr for Time {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let units = [("us", 1), ("ms", 1_000), ("s", 1_000_000)];
+        let time = unit(text, &units).and_then(|(number, unit)| {
+            let number: u64 = number.parse().ok()?;
+            number.checked_mul(unit)
+        });
+        match time {
+            Some(us) if us > 0 => Ok(Self(Duration::from_micros(us))),
+            _ => bail!("{text:?} is not a time above 0; write it as in 500us, 20ms or 2s"),
+        }
+    }
+}
+
+impl FromStr for Count {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.parse() {
+            Ok(count) if count > 0 => Ok(Self(count)),
+            _ => bail!(
+                "{text:?} is not a count; write a number from 1 to {}",
+                u32::MAX
+            ),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let address = text.parse();
+        let address = address.with_context(|| {
+            format!("{text:?} is not an address; write it as in 127.0.0.1:8080 or [::1]:8080")
+        })?;
+        Ok(Self(address))
+    }
+}
+
+/// Parses a time, as [`Time`] does.
+///
+/// # Errors
+///
+/// If the text is no time.
+pub fn time(text: &str) -> Result<Duration> {
+    Ok(text.parse::<Time>()?.0)
+}
+
+/// Splits a number from its unit, and returns the value of the unit.
+fn unit<'a, N: Copy>(text: &'a str, units: &[(&str, N)]) -> Option<(&'a str, N)> {
+    let of = |(unit, worth): &(&str, N)| Some((text.strip_suffix(unit)?, *worth));
+    units.iter().find_map(of)
+}
+
+/// Reads a value of the configuration file by the parser of the command line.
+pub(crate) fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let text = deserializer.deserialize_any(Text)?;
+    text.parse().map(Some).map_err(de::Error::custom)
+}
+
+/// Takes text, or a number as text.
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text or a whole number")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is<T: FromStr>(text: &str) -> bool {
+        text.parse::<T>().is_ok()
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        for bad in [
+            "",
+            "-1",
+            "1.5MiB",
+            "99999999999999999999",
+            "17179869184GiB",
+            "1KB",
+        ] {
+            assert!(!is::<Size>(bad), "{bad}");
+        }
+        for bad in ["", "0s", "1", "-1s", "1m", "18446744073709551615s"] {
+            assert!(!is::<Time>(bad), "{bad}");
+        }
+        for bad in ["", "0", "-1", "4294967296", "1 ", "1.0"] {
+            assert!(!is::<Count>(bad), "{bad}");
+        }
+        for bad in ["", "8080", "localhost:80", "::1:80", "127.0.0.1:65536"] {
+            assert!(!is::<Address>(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_last_good_values_are_taken() {
+        assert_eq!("64MiB".parse::<Size>().unwrap(), Size(64 << 20));
+        assert_eq!(time("500us").unwrap(), Duration::from_micros(500));
+        assert_eq!("4294967295".parse::<Count>().unwrap(), Count(u32::MAX));
+        assert!(is::<Address>("127.0.0.1:65535") && is::<Address>("[::1]:0"));
+    }
+}

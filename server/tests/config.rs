@@ -1,0 +1,227 @@
+//! The configuration file: what it sets, what wins over it, and each error with its line.
+
+mod common;
+#[path = "common/serving.rs"]
+mod serving;
+
+use common::guest;
+use pirn_server::config::CONFIG_BYTES_MAX;
+use serving::{Serving, refusal, serve};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A folder with a configuration file, and with some guests beside it.
+fn folder(config: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("serve.toml");
+    fs::write(&path, config).expect("room for a file");
+    for name in ["web-hello.wasm", "loop.wat", "exit.wat"] {
+        fs::copy(guest(name), folder.path().join(name)).expect("room for a guest");
+    }
+    (folder, path)
+}
+
+fn args(path: &Path) -> [&str; 2] {
+    ["--config", path.to_str().expect("a temporary path is text")]
+}
+
+#[test]
+fn it_sets_what_the_command_line_does_not() {
+    let (_folder, path) = folder(
+        r#"
+        listen = "127.0.0.1:0"
+        slots = 3
+        deadline = "3600s"
+        log = "off"
+        [[route]]
+        path = "/loop"
+        module = "loop.wat"
+        deadline = "20ms"
+        [[route]]
+        path = "/hello"
+        module = "web-hello.wasm"
+        [[route]]
+        path = "/other/"
+        module = "exit.wat"
+        "#,
+    );
+    let mut command = serve();
+    command.args(args(&path)).args(["--slots", "2", "--route"]);
+    command.arg(format!("/other={}", guest("web-hello.wasm").display()));
+    let serving = Serving::start(command);
+    let metrics = serving.get("/metrics");
+    assert!(metrics.contains("\npirn_slots 2\n"), "{metrics}");
+    assert!(serving.get("/loop").starts_with("HTTP/1.1 504 "));
+    // Modules of the file are beside it. The command line replaces the route of the file.
+    for path in ["/hello", "/other"] {
+        let answer = serving.get(path);
+        assert!(answer.ends_with("hello from a slot\n"), "{answer}");
+    }
+    assert_eq!(serving.stop(), "", "the log is off");
+}
+
+#[test]
+fn a_route_has_its_own_number_of_requests() {
+    let (_folder, path) = folder(
+        r#"
+        listen = "127.0.0.1:0"
+        deadline = "3600s"
+        [[route]]
+        path = "/one"
+        module = "loop.wat"
+        requests = 1
+        "#,
+    );
+    let mut command = serve();
+    command.args(args(&path)).args(["--log", "off"]);
+    let serving = Serving::start(command);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| serving.get("/one"));
+        while !serving.get("/metrics").contains("\npirn_slots_used 1\n") {}
+        assert!(serving.get("/one").starts_with("HTTP/1.1 503 "));
+        serving.signal("KILL");
+        // The first request never ends by itself. Its connection does, in one way or the other.
+        drop(first.join());
+    });
+}
+
+#[test]
+fn a_check_loads_everything_and_serves_nothing() {
+    let good = "[[route]]\npath = '/'\nmodule = 'web-hello.wasm'\n";
+    let (_folder, path) = folder(good);
+    let output = serve().args(args(&path)).arg("--check-config").output();
+    let output = output.expect("it starts");
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"configuration is good: 1 routes\n");
+    let bad = good.replace("web-hello.wasm", "serve.toml");
+    let (_folder, path) = folder(&bad);
+    let [config, name] = args(&path);
+    let error = refusal(&["--check-config", "--log", "off", config, name]);
+    let start = format!("pirn-serve: {name}:1: ");
+    assert!(error.starts_with(&start), "{error}");
+}
+
+/// The error of a file, without the program's and the file's name.
+fn error(config: &str) -> String {
+    let (_folder, path) = folder(config);
+    let error = refusal(&args(&path));
+    let start = format!("pirn-serve: {}", path.display());
+    let error = error
+        .strip_prefix(&start)
+        .unwrap_or_else(|| panic!("{error}"));
+    error.trim_end().trim_start_matches(':').to_owned()
+}
+
+#[test]
+fn each_error_has_its_line_and_value_and_remedy() {
+    let route = "[[route]]\npath = '/'\nmodule = 'web-hello.wasm'\n";
+    let cases = [
+        (
+            "\nslots = 0",
+            "2: \"0\" is not a count; write a number from 1 to 4294967295",
+        ),
+        ("slots = -1", "1: \"-1\" is not a count"),
+        ("slots = 4294967296", "1: \"4294967296\" is not a count"),
+        (
+            "\n\nslots = 1.5",
+            "3: invalid type: floating point `1.5`, expected text or a whole number",
+        ),
+        (
+            "deadline = 20",
+            "1: \"20\" is not a time above 0; write it as in 500us, 20ms or 2s",
+        ),
+        (
+            "memory_max = '1KB'",
+            "1: \"1KB\" is not a size; write it as in 65536 or 64MiB",
+        ),
+        (
+            "listen = 'here'",
+            "1: \"here\" is not an address; write it as in 127.0.0.1:8080",
+        ),
+        (
+            "log = 'loud'",
+            "1: error parsing level filter: expected one of \"off\"",
+        ),
+        (
+            "warm = 'yes'",
+            "1: invalid type: string \"yes\", expected a boolean",
+        ),
+        (
+            "slotz = 1",
+            "1: unknown field `slotz`, expected one of `listen`, `slots`",
+        ),
+        ("memory-max = 1", "1: unknown field `memory-max`"),
+        ("slots = 1\nslots = 2", "2: duplicate key"),
+        ("slots", "1: "),
+        ("slots = 'a", "1: "),
+        (
+            "[route]\npath = '/'",
+            "1: invalid type: map, expected a sequence",
+        ),
+        ("[[route]]\npath = '/'", "1: missing field `module`"),
+        ("[[route]]\nmodule = '/'", "1: missing field `path`"),
+        (
+            "[[route]]\npath = '/'\nmodule = 'a'\nslots = 1",
+            "4: unknown field `slots`",
+        ),
+        (
+            "[[route]]\npath = '/'\nmodule = 'a'\nrequests = 0",
+            "4: \"0\" is not a count",
+        ),
+        (
+            "[[route]]\npath = '/'\nmodule = 'a'\ndeadline = '0s'",
+            "4: \"0s\" is not a time",
+        ),
+        (
+            "\n[[route]]\npath = 'a'\nmodule = 'a'",
+            "2: route \"a\" is not a path",
+        ),
+        (
+            "\n[[route]]\npath = '/metrics'\nmodule = 'a'",
+            "2: route \"/metrics\" is the path of",
+        ),
+    ];
+    for (config, part) in cases {
+        let found = error(config);
+        assert!(found.starts_with(part), "{config:?}: {found}");
+    }
+    let twice = error(&format!("{route}{}", route.replace("'/'", "'//'")));
+    assert!(
+        twice.starts_with("4: route \"//\" is given twice"),
+        "{twice}"
+    );
+    let missing = error(&format!(
+        "{route}[[route]]\npath = '/a'\nmodule = 'none.so'"
+    ));
+    assert!(
+        missing.starts_with("4: ") && missing.contains("none.so: No such file"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn a_file_that_is_none_is_refused() {
+    let none = refusal(&["--config", "/nowhere/serve.toml"]);
+    assert!(none.contains("/nowhere/serve.toml: No such file"), "{none}");
+    let folder_for_file = refusal(&["--config", env!("CARGO_MANIFEST_DIR")]);
+    assert!(
+        folder_for_file.contains("Is a directory"),
+        "{folder_for_file}"
+    );
+    let (_folder, path) = folder("");
+    assert!(refusal(&args(&path)).contains("there is no route"));
+    let longest = CONFIG_BYTES_MAX as usize;
+    fs::write(&path, " ".repeat(longest)).expect("room");
+    assert!(refusal(&args(&path)).contains("there is no route"));
+    fs::write(&path, " ".repeat(longest + 1)).expect("room");
+    assert!(refusal(&args(&path)).contains("file is larger than 1048576 bytes"));
+    fs::write(&path, b"slots = \"\xff\"").expect("room");
+    assert!(refusal(&args(&path)).contains("valid UTF-8"));
+    let routes = "[[route]]\npath = '/metrics'\nmodule = 'a'\n".repeat(2);
+    fs::write(&path, routes.repeat(3)).expect("room");
+    assert!(
+        refusal(&args(&path)).contains(":1: "),
+        "the first error is named"
+    );
+}
