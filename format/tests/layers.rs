@@ -172,6 +172,7 @@ const CRATES: [(&str, &[&str]); 13] = [
             "environment",
             "load",
             "metrics",
+            "site",
             "front",
             "server",
             "units",

@@ -40,7 +40,8 @@ gets an instance that has started already.
        more than --answer-max, or gave a malformed answer
   404  no route    400  bad path or body    500  the server's own fault
 
-/metrics has Prometheus text. SIGTERM and SIGINT stop the server; running requests may end within
+/metrics has Prometheus text. SIGHUP reads configuration and modules again; running requests keep the
+old ones. SIGTERM and SIGINT stop the server; running requests may end within
 --grace. docs/guide/server.md has the rest.";
 
 impl Args {

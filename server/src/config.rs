@@ -1,14 +1,16 @@
 //! [`Config`]: the settings of a server, from its command line and its configuration file.
 
+use crate::front::RESERVED;
 use crate::limits::Limits;
 use crate::options::{FileRoute, Options};
 use crate::pirn::Settings;
-use crate::server::{Mount, check};
+use crate::site::{Mount, check};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
@@ -89,7 +91,7 @@ impl Config {
         }
         for (at, route) in routes.iter().enumerate() {
             let earlier = routes[..at].iter().map(|route| route.path.as_str());
-            check(&route.path, earlier).with_context(|| route.origin.clone())?;
+            check(&route.path, &RESERVED, earlier).with_context(|| route.origin.clone())?;
         }
         Ok(Self::of(&options, routes))
     }
@@ -169,6 +171,26 @@ impl Config {
         })
     }
 
+    /// The options that differ between two configurations, and that only a restart changes.
+    pub(crate) fn needing_restart(&self, other: &Self) -> Vec<&'static str> {
+        let same = [
+            ("listen", self.listen == other.listen),
+            ("workers", self.workers == other.workers),
+            (
+                "connections",
+                self.limits.connections == other.limits.connections,
+            ),
+            (
+                "client_connections",
+                self.limits.client_connections == other.limits.client_connections,
+            ),
+            ("log_max", self.limits.log_max == other.limits.log_max),
+            ("log", self.log == other.log),
+        ];
+        let changed = same.into_iter().filter(|(_, same)| !same);
+        changed.map(|(name, _)| name).collect()
+    }
+
     /// Logs to standard error.
     ///
     /// # Errors
@@ -204,7 +226,11 @@ fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
     let mut options: Options = toml::from_str(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let why = error.message().replace('\n', " ");
-        anyhow!("{name}:{}: {why}{}", line(at), hint(&text, error.span()))
+        anyhow!(
+            "{name}:{}: {why}{}",
+            line(at),
+            hint(&text, error.span(), &why)
+        )
     })?;
     let routes = std::mem::take(&mut options.routes).into_iter();
     let routes = routes.map(|route| Found {
@@ -215,8 +241,8 @@ fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
     Ok((options, routes.collect()))
 }
 
-/// The text that an error is about, if the message is not enough.
-fn hint(text: &str, span: Option<std::ops::Range<usize>>) -> String {
+/// The text that an error is about, if the message does not have it.
+fn hint(text: &str, span: Option<Range<usize>>, why: &str) -> String {
     const CHARS_MAX: usize = 40;
     let wrong = span.and_then(|span| text.get(span)).unwrap_or_default();
     let wrong: String = wrong
@@ -226,7 +252,7 @@ fn hint(text: &str, span: Option<std::ops::Range<usize>>) -> String {
         .chars()
         .take(CHARS_MAX)
         .collect();
-    match wrong.is_empty() {
+    match wrong.is_empty() || why.contains(wrong.trim_matches(['"', '\''])) {
         true => String::new(),
         false => format!(", at {wrong:?}"),
     }

@@ -8,6 +8,9 @@ use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Outcome};
 use crate::place::Place;
+use crate::site::{Mount, Site};
+use anyhow::Result;
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -16,7 +19,6 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::Semaphore;
 
 /// A response with its whole body.
 pub(crate) type Reply = Response<Full<Bytes>>;
@@ -24,17 +26,14 @@ pub(crate) type Reply = Response<Full<Bytes>>;
 /// Path of the metrics.
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
+/// Paths that belong to the server.
+pub(crate) const RESERVED: [&str; 1] = [METRICS_PATH];
+
 /// The shared state of all requests.
 pub(crate) struct Front {
-    pub(crate) engine: Arc<dyn Engine>,
-    /// One permit for each request that may wait for a slot.
-    pub(crate) places: Arc<Semaphore>,
+    site: ArcSwap<Site>,
     pub(crate) metrics: Metrics,
-    pub(crate) journal: Journal,
-    pub(crate) routes: Vec<String>,
-    /// For each route, one permit for each of its requests that may wait for a guest or have one.
-    pub(crate) turns: Vec<Semaphore>,
-    pub(crate) limits: Limits,
+    journal: Journal,
 }
 
 /// Why a request got no guest, or why its guest gave no valid answer.
@@ -51,14 +50,14 @@ impl Refusal {
 }
 
 /// Counts a request. If it is dropped early, the client is gone.
-struct Watch<'a> {
-    front: &'a Front,
+struct Watch {
+    site: Arc<Site>,
     route: Option<usize>,
     start: Instant,
     over: bool,
 }
 
-impl Watch<'_> {
+impl Watch {
     fn over(mut self, outcome: Outcome) {
         self.over = true;
         self.count(outcome);
@@ -66,11 +65,11 @@ impl Watch<'_> {
 
     fn count(&self, outcome: Outcome) {
         let took = self.start.elapsed();
-        self.front.metrics.count(self.route, outcome, took);
+        self.site.counters.count(self.route, outcome, took);
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for Watch {
     fn drop(&mut self) {
         if !self.over {
             self.count(Outcome::Gone);
@@ -79,21 +78,58 @@ impl Drop for Watch<'_> {
 }
 
 impl Front {
+    pub(crate) fn new(engine: Arc<dyn Engine>, mounts: Vec<Mount>, limits: Limits) -> Result<Self> {
+        let metrics = Metrics::new()?;
+        let journal = Journal::new(limits.log_max, metrics.lines_dropped.clone());
+        let site = Site::new(engine, mounts, limits, &metrics, &RESERVED, None)?;
+        Ok(Self {
+            site: ArcSwap::from_pointee(site),
+            metrics,
+            journal,
+        })
+    }
+
+    /// Serves the next requests from another site.
+    pub(crate) fn replace(
+        &self,
+        engine: Arc<dyn Engine>,
+        mounts: Vec<Mount>,
+        limits: Limits,
+    ) -> Result<()> {
+        let earlier = self.site();
+        let site = Site::new(
+            engine,
+            mounts,
+            limits,
+            &self.metrics,
+            &RESERVED,
+            Some(&earlier),
+        )?;
+        self.site.store(Arc::new(site));
+        Ok(())
+    }
+
+    /// The site of requests that begin now.
+    pub(crate) fn site(&self) -> Arc<Site> {
+        self.site.load_full()
+    }
+
     /// Answers a request.
     pub(crate) async fn answer(&self, request: Request<Incoming>, ends: Ends) -> Reply {
         let path = request.uri().path();
+        let site = self.site();
         if path == METRICS_PATH {
-            return self.render();
+            return self.render(&site);
         }
-        let route = self.route(path);
+        let route = site.route(path);
         let watch = Watch {
-            front: self,
+            site: Arc::clone(&site),
             route,
             start: Instant::now(),
             over: false,
         };
-        let name = route.map_or("-", |route| self.routes[route].as_str());
-        match self.serve(request, route, ends).await {
+        let name = route.map_or("-", |route| site.routes[route].prefix.as_str());
+        match self.serve(&site, request, route, ends).await {
             Ok(reply) => {
                 let (status, took) = (reply.status().as_u16(), watch.start.elapsed());
                 tracing::debug!(route = name, status, ?took, "answered");
@@ -115,82 +151,77 @@ impl Front {
         }
     }
 
-    /// The route with the longest prefix of this path.
-    fn route(&self, path: &str) -> Option<usize> {
-        let fits = |prefix: &str| {
-            let rest = path.strip_prefix(prefix.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let routes = self.routes.iter().enumerate();
-        let fitting = routes.filter(|(_, prefix)| fits(prefix));
-        Some(fitting.max_by_key(|(_, prefix)| prefix.len())?.0)
-    }
-
     async fn serve(
         &self,
+        site: &Site,
         request: Request<Incoming>,
         route: Option<usize>,
         ends: Ends,
     ) -> Result<Reply, Refusal> {
         let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
-        let route = route.ok_or_else(no_route)?;
+        let number = route.ok_or_else(no_route)?;
+        let route = &site.routes[number];
         let (parts, body) = request.into_parts();
-        let body = self.body(body).await?;
+        let body = read(body, &site.limits).await?;
         // Held until the guest has ended.
-        let _turn = self.turns[route].try_acquire().map_err(|_| {
-            let why = "the route has as many requests as --route-requests allows";
+        let _turn = route.turns.try_acquire().map_err(|_| {
+            let why = "the route has as many requests as it may";
             Refusal::new(Outcome::Full, why)
         })?;
-        let work = self.work(&parts, route, body, ends)?;
-        let ran = self.engine.run(work).await;
+        let work = work(site, number, &parts, body, ends)?;
+        let ran = site.engine.run(work).await;
         let ran =
             ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free within --wait"))?;
-        self.metrics.count_guest(route, ran.took, &ran.usage);
-        self.journal.errors(&self.routes[route], &ran.errors);
+        site.counters.count_guest(number, ran.took, &ran.usage);
+        self.journal.errors(&route.prefix, &ran.errors);
         response(ran)
     }
 
-    /// Reads the body of a request, with limits of size and time.
-    async fn body(&self, body: Incoming) -> Result<Bytes, Refusal> {
-        let (bytes_max, time_max) = (self.limits.body_max, self.limits.body_timeout);
-        let read = body::read(body, bytes_max, time_max).await;
-        read.map_err(|unread| match unread {
-            Unread::TooLarge => {
-                let why = format!("body is larger than {bytes_max} bytes");
-                Refusal::new(Outcome::TooLarge, why)
-            }
-            Unread::Slow => {
-                let why = format!("body did not come within {time_max:?}");
-                Refusal::new(Outcome::Slow, why)
-            }
-            Unread::Malformed(error) => Refusal::new(Outcome::Bad, format!("body: {error}")),
-            Unread::NoMemory(error) => Refusal::new(Outcome::Failed, format!("body: {error}")),
-        })
-    }
-
-    /// Builds the input of the guest.
-    fn work(&self, parts: &Parts, route: usize, body: Bytes, ends: Ends) -> Result<Work, Refusal> {
-        let environment = environment(parts, &self.routes[route], body.len(), ends);
-        let environment =
-            environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
-        let full = |_| Refusal::new(Outcome::Full, "the queue of waiting requests is full");
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
-        Ok(Work {
-            route,
-            environment,
-            body,
-            place: Place::new(place, self.limits.wait),
-        })
-    }
-
-    fn render(&self) -> Reply {
-        let waiting = self.limits.waiting_max - self.places.available_permits();
-        let text = self.metrics.render(self.engine.slots(), waiting);
+    fn render(&self, site: &Site) -> Reply {
+        let text = self.metrics.render(site.engine.slots(), site.waiting());
         let mut reply = Response::new(Full::from(text));
         let kind = HeaderValue::from_static("text/plain; version=0.0.4");
         reply.headers_mut().insert(CONTENT_TYPE, kind);
         reply
     }
+}
+
+/// Reads the body of a request, with limits of size and time.
+async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refusal> {
+    let (bytes_max, time_max) = (limits.body_max, limits.body_timeout);
+    let read = body::read(body, bytes_max, time_max).await;
+    read.map_err(|unread| match unread {
+        Unread::TooLarge => {
+            let why = format!("body is larger than {bytes_max} bytes");
+            Refusal::new(Outcome::TooLarge, why)
+        }
+        Unread::Slow => {
+            let why = format!("body did not come within {time_max:?}");
+            Refusal::new(Outcome::Slow, why)
+        }
+        Unread::Malformed(error) => Refusal::new(Outcome::Bad, format!("body: {error}")),
+        Unread::NoMemory(error) => Refusal::new(Outcome::Failed, format!("body: {error}")),
+    })
+}
+
+/// Builds the input of the guest.
+fn work(
+    site: &Site,
+    route: usize,
+    parts: &Parts,
+    body: Bytes,
+    ends: Ends,
+) -> Result<Work, Refusal> {
+    let environment = environment(parts, &site.routes[route].prefix, body.len(), ends);
+    let environment = environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
+    let full = |_| Refusal::new(Outcome::Full, "the queue of waiting requests is full");
+    let place = Arc::clone(&site.places).try_acquire_owned().map_err(full)?;
+    Ok(Work {
+        route,
+        environment,
+        body,
+        place: Place::new(place, site.limits.wait),
+    })
 }
 
 /// Builds the response of a guest that has ended.

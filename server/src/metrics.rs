@@ -4,7 +4,9 @@
 
 use crate::engine::Slots;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
-use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{
+    BuildError, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
 use pirn_runtime::Usage;
 use std::time::Duration;
 
@@ -96,9 +98,9 @@ const NO_ROUTE: &str = "-";
 
 /// The server's counters.
 pub(crate) struct Metrics {
+    recorder: PrometheusRecorder,
     handle: PrometheusHandle,
-    /// One for each route, and a last one for requests without a route.
-    routes: Vec<Route>,
+    reloads: [Counter; 2],
     slots: Gauge,
     slots_used: Gauge,
     slots_lost: Gauge,
@@ -110,6 +112,9 @@ pub(crate) struct Metrics {
     pub(crate) lines_dropped: Counter,
     resident: Gauge,
 }
+
+/// The counters of routes: one for each route, and a last one for requests without a route.
+pub(crate) struct RouteCounters(Vec<Route>);
 
 /// The counters of one route.
 struct Route {
@@ -175,7 +180,7 @@ fn nanoseconds(time: Option<Duration>) -> u64 {
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
 impl Metrics {
-    pub(crate) fn new(routes: &[String]) -> Result<Self, BuildError> {
+    pub(crate) fn new() -> Result<Self, BuildError> {
         let recorder = PrometheusBuilder::new()
             .set_buckets(&BUCKETS)?
             .build_recorder();
@@ -188,10 +193,14 @@ impl Metrics {
             recorder.register_counter(&Key::from_name(name), &METADATA)
         };
         describe(&recorder);
-        let names = routes.iter().map(String::as_str).chain([NO_ROUTE]);
+        let reloads = ["failed", "ok"].map(|result| {
+            let labels = vec![Label::new("result", result)];
+            let key = Key::from_parts("pirn_reloads_total", labels);
+            recorder.register_counter(&key, &METADATA)
+        });
         Ok(Self {
             handle: recorder.handle(),
-            routes: names.map(|name| Route::new(&recorder, name)).collect(),
+            reloads,
             slots: gauge("pirn_slots", None, "Slots that there are"),
             slots_used: gauge("pirn_slots_used", None, "Slots that guests have"),
             slots_lost: gauge("pirn_slots_lost", None, "Slots that are never used again"),
@@ -214,25 +223,19 @@ impl Metrics {
                 Some(Unit::Bytes),
                 "Resident memory of the process",
             ),
+            recorder,
         })
     }
 
-    /// Counts a request.
-    pub(crate) fn count(&self, route: Option<usize>, outcome: Outcome, took: Duration) {
-        let none = self.routes.len() - 1;
-        let route = &self.routes[route.unwrap_or(none)];
-        route.requests[outcome as usize].increment(1);
-        route.seconds.record(took.as_secs_f64());
+    /// The counters of routes. Routes with the same name have the same counters.
+    pub(crate) fn routes<'a>(&self, routes: impl Iterator<Item = &'a str>) -> RouteCounters {
+        let names = routes.chain([NO_ROUTE]);
+        RouteCounters(names.map(|name| Route::new(&self.recorder, name)).collect())
     }
 
-    /// Counts a guest's time and the resources that it used.
-    pub(crate) fn count_guest(&self, route: usize, took: Duration, usage: &Usage) {
-        if let Some(guest) = &self.routes[route].guest {
-            guest.seconds.record(took.as_secs_f64());
-            for ((_, _, number), counter) in USED.iter().zip(&guest.used) {
-                counter.increment(number(usage));
-            }
-        }
+    /// Counts a reload of the configuration.
+    pub(crate) fn count_reload(&self, is_ok: bool) {
+        self.reloads[usize::from(is_ok)].increment(1);
     }
 
     /// All metrics as text.
@@ -251,6 +254,26 @@ impl Metrics {
     /// Moves recorded times into their buckets. They take memory until then.
     pub(crate) fn tidy(&self) {
         self.handle.run_upkeep();
+    }
+}
+
+impl RouteCounters {
+    /// Counts a request.
+    pub(crate) fn count(&self, route: Option<usize>, outcome: Outcome, took: Duration) {
+        let none = self.0.len() - 1;
+        let route = &self.0[route.unwrap_or(none)];
+        route.requests[outcome as usize].increment(1);
+        route.seconds.record(took.as_secs_f64());
+    }
+
+    /// Counts a guest's time and the resources that it used.
+    pub(crate) fn count_guest(&self, route: usize, took: Duration, usage: &Usage) {
+        if let Some(guest) = &self.0[route].guest {
+            guest.seconds.record(took.as_secs_f64());
+            for ((_, _, number), counter) in USED.iter().zip(&guest.used) {
+                counter.increment(number(usage));
+            }
+        }
     }
 }
 
@@ -282,6 +305,8 @@ impl Route {
 
 /// Registers the help texts of the metrics with a route label.
 fn describe(recorder: &impl Recorder) {
+    let reloads = "Reloads of the configuration";
+    recorder.describe_counter("pirn_reloads_total".into(), None, reloads.into());
     let requests = "Requests by what became of them";
     recorder.describe_counter("pirn_requests_total".into(), None, requests.into());
     let seconds = "Time from a request's header to its answer";
@@ -306,13 +331,18 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_rendered() {
-        let metrics = Metrics::new(&["/a".to_owned(), "/b".to_owned()]).unwrap();
-        metrics.count(Some(1), Outcome::Trap, Duration::from_millis(2));
-        metrics.count(None, Outcome::NotFound, Duration::ZERO);
+        let metrics = Metrics::new().unwrap();
+        metrics
+            .routes(["/b"].into_iter())
+            .count(Some(0), Outcome::Trap, Duration::ZERO);
+        let routes = metrics.routes(["/a", "/b"].into_iter());
+        metrics.count_reload(true);
+        routes.count(Some(1), Outcome::Trap, Duration::from_millis(2));
+        routes.count(None, Outcome::NotFound, Duration::ZERO);
         let mut usage = Usage::default();
         usage.cpu_time = Some(Duration::from_micros(7));
         usage.bytes_written = 5;
-        metrics.count_guest(0, Duration::from_secs(2), &usage);
+        routes.count_guest(0, Duration::from_secs(2), &usage);
         let slots = Slots {
             all: 8,
             free: 5,
@@ -320,11 +350,13 @@ mod tests {
         };
         let text = metrics.render(slots, 3);
         for line in [
-            "pirn_requests_total{route=\"/b\",outcome=\"trap\"} 1",
+            "pirn_requests_total{route=\"/b\",outcome=\"trap\"} 2",
             "pirn_requests_total{route=\"/a\",outcome=\"trap\"} 0",
             "pirn_requests_total{route=\"-\",outcome=\"not_found\"} 1",
-            "pirn_request_seconds_bucket{route=\"/b\",le=\"0.001\"} 0",
-            "pirn_request_seconds_bucket{route=\"/b\",le=\"0.0025\"} 1",
+            "pirn_request_seconds_bucket{route=\"/b\",le=\"0.001\"} 1",
+            "pirn_request_seconds_bucket{route=\"/b\",le=\"0.0025\"} 2",
+            "pirn_reloads_total{result=\"ok\"} 1",
+            "pirn_reloads_total{result=\"failed\"} 0",
             "pirn_guest_seconds_bucket{route=\"/a\",le=\"+Inf\"} 1",
             "pirn_guest_seconds_sum{route=\"/a\"} 2",
             "pirn_guest_cpu_nanoseconds_total{route=\"/a\"} 7000",

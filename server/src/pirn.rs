@@ -61,6 +61,8 @@ impl Default for Settings {
 /// Runs guests in pirn's slots.
 pub struct Pirn {
     region: Region,
+    /// Most memories of a guest in the region.
+    memories: u32,
     settings: Settings,
     guests: Vec<Guest>,
 }
@@ -146,8 +148,41 @@ impl Pirn {
         modules: &[Module],
         more: impl FnOnce(&mut Linker<WasiCtx>) -> Result<(), LinkError>,
     ) -> Result<Self> {
-        let memories = modules.iter().map(Module::memories).max();
-        let region = region(&settings, settings.slots, memories.unwrap_or(0))?;
+        let memories = memories(modules);
+        let region = region(&settings, settings.slots, memories)?;
+        Self::in_region(region, memories, settings, modules, more)
+    }
+
+    /// Prepares other guests, or the same ones with other settings, beside the guests of this
+    /// engine. They share the slots of this engine, unless the new settings need other slots.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pirn::new`].
+    pub fn renewed(
+        &self,
+        settings: Settings,
+        modules: &[Module],
+        more: impl FnOnce(&mut Linker<WasiCtx>) -> Result<(), LinkError>,
+    ) -> Result<Self> {
+        let old = &self.settings;
+        let has_same_slots = old.slots == settings.slots
+            && old.memory_bytes_max == settings.memory_bytes_max
+            && old.stack_bytes == settings.stack_bytes
+            && memories(modules) <= self.memories;
+        if !has_same_slots {
+            return Self::new(settings, modules, more);
+        }
+        Self::in_region(self.region.clone(), self.memories, settings, modules, more)
+    }
+
+    fn in_region(
+        region: Region,
+        memories: u32,
+        settings: Settings,
+        modules: &[Module],
+        more: impl FnOnce(&mut Linker<WasiCtx>) -> Result<(), LinkError>,
+    ) -> Result<Self> {
         let mut linker = Linker::new();
         let sleep =
             |until: Instant| -> HostFuture<'static, ()> { Box::pin(sleep_until(until.into())) };
@@ -165,6 +200,7 @@ impl Pirn {
         let guests = guests.collect::<Result<_>>()?;
         Ok(Self {
             region,
+            memories,
             settings,
             guests,
         })
@@ -278,6 +314,11 @@ pub fn warm(
 
 /// Number of standard streams.
 const STREAMS: usize = 3;
+
+/// Most memories of a module.
+fn memories(modules: &[Module]) -> u32 {
+    modules.iter().map(Module::memories).max().unwrap_or(0)
+}
 
 /// A region for guests with at most that many memories.
 fn region(settings: &Settings, slots: u32, memories: u32) -> Result<Region> {

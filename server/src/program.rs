@@ -3,59 +3,154 @@
 use crate::args::Args;
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::server::Server;
-use anyhow::{Context as _, Result};
+use crate::server::{Handle, Server};
+use anyhow::{Context as _, Error, Result};
 use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_blocking;
 
 /// Runs a server from its command line to its end. `make` makes the engine that runs the guests of
-/// a configuration.
+/// a configuration; after the first time it gets the engine that is to be replaced.
 ///
 /// An error is one line on standard error.
-pub fn serve<E: Engine>(program: &str, make: impl Fn(&Config) -> Result<E>) -> ExitCode {
+pub fn serve<E, M>(program: &str, make: M) -> ExitCode
+where
+    E: Engine,
+    M: Fn(&Config, Option<&E>) -> Result<E> + Send + Sync + 'static,
+{
     let args = match Args::of_process(program) {
         Ok(args) => args,
         Err(code) => return code,
     };
-    match run(&args, make) {
+    match run(args, make) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let error = format!("{error:#}").replace('\n', " ");
-            eprintln!("{program}: {error}");
+            eprintln!("{program}: {}", one_line(&error));
             ExitCode::FAILURE
         }
     }
 }
 
-fn run<E: Engine>(args: &Args, make: impl Fn(&Config) -> Result<E>) -> Result<()> {
+fn run<E, M>(args: Args, make: M) -> Result<()>
+where
+    E: Engine,
+    M: Fn(&Config, Option<&E>) -> Result<E> + Send + Sync + 'static,
+{
     let config = args.config()?;
     config.log()?;
-    let engine = Arc::new(make(&config)?);
+    let engine = Arc::new(make(&config, None)?);
     if args.is_check() {
         println!("configuration is good: {} routes", config.routes.len());
         return Ok(());
     }
-    runtime(config.workers)?.block_on(until_told(&config, engine))
+    let runtime = runtime(config.workers)?;
+    let ended = runtime.block_on(until_told(args, config, engine, make));
+    // A reload that runs would hold up the end.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Serves requests until SIGTERM or SIGINT.
-async fn until_told(config: &Config, engine: Arc<dyn Engine>) -> Result<()> {
+async fn until_told<E, M>(args: Args, config: Config, engine: Arc<E>, make: M) -> Result<()>
+where
+    E: Engine,
+    M: Fn(&Config, Option<&E>) -> Result<E> + Send + Sync + 'static,
+{
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     let limits = config.limits.clone();
-    let server = Server::bind(config.listen, engine, config.mounts(), limits).await?;
+    let first = Arc::<E>::clone(&engine);
+    let server = Server::bind(config.listen, first, config.mounts(), limits).await?;
+    let mut reload = Reload {
+        handle: server.handle(),
+        args: Arc::new(args),
+        make: Arc::new(make),
+        config,
+        engine,
+    };
     println!("listening on {}", server.address()?);
+    let reloads = tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reload.now().await;
+        }
+    });
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        reloads.abort();
     };
     server.run(stop).await;
     Ok(())
+}
+
+/// Reloads the configuration of a running server.
+struct Reload<E, M> {
+    handle: Handle,
+    args: Arc<Args>,
+    make: Arc<M>,
+    /// The configuration of the start, which has the options that only a restart changes.
+    config: Config,
+    /// The engine of new requests.
+    engine: Arc<E>,
+}
+
+impl<E, M> Reload<E, M>
+where
+    E: Engine,
+    M: Fn(&Config, Option<&E>) -> Result<E> + Send + Sync + 'static,
+{
+    /// Reads the configuration and the modules again. New requests get what was read. If something
+    /// fails, everything stays as it was.
+    async fn now(&mut self) {
+        let loaded = self.load().await;
+        let is_ok = loaded.is_ok();
+        match loaded {
+            Ok(config) => {
+                let restart = self.config.needing_restart(&config);
+                if !restart.is_empty() {
+                    let options = restart.join(" ");
+                    tracing::warn!(
+                        options,
+                        "changed options take effect at the next start only"
+                    );
+                }
+                tracing::info!(routes = config.routes.len(), "reloaded");
+            }
+            Err(error) => {
+                let error = one_line(&error);
+                tracing::error!(error, "not reloaded, the earlier configuration stays");
+            }
+        }
+        // Only after the log, so that a counted reload is in the log.
+        self.handle.count_reload(is_ok);
+    }
+
+    async fn load(&mut self) -> Result<Config> {
+        let (args, make) = (Arc::clone(&self.args), Arc::clone(&self.make));
+        let old = Arc::clone(&self.engine);
+        let loaded = spawn_blocking(move || {
+            let config = args.config()?;
+            let engine = make(&config, Some(&old))?;
+            Ok::<_, Error>((config, Arc::new(engine)))
+        });
+        let (config, engine) = loaded.await??;
+        let next = Arc::<E>::clone(&engine);
+        let limits = config.limits.clone();
+        self.handle.replace(next, config.mounts(), limits)?;
+        self.engine = engine;
+        Ok(config)
+    }
+}
+
+/// An error as one line.
+fn one_line(error: &Error) -> String {
+    format!("{error:#}").replace('\n', " ")
 }
 
 /// Starts the threads for connections and guests: `workers`, or one for each processor.

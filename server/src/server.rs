@@ -3,12 +3,11 @@
 use crate::clients::{Clients, Counted};
 use crate::engine::Engine;
 use crate::environment::Ends;
-use crate::front::{Front, METRICS_PATH, is_served};
-use crate::journal::Journal;
+use crate::front::{Front, is_served};
 use crate::limits::Limits;
-use crate::metrics::Metrics;
+use crate::site::Mount;
 use crate::stream::Stream;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
@@ -44,24 +43,6 @@ const TIDY: Duration = Duration::from_secs(1);
 /// Pause after the system refuses a connection. It has no free descriptors, but soon may have some.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A route: a path prefix, and the limit of its requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mount {
-    /// The path prefix.
-    pub prefix: String,
-    /// Most requests that have a guest or wait for one, if not [`Limits::route_requests`].
-    pub requests: Option<usize>,
-}
-
-impl<S: Into<String>> From<S> for Mount {
-    fn from(prefix: S) -> Self {
-        Self {
-            prefix: prefix.into(),
-            requests: None,
-        }
-    }
-}
-
 /// A listening server.
 pub struct Server {
     listener: TcpListener,
@@ -78,47 +59,22 @@ impl Server {
         address: SocketAddr,
         engine: Arc<dyn Engine>,
         routes: impl IntoIterator<Item = impl Into<Mount>>,
-        mut limits: Limits,
+        limits: Limits,
     ) -> Result<Self> {
-        let mounts: Vec<Mount> = routes.into_iter().map(Into::into).collect();
-        let routes: Vec<String> = mounts.iter().map(|mount| mount.prefix.clone()).collect();
-        for (at, route) in routes.iter().enumerate() {
-            check(route, routes[..at].iter().map(String::as_str))?;
-        }
-        for (limit, name) in [
-            (limits.connections, "connections"),
-            (limits.client_connections, "client-connections"),
-            (limits.waiting_max, "waiting-max"),
-            (limits.route_requests, "route-requests"),
-        ] {
-            if limit == 0 {
-                bail!("--{name} is 0, so no request could be answered; set it to 1 or more");
-            }
-        }
-        // `Semaphore::MAX_PERMITS` is as good as no limit.
-        limits.waiting_max = limits.waiting_max.min(Semaphore::MAX_PERMITS);
-        limits.connections = limits.connections.min(Semaphore::MAX_PERMITS);
-        limits.route_requests = limits.route_requests.min(Semaphore::MAX_PERMITS);
         let listener = TcpListener::bind(address).await;
         let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
-        let metrics = Metrics::new(&routes)?;
-        let front = Front {
-            journal: Journal::new(limits.log_max, metrics.lines_dropped.clone()),
-            places: Arc::new(Semaphore::new(limits.waiting_max)),
-            engine,
-            metrics,
-            turns: mounts
-                .iter()
-                .map(|mount| mount.requests.unwrap_or(limits.route_requests))
-                .map(|requests| Semaphore::new(requests.min(Semaphore::MAX_PERMITS)))
-                .collect(),
-            routes,
-            limits,
-        };
+        let mounts = routes.into_iter().map(Into::into).collect();
+        let front = Front::new(engine, mounts, limits)?;
         Ok(Self {
             listener,
             front: Arc::new(front),
         })
+    }
+
+    /// A handle that replaces the routes of the server.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.front))
     }
 
     /// The address that the server listens on.
@@ -134,7 +90,7 @@ impl Server {
     /// finish, and ends the rest after [`Limits::grace`].
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Self { listener, front } = self;
-        let limits = front.limits.clone();
+        let limits = front.site().limits.clone();
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         let permits = Arc::new(Semaphore::new(limits.connections));
@@ -174,11 +130,41 @@ impl Server {
         }
         drop(listener);
         tracing::info!(connections = connections.len(), "stopping");
-        if timeout(limits.grace, graceful.shutdown()).await.is_err() {
-            tracing::warn!(grace = ?limits.grace, "ending what has not ended by itself");
+        let grace = front.site().limits.grace;
+        if timeout(grace, graceful.shutdown()).await.is_err() {
+            tracing::warn!(?grace, "ending what has not ended by itself");
         }
         // Dropping a request ends its guest.
         connections.shutdown().await;
+    }
+}
+
+/// Replaces the routes of a running server.
+#[derive(Clone)]
+pub struct Handle(Arc<Front>);
+
+impl Handle {
+    /// Replaces routes, engine and limits. Requests from now on have the new ones. Requests that
+    /// have begun keep theirs, and the old engine until they end.
+    ///
+    /// Limits of connections and of the log stay as they were when the server was made.
+    ///
+    /// # Errors
+    ///
+    /// If a route is invalid or appears twice, or a limit is 0. Then the old routes stay.
+    pub fn replace(
+        &self,
+        engine: Arc<dyn Engine>,
+        routes: impl IntoIterator<Item = impl Into<Mount>>,
+        limits: Limits,
+    ) -> Result<()> {
+        let mounts = routes.into_iter().map(Into::into).collect();
+        self.0.replace(engine, mounts, limits)
+    }
+
+    /// Counts a reload in the metrics.
+    pub(crate) fn count_reload(&self, is_ok: bool) {
+        self.0.metrics.count_reload(is_ok);
     }
 }
 
@@ -211,21 +197,6 @@ impl Drop for Open {
     }
 }
 
-/// Checks that a route is a path and differs from all earlier routes.
-pub(crate) fn check<'a>(route: &str, mut earlier: impl Iterator<Item = &'a str>) -> Result<()> {
-    if !route.starts_with('/') || route.contains(['?', '#', ' ']) {
-        bail!("route {route:?} is not a path; write it as in /hello");
-    }
-    if route == METRICS_PATH {
-        bail!("route {route:?} is the path of the metrics; choose another");
-    }
-    let same = |other: &str| other.trim_end_matches('/') == route.trim_end_matches('/');
-    if earlier.any(same) {
-        bail!("route {route:?} is given twice; remove one");
-    }
-    Ok(())
-}
-
 /// Serves one connection until it ends.
 async fn serve(
     front: Arc<Front>,
@@ -238,12 +209,16 @@ async fn serve(
     };
     // An answer is written as a whole, so Nagle's algorithm would only delay it.
     let _ = stream.set_nodelay(true);
+    let (write_timeout, header_timeout) = {
+        let site = front.site();
+        (site.limits.write_timeout, site.limits.header_timeout)
+    };
     let socket = socket2::SockRef::from(&stream);
-    if let Err(error) = socket.set_tcp_user_timeout(Some(front.limits.write_timeout)) {
+    if let Err(error) = socket.set_tcp_user_timeout(Some(write_timeout)) {
         tracing::debug!(%error, "no limit to how long an answer is not taken");
     }
-    let stream = Stream::new(stream, front.limits.write_timeout);
-    let http = http(front.limits.header_timeout);
+    let stream = Stream::new(stream, write_timeout);
+    let http = http(header_timeout);
     let ends = Ends { local, remote };
     let service = service_fn(move |request| {
         let front = Arc::clone(&front);

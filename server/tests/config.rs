@@ -179,7 +179,7 @@ fn each_error_has_its_line_and_value_and_remedy() {
         ),
         (
             "\n[[route]]\npath = '/metrics'\nmodule = 'a'",
-            "2: route \"/metrics\" is the path of",
+            "2: route \"/metrics\" is a path of",
         ),
     ];
     for (config, part) in cases {

@@ -157,7 +157,7 @@ fn what_it_cannot_serve_is_named() {
     assert!(slots.contains("\"0\" is not a count"), "{slots}");
     let routes = ["--log", "off", "--route", "/metrics=x", "--route", &hello];
     let metrics = refusal(&routes);
-    assert!(metrics.contains("the path of the metrics"), "{metrics}");
+    assert!(metrics.contains("a path of the server itself"), "{metrics}");
     let none = refusal(&["--log", "off"]);
     assert!(none.contains("give --route PATH=MODULE"), "{none}");
 }

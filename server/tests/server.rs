@@ -650,7 +650,7 @@ async fn routes_that_mean_nothing_are_refused() {
     for (routes, why) in [
         (vec!["a"], "is not a path"),
         (vec!["/a b"], "is not a path"),
-        (vec!["/metrics"], "is the path of the metrics"),
+        (vec!["/metrics"], "is a path of the server itself"),
         (vec!["/a", "/b", "/a/"], "is given twice"),
     ] {
         let routes = routes.into_iter();

@@ -19,14 +19,19 @@ fn main() -> ExitCode {
     serve("pirn-serve", engine)
 }
 
-/// Opens the modules of a configuration, and makes slots for their guests.
-fn engine(config: &Config) -> Result<Pirn> {
+/// Opens the modules of a configuration, and makes slots for their guests, or takes those of the
+/// engine that is replaced.
+fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
     let modules = config.routes.iter().map(|route| {
         let opened = open(config, route);
         opened.with_context(|| format!("{}: {}", route.origin, route.module.display()))
     });
     let modules = modules.collect::<Result<Vec<_>>>()?;
-    let engine = Pirn::new(config.settings.clone(), &modules, |_| Ok(()));
+    let settings = config.settings.clone();
+    let engine = match old {
+        Some(old) => old.renewed(settings, &modules, |_| Ok(())),
+        None => Pirn::new(settings, &modules, |_| Ok(())),
+    };
     let mut engine = engine.map_err(|error| match error.downcast_ref::<GuestNumber>() {
         Some(guest) => {
             let origin = config.routes[guest.0].origin.clone();

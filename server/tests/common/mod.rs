@@ -8,7 +8,7 @@ use hyper::header::HeaderMap;
 use hyper::{Request, Response};
 use pirn_runtime::{LinkError, Linker, Module};
 use pirn_server::load::connect;
-use pirn_server::{Engine as _, Limits, Pirn, Server, Settings};
+use pirn_server::{Engine as _, Handle, Limits, Pirn, Server, Settings};
 use pirn_wasi::WasiCtx;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -145,6 +145,7 @@ pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Arc<Pirn>,
     pub(crate) door: Arc<Door>,
+    pub(crate) handle: Option<Handle>,
     stop: Option<oneshot::Sender<()>>,
     pub(crate) served: JoinHandle<()>,
 }
@@ -178,6 +179,7 @@ impl TestServer {
         let server = Server::bind(address, Arc::<Pirn>::clone(&engine), routes, limits);
         let server = server.await.expect("it listens");
         let address = server.address().expect("it listens");
+        let handle = Some(server.handle());
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(server.run(async {
             let _ = stopped.await;
@@ -186,6 +188,7 @@ impl TestServer {
             address,
             engine,
             door,
+            handle,
             stop: Some(stop),
             served,
         }
@@ -235,6 +238,7 @@ impl TestServer {
     pub(crate) async fn stop(mut self) {
         self.begin_stop();
         soon("the end", &mut self.served).await.expect("no panic");
+        self.handle = None;
         self.rests().await;
         assert_eq!(Arc::strong_count(&self.engine), 1, "no request has it");
     }

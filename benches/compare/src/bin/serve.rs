@@ -165,7 +165,7 @@ fn ended(error: wasmtime::Error) -> End {
 }
 
 fn main() -> ExitCode {
-    program::serve("serve", |config| {
+    program::serve("serve", |config, _| {
         Wasmtime::new(config.settings.clone(), config.modules())
     })
 }
