@@ -1,5 +1,6 @@
 //! [`Config`]: the settings of a server, from its command line and its configuration file.
 
+use crate::access::Format;
 use crate::front::RESERVED;
 use crate::limits::Limits;
 use crate::options::{FileRoute, Options};
@@ -35,6 +36,10 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// Level of the log.
     pub log: LevelFilter,
+    /// File of the access log.
+    pub access_log: Option<PathBuf>,
+    /// Form of the access log.
+    pub access_log_format: Format,
 }
 
 /// A route and its guest.
@@ -155,6 +160,8 @@ impl Config {
                 .map_or(Duration::from_secs(10), |time| time.0),
             routes,
             log: options.log.unwrap_or(LevelFilter::INFO),
+            access_log: options.access_log.clone(),
+            access_log_format: options.access_log_format.unwrap_or(Format::Json),
         }
     }
 
@@ -186,6 +193,11 @@ impl Config {
             ),
             ("log_max", self.limits.log_max == other.limits.log_max),
             ("log", self.log == other.log),
+            ("access_log", self.access_log == other.access_log),
+            (
+                "access_log_format",
+                self.access_log_format == other.access_log_format,
+            ),
         ];
         let changed = same.into_iter().filter(|(_, same)| !same);
         changed.map(|(name, _)| name).collect()
@@ -232,6 +244,14 @@ fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
             hint(&text, error.span(), &why)
         )
     })?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    if let Some(log) = options
+        .access_log
+        .as_mut()
+        .filter(|log| **log != Path::new("-"))
+    {
+        *log = folder.join(&*log);
+    }
     let routes = std::mem::take(&mut options.routes).into_iter();
     let routes = routes.map(|route| Found {
         line: line(route.span().start),

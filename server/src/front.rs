@@ -1,5 +1,6 @@
 //! [`Front`]: handles a request from its header to its response, with all limits.
 
+use crate::access::AccessLog;
 use crate::answer;
 use crate::body::{self, Unread};
 use crate::engine::{End, Engine, Ran, Work};
@@ -8,12 +9,13 @@ use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Outcome};
 use crate::place::Place;
+use crate::record::Record;
 use crate::site::{Mount, Site};
 use anyhow::Result;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
@@ -33,6 +35,7 @@ pub(crate) const RESERVED: [&str; 1] = [METRICS_PATH];
 pub(crate) struct Front {
     site: ArcSwap<Site>,
     pub(crate) metrics: Metrics,
+    pub(crate) access: Option<AccessLog>,
     journal: Journal,
 }
 
@@ -49,42 +52,20 @@ impl Refusal {
     }
 }
 
-/// Counts a request. If it is dropped early, the client is gone.
-struct Watch {
-    site: Arc<Site>,
-    route: Option<usize>,
-    start: Instant,
-    over: bool,
-}
-
-impl Watch {
-    fn over(mut self, outcome: Outcome) {
-        self.over = true;
-        self.count(outcome);
-    }
-
-    fn count(&self, outcome: Outcome) {
-        let took = self.start.elapsed();
-        self.site.counters.count(self.route, outcome, took);
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if !self.over {
-            self.count(Outcome::Gone);
-        }
-    }
-}
-
 impl Front {
-    pub(crate) fn new(engine: Arc<dyn Engine>, mounts: Vec<Mount>, limits: Limits) -> Result<Self> {
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        mounts: Vec<Mount>,
+        limits: Limits,
+        access: Option<AccessLog>,
+    ) -> Result<Self> {
         let metrics = Metrics::new()?;
         let journal = Journal::new(limits.log_max, metrics.lines_dropped.clone());
         let site = Site::new(engine, mounts, limits, &metrics, &RESERVED, None)?;
         Ok(Self {
             site: ArcSwap::from_pointee(site),
             metrics,
+            access,
             journal,
         })
     }
@@ -122,19 +103,13 @@ impl Front {
             return self.render(&site);
         }
         let route = site.route(path);
-        let watch = Watch {
-            site: Arc::clone(&site),
-            route,
-            start: Instant::now(),
-            over: false,
-        };
-        let name = route.map_or("-", |route| site.routes[route].prefix.as_str());
-        match self.serve(&site, request, route, ends).await {
+        let mut record = Record::new(&site, route, self.access.as_ref(), &request, ends);
+        let name = record.route();
+        let (outcome, reply) = match self.serve(&site, request, route, ends, &mut record).await {
             Ok(reply) => {
-                let (status, took) = (reply.status().as_u16(), watch.start.elapsed());
+                let (status, took) = (reply.status().as_u16(), record.took());
                 tracing::debug!(route = name, status, ?took, "answered");
-                watch.over(Outcome::Ok);
-                reply
+                (Outcome::Ok, reply)
             }
             Err(refusal) => {
                 let (outcome, why) = (refusal.outcome, refusal.why);
@@ -145,10 +120,12 @@ impl Front {
                 } else {
                     tracing::debug!(route = name, outcome = outcome.name(), ?why, "refused");
                 }
-                watch.over(outcome);
-                refused(outcome)
+                (outcome, refused(outcome))
             }
-        }
+        };
+        let bytes = reply.body().size_hint().exact().unwrap_or_default();
+        record.end(outcome, reply.status().as_u16(), bytes);
+        reply
     }
 
     async fn serve(
@@ -157,19 +134,25 @@ impl Front {
         request: Request<Incoming>,
         route: Option<usize>,
         ends: Ends,
+        record: &mut Record<'_>,
     ) -> Result<Reply, Refusal> {
         let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
         let number = route.ok_or_else(no_route)?;
         let route = &site.routes[number];
         let (parts, body) = request.into_parts();
         let body = read(body, &site.limits).await?;
+        record.bytes_in = body.len() as u64;
         // Held until the guest has ended.
         let _turn = route.turns.try_acquire().map_err(|_| {
             let why = "the route has as many requests as it may";
             Refusal::new(Outcome::Full, why)
         })?;
         let work = work(site, number, &parts, body, ends)?;
+        let since = Instant::now();
         let ran = site.engine.run(work).await;
+        let took = ran.as_ref().map(|ran| ran.took);
+        record.wait = Some(since.elapsed().saturating_sub(took.unwrap_or_default()));
+        record.guest = took;
         let ran =
             ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free within --wait"))?;
         site.counters.count_guest(number, ran.took, &ran.usage);
@@ -178,7 +161,10 @@ impl Front {
     }
 
     fn render(&self, site: &Site) -> Reply {
-        let text = self.metrics.render(site.engine.slots(), site.waiting());
+        let dropped = self.access.as_ref().map_or(0, AccessLog::dropped);
+        let text = self
+            .metrics
+            .render(site.engine.slots(), site.waiting(), dropped);
         let mut reply = Response::new(Full::from(text));
         let kind = HeaderValue::from_static("text/plain; version=0.0.4");
         reply.headers_mut().insert(CONTENT_TYPE, kind);

@@ -28,6 +28,9 @@ mod environment;
 pub mod load;
 mod metrics;
 mod site;
+mod traceparent;
+pub mod access;
+mod record;
 mod front;
 mod server;
 pub mod units;
@@ -36,6 +39,7 @@ pub mod config;
 pub mod args;
 pub mod program;
 
+pub use access::AccessLog;
 pub use args::Args;
 pub use config::Config;
 pub use engine::{End, Engine, Ran, Running, Slots, Work};

@@ -110,6 +110,7 @@ pub(crate) struct Metrics {
     pub(crate) connections_refused: Counter,
     /// Lines of guests that were not logged.
     pub(crate) lines_dropped: Counter,
+    access_dropped: Counter,
     resident: Gauge,
 }
 
@@ -218,6 +219,10 @@ impl Metrics {
                 "pirn_log_lines_dropped_total",
                 "Lines of guests that were not logged",
             ),
+            access_dropped: counter(
+                "pirn_access_log_lines_dropped_total",
+                "Lines of the access log that were not written",
+            ),
             resident: gauge(
                 "process_resident_memory_bytes",
                 Some(Unit::Bytes),
@@ -239,7 +244,8 @@ impl Metrics {
     }
 
     /// All metrics as text.
-    pub(crate) fn render(&self, slots: Slots, waiting: usize) -> String {
+    pub(crate) fn render(&self, slots: Slots, waiting: usize, access_dropped: u64) -> String {
+        self.access_dropped.absolute(access_dropped);
         self.slots.set(slots.all as f64);
         self.slots_used
             .set(slots.all.saturating_sub(slots.free + slots.lost) as f64);
@@ -348,7 +354,7 @@ mod tests {
             free: 5,
             lost: 1,
         };
-        let text = metrics.render(slots, 3);
+        let text = metrics.render(slots, 3, 4);
         for line in [
             "pirn_requests_total{route=\"/b\",outcome=\"trap\"} 2",
             "pirn_requests_total{route=\"/a\",outcome=\"trap\"} 0",
@@ -366,6 +372,7 @@ mod tests {
             "pirn_slots_used 2",
             "pirn_slots_lost 1",
             "pirn_requests_waiting 3",
+            "pirn_access_log_lines_dropped_total 4",
             "# TYPE pirn_requests_total counter",
         ] {
             assert!(

@@ -1,8 +1,10 @@
 //! [`Options`]: the options that the command line and the configuration file share.
 
+use crate::access::Format;
 use crate::units::{Address, Count, Size, Time, parsed};
 use clap::Args;
 use serde::Deserialize;
+use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
 /// The options of a server. The command line and the configuration file have the same ones. An
@@ -108,6 +110,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LEVEL")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) log: Option<LevelFilter>,
+    /// File that gets a line for each request; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) access_log: Option<PathBuf>,
+    /// Form of the lines of the access log: json or combined [default: json]
+    #[arg(long, value_name = "FORMAT")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) access_log_format: Option<Format>,
     /// The routes of the file. The command line writes them as --route PATH=MODULE.
     #[arg(skip)]
     #[serde(rename = "route")]
@@ -144,6 +153,6 @@ impl Options {
         either!(self, file: listen slots workers deadline start_deadline warm warm_deadline timeslice
             memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
             header_timeout body_timeout write_timeout connections client_connections log_max grace
-            log)
+            log access_log access_log_format)
     }
 }

@@ -1,9 +1,10 @@
 //! [`serve`]: the life of the program, from its command line to its end.
 
+use crate::access::AccessLog;
 use crate::args::Args;
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::server::{Handle, Server};
+use crate::server::{Handle, Server, listen};
 use anyhow::{Context as _, Error, Result};
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -64,7 +65,16 @@ where
     let mut hangup = signal(SignalKind::hangup())?;
     let limits = config.limits.clone();
     let first = Arc::<E>::clone(&engine);
-    let server = Server::bind(config.listen, first, config.mounts(), limits).await?;
+    let access = config.access_log.as_deref();
+    let access = access.map(|path| AccessLog::open(path, config.access_log_format));
+    let listener = listen(config.listen).await?;
+    let server = Server::new(
+        listener,
+        first,
+        config.mounts(),
+        limits,
+        access.transpose()?,
+    )?;
     let mut reload = Reload {
         handle: server.handle(),
         args: Arc::new(args),
@@ -75,6 +85,7 @@ where
     println!("listening on {}", server.address()?);
     let reloads = tokio::spawn(async move {
         while hangup.recv().await.is_some() {
+            reload.handle.reopen_logs();
             reload.now().await;
         }
     });

@@ -1,5 +1,6 @@
 //! [`Server`]: accepts and serves connections.
 
+use crate::access::AccessLog;
 use crate::clients::{Clients, Counted};
 use crate::engine::Engine;
 use crate::environment::Ends;
@@ -50,6 +51,26 @@ pub struct Server {
 }
 
 impl Server {
+    /// A server on a socket that listens. `routes` has one route for each guest of the engine.
+    ///
+    /// # Errors
+    ///
+    /// If a route is invalid or appears twice, or a limit is 0.
+    pub fn new(
+        listener: TcpListener,
+        engine: Arc<dyn Engine>,
+        routes: impl IntoIterator<Item = impl Into<Mount>>,
+        limits: Limits,
+        access: Option<AccessLog>,
+    ) -> Result<Self> {
+        let mounts = routes.into_iter().map(Into::into).collect();
+        let front = Front::new(engine, mounts, limits, access)?;
+        Ok(Self {
+            listener,
+            front: Arc::new(front),
+        })
+    }
+
     /// Starts to listen. `routes` has one route for each guest of the engine.
     ///
     /// # Errors
@@ -61,14 +82,8 @@ impl Server {
         routes: impl IntoIterator<Item = impl Into<Mount>>,
         limits: Limits,
     ) -> Result<Self> {
-        let listener = TcpListener::bind(address).await;
-        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
-        let mounts = routes.into_iter().map(Into::into).collect();
-        let front = Front::new(engine, mounts, limits)?;
-        Ok(Self {
-            listener,
-            front: Arc::new(front),
-        })
+        let listener = listen(address).await?;
+        Self::new(listener, engine, routes, limits, None)
     }
 
     /// A handle that replaces the routes of the server.
@@ -136,10 +151,19 @@ impl Server {
         }
         // Dropping a request ends its guest.
         connections.shutdown().await;
+        if let Some(access) = &front.access {
+            access.close().await;
+        }
     }
 }
 
-/// Replaces the routes of a running server.
+/// Starts to listen on an address.
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Changes a running server.
 #[derive(Clone)]
 pub struct Handle(Arc<Front>);
 
@@ -160,6 +184,13 @@ impl Handle {
     ) -> Result<()> {
         let mounts = routes.into_iter().map(Into::into).collect();
         self.0.replace(engine, mounts, limits)
+    }
+
+    /// Opens the access log again, because something has renamed it.
+    pub fn reopen_logs(&self) {
+        if let Some(access) = &self.0.access {
+            access.reopen();
+        }
     }
 
     /// Counts a reload in the metrics.

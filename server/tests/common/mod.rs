@@ -8,7 +8,7 @@ use hyper::header::HeaderMap;
 use hyper::{Request, Response};
 use pirn_runtime::{LinkError, Linker, Module};
 use pirn_server::load::connect;
-use pirn_server::{Engine as _, Handle, Limits, Pirn, Server, Settings};
+use pirn_server::{AccessLog, Engine as _, Handle, Limits, Pirn, Server, Settings};
 use pirn_wasi::WasiCtx;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -168,16 +169,39 @@ impl TestServer {
         Self::of(&guests, settings, limits).await
     }
 
+    /// Serves guests at their routes, and logs the requests.
+    pub(crate) async fn logging(
+        guests: &[(&str, &str)],
+        settings: Settings,
+        limits: Limits,
+        access: AccessLog,
+    ) -> Self {
+        let guests: Vec<_> = guests
+            .iter()
+            .map(|(path, source)| (*path, module(source)))
+            .collect();
+        Self::with(&guests, settings, limits, Some(access)).await
+    }
+
     /// Serves modules at their routes.
     pub(crate) async fn of(guests: &[(&str, Module)], settings: Settings, limits: Limits) -> Self {
+        Self::with(guests, settings, limits, None).await
+    }
+
+    async fn with(
+        guests: &[(&str, Module)],
+        settings: Settings,
+        limits: Limits,
+        access: Option<AccessLog>,
+    ) -> Self {
         let modules: Vec<_> = guests.iter().map(|(_, module)| module.clone()).collect();
         let door = Arc::<Door>::default();
         let engine = Pirn::new(settings, &modules, |linker| hooks(linker, &door));
         let engine = Arc::new(engine.expect("the guests fit"));
         let routes = guests.iter().map(|(path, _)| *path);
-        let address = ([127, 0, 0, 1], 0).into();
-        let server = Server::bind(address, Arc::<Pirn>::clone(&engine), routes, limits);
-        let server = server.await.expect("it listens");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let served = Arc::<Pirn>::clone(&engine);
+        let server = Server::new(listener, served, routes, limits, access).expect("good routes");
         let address = server.address().expect("it listens");
         let handle = Some(server.handle());
         let (stop, stopped) = oneshot::channel();

@@ -1,0 +1,323 @@
+//! [`AccessLog`]: one line for each request, written by a thread of its own.
+//!
+//! A request never waits for the disk: it hands its line to the thread, or drops it if too many
+//! lines wait.
+
+use anyhow::{Context as _, Error, Result, bail};
+use jiff::Timestamp;
+use jiff::fmt::strtime;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, SystemTime};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// Most bytes of lines that wait to be written.
+pub const QUEUE_BYTES_MAX: usize = 4 << 20;
+
+/// Most bytes of a text that the client chose. The log cuts off the rest.
+pub const TEXT_BYTES_MAX: usize = 1024;
+
+/// Longest time to write the last lines when the server stops.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// The form of the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A JSON object a line.
+    Json,
+    /// Apache's combined log format.
+    Combined,
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "json" => Ok(Self::Json),
+            "combined" => Ok(Self::Combined),
+            _ => bail!("{text:?} is not a format of the access log; write json or combined"),
+        }
+    }
+}
+
+/// What a line tells of a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Line<'a> {
+    pub(crate) time: SystemTime,
+    pub(crate) client: IpAddr,
+    pub(crate) method: &'a str,
+    /// Path and query as received.
+    pub(crate) path: &'a str,
+    pub(crate) referer: Option<&'a [u8]>,
+    pub(crate) agent: Option<&'a [u8]>,
+    pub(crate) route: Option<&'a str>,
+    /// `None` if the client hung up before there was an answer.
+    pub(crate) status: Option<u16>,
+    pub(crate) outcome: &'a str,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) guest: Option<Duration>,
+    pub(crate) total: Duration,
+    pub(crate) trace_id: Option<&'a str>,
+}
+
+/// A line in JSON.
+#[derive(Serialize)]
+struct Json<'a> {
+    time: String,
+    client: String,
+    method: Cow<'a, str>,
+    path: Cow<'a, str>,
+    route: Option<&'a str>,
+    status: Option<u16>,
+    outcome: &'a str,
+    bytes_in: u64,
+    bytes_out: u64,
+    wait_us: Option<u64>,
+    guest_us: Option<u64>,
+    total_us: u64,
+    trace_id: Option<&'a str>,
+}
+
+impl Line<'_> {
+    /// The line with its line feed.
+    fn text(&self, format: Format) -> Vec<u8> {
+        let mut text = match format {
+            Format::Json => self.json(),
+            Format::Combined => self.combined().into_bytes(),
+        };
+        text.push(b'\n');
+        text
+    }
+
+    fn json(&self) -> Vec<u8> {
+        let us = |time: Duration| time.as_micros() as u64;
+        let time = Timestamp::try_from(self.time).map(|time| format!("{time:.6}"));
+        let json = Json {
+            time: time.unwrap_or_default(),
+            client: self.client.to_string(),
+            method: cut(self.method.as_bytes()),
+            path: cut(self.path.as_bytes()),
+            route: self.route,
+            status: self.status,
+            outcome: self.outcome,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            wait_us: self.wait.map(us),
+            guest_us: self.guest.map(us),
+            total_us: us(self.total),
+            trace_id: self.trace_id,
+        };
+        // A struct of strings and numbers is always JSON.
+        serde_json::to_vec(&json).unwrap_or_default()
+    }
+
+    fn combined(&self) -> String {
+        let time = Timestamp::try_from(self.time).and_then(|time| {
+            // In UTC, which does not need a time zone database.
+            strtime::format("%d/%b/%Y:%H:%M:%S +0000", time)
+        });
+        let status = self.status.map(|status| status.to_string());
+        format!(
+            "{} - - [{}] \"{} {} HTTP/1.1\" {} {} \"{}\" \"{}\"",
+            self.client,
+            time.unwrap_or_default(),
+            escaped(self.method.as_bytes()),
+            escaped(self.path.as_bytes()),
+            status.as_deref().unwrap_or("-"),
+            self.bytes_out,
+            self.referer.map_or("-".into(), escaped),
+            self.agent.map_or("-".into(), escaped),
+        )
+    }
+}
+
+/// A client's text up to [`TEXT_BYTES_MAX`].
+fn cut(text: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)])
+}
+
+/// A client's text within quotes, with everything escaped that could end them or the line.
+fn escaped(text: &[u8]) -> String {
+    let mut escaped = String::new();
+    for byte in &text[..text.len().min(TEXT_BYTES_MAX)] {
+        match byte {
+            b'"' | b'\\' => escaped.extend(['\\', char::from(*byte)]),
+            b' '..=b'~' => escaped.push(char::from(*byte)),
+            // Writing to a string cannot fail.
+            _ => drop(write!(escaped, "\\x{byte:02x}")),
+        }
+    }
+    escaped
+}
+
+/// A message to the writing thread.
+enum Message {
+    Line(Vec<u8>),
+    /// Opens the file again, because something has renamed it.
+    Reopen,
+    /// Writes all earlier lines, reports it, and ends the thread.
+    Close(oneshot::Sender<()>),
+}
+
+/// The log of requests.
+#[derive(Debug)]
+pub struct AccessLog {
+    format: Format,
+    sender: Sender<Message>,
+    queue: Arc<Queue>,
+}
+
+/// What waits for the writing thread.
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+impl AccessLog {
+    /// Opens a file to append to, or standard output if the path is `-`, and starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened, or the system refuses a thread.
+    pub fn open(path: &Path, format: Format) -> Result<Self> {
+        let (sender, receiver) = channel();
+        let queue = Arc::<Queue>::default();
+        let writer = Writer {
+            output: output(path)?,
+            path: path.to_owned(),
+            queue: Arc::clone(&queue),
+            has_failed: false,
+        };
+        let thread = thread::Builder::new().name("access-log".into());
+        let thread = thread.spawn(move || writer.run(&receiver));
+        thread.context("cannot start the thread of the access log")?;
+        Ok(Self {
+            format,
+            sender,
+            queue,
+        })
+    }
+
+    /// Hands a line to the thread, or drops it.
+    pub(crate) fn log(&self, line: &Line<'_>) {
+        let text = line.text(self.format);
+        let bytes = text.len();
+        let waiting = self.queue.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if waiting + bytes > QUEUE_BYTES_MAX || self.sender.send(Message::Line(text)).is_err() {
+            self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.queue.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Opens the file again: lines from now on are in the file that has the name now.
+    pub fn reopen(&self) {
+        // The thread runs until `close`.
+        let _ = self.sender.send(Message::Reopen);
+    }
+
+    /// Writes the lines that wait, and ends the thread.
+    pub(crate) async fn close(&self) {
+        let (done, ended) = oneshot::channel();
+        if self.sender.send(Message::Close(done)).is_ok()
+            && timeout(CLOSE_MAX, ended).await.is_err()
+        {
+            tracing::warn!("access log took no more lines");
+        }
+    }
+
+    /// Number of lines that were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.queue.dropped.load(Ordering::Relaxed)
+    }
+}
+
+type Output = BufWriter<Box<dyn Write + Send>>;
+
+fn output(path: &Path) -> Result<Output> {
+    if path == Path::new("-") {
+        return Ok(BufWriter::new(Box::new(io::stdout())));
+    }
+    let file: io::Result<File> = OpenOptions::new().append(true).create(true).open(path);
+    let file = file.with_context(|| format!("cannot open access log {}", path.display()))?;
+    Ok(BufWriter::new(Box::new(file)))
+}
+
+/// The writing thread.
+struct Writer {
+    output: Output,
+    path: PathBuf,
+    queue: Arc<Queue>,
+    /// Whether the last write failed. The log tells it once.
+    has_failed: bool,
+}
+
+impl Writer {
+    fn run(mut self, receiver: &Receiver<Message>) {
+        loop {
+            let message = match receiver.try_recv() {
+                Err(TryRecvError::Empty) => {
+                    let flushed = self.output.flush();
+                    self.told(&flushed);
+                    receiver.recv().ok()
+                }
+                message => message.ok(),
+            };
+            match message {
+                Some(Message::Line(line)) => {
+                    let written = self.output.write_all(&line);
+                    self.queue.bytes.fetch_sub(line.len(), Ordering::Relaxed);
+                    if written.is_err() {
+                        self.queue.dropped.fetch_add(1, Ordering::Relaxed);
+                    }
+                    self.told(&written);
+                }
+                Some(Message::Reopen) => self.reopen(),
+                Some(Message::Close(done)) => {
+                    let flushed = self.output.flush();
+                    self.told(&flushed);
+                    // The server may have stopped waiting.
+                    let _ = done.send(());
+                    return;
+                }
+                // The output writes what it has when it is dropped.
+                None => return,
+            }
+        }
+    }
+
+    fn reopen(&mut self) {
+        let flushed = self.output.flush();
+        self.told(&flushed);
+        match output(&self.path) {
+            Ok(output) => self.output = output,
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(error, "access log stays in its old file");
+            }
+        }
+    }
+
+    fn told(&mut self, written: &io::Result<()>) {
+        if let Err(error) = written
+            && !self.has_failed
+        {
+            tracing::error!(%error, "access log cannot be written");
+        }
+        self.has_failed = written.is_err();
+    }
+}

@@ -1,0 +1,130 @@
+//! [`Record`]: what a request came to, for the metrics and the access log.
+
+use crate::access::{AccessLog, Line, TEXT_BYTES_MAX};
+use crate::environment::Ends;
+use crate::metrics::Outcome;
+use crate::site::Site;
+use crate::traceparent::Parent;
+use hyper::header::{HeaderName, REFERER, USER_AGENT};
+use hyper::{Method, Request};
+use std::net::IpAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+/// A request from its header to its answer. If it is dropped early, the client is gone.
+pub(crate) struct Record<'a> {
+    site: &'a Site,
+    route: Option<usize>,
+    start: Instant,
+    logged: Option<Logged<'a>>,
+    /// Bytes of the body.
+    pub(crate) bytes_in: u64,
+    /// Time of waiting for a slot.
+    pub(crate) wait: Option<Duration>,
+    /// Time of the guest.
+    pub(crate) guest: Option<Duration>,
+    is_over: bool,
+}
+
+/// What only the access log needs.
+struct Logged<'a> {
+    log: &'a AccessLog,
+    time: SystemTime,
+    client: IpAddr,
+    method: Method,
+    path: String,
+    referer: Option<Vec<u8>>,
+    agent: Option<Vec<u8>>,
+    trace_id: Option<String>,
+}
+
+impl<'a> Logged<'a> {
+    fn new<B>(log: &'a AccessLog, request: &Request<B>, ends: Ends) -> Self {
+        let headers = request.headers();
+        let start = |bytes: &[u8]| bytes[..bytes.len().min(TEXT_BYTES_MAX)].to_vec();
+        let field = |name: HeaderName| headers.get(name).map(|value| start(value.as_bytes()));
+        let uri = request.uri();
+        let path = uri
+            .path_and_query()
+            .map_or(uri.path(), |path| path.as_str());
+        Self {
+            log,
+            time: SystemTime::now(),
+            client: ends.remote.ip(),
+            method: request.method().clone(),
+            path: String::from_utf8_lossy(&start(path.as_bytes())).into_owned(),
+            referer: field(REFERER),
+            agent: field(USER_AGENT),
+            trace_id: Parent::of(headers).map(|parent| parent.trace_id.to_owned()),
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    pub(crate) fn new<B>(
+        site: &'a Site,
+        route: Option<usize>,
+        log: Option<&'a AccessLog>,
+        request: &Request<B>,
+        ends: Ends,
+    ) -> Self {
+        Self {
+            site,
+            route,
+            start: Instant::now(),
+            logged: log.map(|log| Logged::new(log, request, ends)),
+            bytes_in: 0,
+            wait: None,
+            guest: None,
+            is_over: false,
+        }
+    }
+
+    /// The name of the route; `-` stands for none.
+    pub(crate) fn route(&self) -> &'a str {
+        let site = self.site;
+        self.route.map_or("-", |route| &site.routes[route].prefix)
+    }
+
+    /// Time since the request's header came.
+    pub(crate) fn took(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Counts and logs the request, which has this answer.
+    pub(crate) fn end(mut self, outcome: Outcome, status: u16, bytes_out: u64) {
+        self.is_over = true;
+        self.tell(outcome, Some(status), bytes_out);
+    }
+
+    fn tell(&self, outcome: Outcome, status: Option<u16>, bytes_out: u64) {
+        let total = self.took();
+        self.site.counters.count(self.route, outcome, total);
+        if let Some(logged) = &self.logged {
+            logged.log.log(&Line {
+                time: logged.time,
+                client: logged.client,
+                method: logged.method.as_str(),
+                path: &logged.path,
+                referer: logged.referer.as_deref(),
+                agent: logged.agent.as_deref(),
+                route: self.route.map(|_| self.route()),
+                status,
+                outcome: outcome.name(),
+                bytes_in: self.bytes_in,
+                bytes_out,
+                wait: self.wait,
+                guest: self.guest,
+                total,
+                trace_id: logged.trace_id.as_deref(),
+            });
+        }
+    }
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.tell(Outcome::Gone, None, 0);
+        }
+    }
+}
