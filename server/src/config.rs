@@ -6,6 +6,7 @@ use crate::limits::Limits;
 use crate::options::{FileRoute, Options};
 use crate::pirn::Settings;
 use crate::site::{Mount, check};
+use crate::units::{Endpoint, Ratio};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::fs::File;
 use std::io::Read as _;
@@ -40,6 +41,10 @@ pub struct Config {
     pub access_log: Option<PathBuf>,
     /// Form of the access log.
     pub access_log_format: Format,
+    /// Collector of spans.
+    pub otlp: Option<Endpoint>,
+    /// Part of the requests that get a span.
+    pub otlp_ratio: Ratio,
 }
 
 /// A route and its guest.
@@ -161,6 +166,8 @@ impl Config {
             routes,
             log: options.log.unwrap_or(LevelFilter::INFO),
             access_log: options.access_log.clone(),
+            otlp: options.otlp.clone(),
+            otlp_ratio: options.otlp_ratio.unwrap_or(Ratio(1.0)),
             access_log_format: options.access_log_format.unwrap_or(Format::Json),
         }
     }
@@ -193,6 +200,8 @@ impl Config {
             ),
             ("log_max", self.limits.log_max == other.limits.log_max),
             ("log", self.log == other.log),
+            ("otlp", self.otlp == other.otlp),
+            ("otlp_ratio", self.otlp_ratio == other.otlp_ratio),
             ("access_log", self.access_log == other.access_log),
             (
                 "access_log_format",

@@ -11,6 +11,7 @@ use crate::metrics::{Metrics, Outcome};
 use crate::place::Place;
 use crate::record::Record;
 use crate::site::{Mount, Site};
+use crate::traces::Traces;
 use anyhow::Result;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -36,6 +37,7 @@ pub(crate) struct Front {
     site: ArcSwap<Site>,
     pub(crate) metrics: Metrics,
     pub(crate) access: Option<AccessLog>,
+    pub(crate) traces: Option<Traces>,
     journal: Journal,
 }
 
@@ -58,6 +60,7 @@ impl Front {
         mounts: Vec<Mount>,
         limits: Limits,
         access: Option<AccessLog>,
+        traces: Option<Traces>,
     ) -> Result<Self> {
         let metrics = Metrics::new()?;
         let journal = Journal::new(limits.log_max, metrics.lines_dropped.clone());
@@ -66,6 +69,7 @@ impl Front {
             site: ArcSwap::from_pointee(site),
             metrics,
             access,
+            traces,
             journal,
         })
     }
@@ -103,7 +107,8 @@ impl Front {
             return self.render(&site);
         }
         let route = site.route(path);
-        let mut record = Record::new(&site, route, self.access.as_ref(), &request, ends);
+        let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
+        let mut record = Record::new(&site, route, log, traces, &request, ends);
         let name = record.route();
         let (outcome, reply) = match self.serve(&site, request, route, ends, &mut record).await {
             Ok(reply) => {
@@ -139,7 +144,7 @@ impl Front {
         let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
         let number = route.ok_or_else(no_route)?;
         let route = &site.routes[number];
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let body = read(body, &site.limits).await?;
         record.bytes_in = body.len() as u64;
         // Held until the guest has ended.
@@ -147,8 +152,10 @@ impl Front {
             let why = "the route has as many requests as it may";
             Refusal::new(Outcome::Full, why)
         })?;
+        record.pass_trace(&mut parts.headers);
         let work = work(site, number, &parts, body, ends)?;
         let since = Instant::now();
+        record.before = Some(record.took());
         let ran = site.engine.run(work).await;
         let took = ran.as_ref().map(|ran| ran.took);
         record.wait = Some(since.elapsed().saturating_sub(took.unwrap_or_default()));

@@ -1,7 +1,7 @@
 //! [`Options`]: the options that the command line and the configuration file share.
 
 use crate::access::Format;
-use crate::units::{Address, Count, Size, Time, parsed};
+use crate::units::{Address, Count, Endpoint, Ratio, Size, Time, parsed};
 use clap::Args;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -117,6 +117,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FORMAT")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) access_log_format: Option<Format>,
+    /// Collector that gets a span for each request by OTLP over HTTP, as in http://127.0.0.1:4318
+    #[arg(long, value_name = "URL")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) otlp: Option<Endpoint>,
+    /// Part of the requests that get a span, from 0 to 1, unless their traceparent decides
+    /// [default: 1]
+    #[arg(long, value_name = "RATIO")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) otlp_ratio: Option<Ratio>,
     /// The routes of the file. The command line writes them as --route PATH=MODULE.
     #[arg(skip)]
     #[serde(rename = "route")]
@@ -153,6 +162,6 @@ impl Options {
         either!(self, file: listen slots workers deadline start_deadline warm warm_deadline timeslice
             memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
             header_timeout body_timeout write_timeout connections client_connections log_max grace
-            log access_log access_log_format)
+            log access_log access_log_format otlp otlp_ratio)
     }
 }

@@ -4,7 +4,8 @@ use crate::access::AccessLog;
 use crate::args::Args;
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::server::{Handle, Server, listen};
+use crate::server::{Extras, Handle, Server, listen};
+use crate::traces::Traces;
 use anyhow::{Context as _, Error, Result};
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -68,13 +69,13 @@ where
     let access = config.access_log.as_deref();
     let access = access.map(|path| AccessLog::open(path, config.access_log_format));
     let listener = listen(config.listen).await?;
-    let server = Server::new(
-        listener,
-        first,
-        config.mounts(),
-        limits,
-        access.transpose()?,
-    )?;
+    let traces = config.otlp.as_ref();
+    let traces = traces.map(|endpoint| Traces::start(endpoint, config.otlp_ratio));
+    let extras = Extras {
+        access: access.transpose()?,
+        traces: traces.transpose()?,
+    };
+    let server = Server::new(listener, first, config.mounts(), limits, extras)?;
     let mut reload = Reload {
         handle: server.handle(),
         args: Arc::new(args),

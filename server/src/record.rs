@@ -1,14 +1,21 @@
-//! [`Record`]: what a request came to, for the metrics and the access log.
+//! [`Record`]: what a request came to, for the metrics, the access log and the trace.
 
 use crate::access::{AccessLog, Line, TEXT_BYTES_MAX};
 use crate::environment::Ends;
 use crate::metrics::Outcome;
 use crate::site::Site;
-use crate::traceparent::Parent;
-use hyper::header::{HeaderName, REFERER, USER_AGENT};
+use crate::traceparent::{Parent, TRACEPARENT};
+use crate::traces::{Begin, End, RequestSpan, Traces};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, REFERER, USER_AGENT};
 use hyper::{Method, Request};
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
+
+/// Name of the header field with what other tracing systems add to `traceparent`.
+const TRACESTATE: &str = "tracestate";
+
+/// Most bytes of `tracestate` (W3C Trace Context, section 3.3.1.5). A longer one is ignored.
+const STATE_BYTES_MAX: usize = 512;
 
 /// A request from its header to its answer. If it is dropped early, the client is gone.
 pub(crate) struct Record<'a> {
@@ -16,8 +23,11 @@ pub(crate) struct Record<'a> {
     route: Option<usize>,
     start: Instant,
     logged: Option<Logged<'a>>,
+    span: Option<RequestSpan>,
     /// Bytes of the body.
     pub(crate) bytes_in: u64,
+    /// Time until the request began to wait for a slot.
+    pub(crate) before: Option<Duration>,
     /// Time of waiting for a slot.
     pub(crate) wait: Option<Duration>,
     /// Time of the guest.
@@ -38,7 +48,13 @@ struct Logged<'a> {
 }
 
 impl<'a> Logged<'a> {
-    fn new<B>(log: &'a AccessLog, request: &Request<B>, ends: Ends) -> Self {
+    fn new<B>(
+        log: &'a AccessLog,
+        request: &Request<B>,
+        time: SystemTime,
+        ends: Ends,
+        span: Option<&RequestSpan>,
+    ) -> Self {
         let headers = request.headers();
         let start = |bytes: &[u8]| bytes[..bytes.len().min(TEXT_BYTES_MAX)].to_vec();
         let field = |name: HeaderName| headers.get(name).map(|value| start(value.as_bytes()));
@@ -48,13 +64,16 @@ impl<'a> Logged<'a> {
             .map_or(uri.path(), |path| path.as_str());
         Self {
             log,
-            time: SystemTime::now(),
+            time,
             client: ends.remote.ip(),
             method: request.method().clone(),
             path: String::from_utf8_lossy(&start(path.as_bytes())).into_owned(),
             referer: field(REFERER),
             agent: field(USER_AGENT),
-            trace_id: Parent::of(headers).map(|parent| parent.trace_id.to_owned()),
+            trace_id: match span {
+                Some(span) => Some(span.trace_id()),
+                None => Parent::of(headers).map(|parent| parent.trace_id.to_owned()),
+            },
         }
     }
 }
@@ -64,15 +83,34 @@ impl<'a> Record<'a> {
         site: &'a Site,
         route: Option<usize>,
         log: Option<&'a AccessLog>,
+        traces: Option<&Traces>,
         request: &Request<B>,
         ends: Ends,
     ) -> Self {
+        let time = SystemTime::now();
+        let span = traces.map(|traces| {
+            let headers = request.headers();
+            let state = headers
+                .get(TRACESTATE)
+                .and_then(|state| state.to_str().ok());
+            traces.begin(&Begin {
+                time,
+                method: request.method().as_str(),
+                path: request.uri().path(),
+                route: route.map(|route| site.routes[route].prefix.as_str()),
+                client: ends.remote.ip(),
+                parent: Parent::of(headers),
+                state: state.filter(|state| state.len() <= STATE_BYTES_MAX),
+            })
+        });
         Self {
             site,
             route,
             start: Instant::now(),
-            logged: log.map(|log| Logged::new(log, request, ends)),
+            logged: log.map(|log| Logged::new(log, request, time, ends, span.as_ref())),
+            span,
             bytes_in: 0,
+            before: None,
             wait: None,
             guest: None,
             is_over: false,
@@ -90,15 +128,40 @@ impl<'a> Record<'a> {
         self.start.elapsed()
     }
 
+    /// Replaces the parent in the header of a request, so that spans of its guest are below its
+    /// own span.
+    pub(crate) fn pass_trace(&self, headers: &mut HeaderMap) {
+        if let Some(span) = &self.span
+            && let Ok(parent) = HeaderValue::try_from(span.traceparent())
+        {
+            if Parent::of(headers).is_none() {
+                headers.remove(TRACESTATE);
+            }
+            headers.insert(TRACEPARENT, parent);
+        }
+    }
+
     /// Counts and logs the request, which has this answer.
     pub(crate) fn end(mut self, outcome: Outcome, status: u16, bytes_out: u64) {
         self.is_over = true;
         self.tell(outcome, Some(status), bytes_out);
     }
 
-    fn tell(&self, outcome: Outcome, status: Option<u16>, bytes_out: u64) {
+    fn tell(&mut self, outcome: Outcome, status: Option<u16>, bytes_out: u64) {
         let total = self.took();
         self.site.counters.count(self.route, outcome, total);
+        if let Some(span) = &mut self.span {
+            span.end(&End {
+                outcome: outcome.name(),
+                status,
+                bytes_in: self.bytes_in,
+                bytes_out,
+                before: self.before,
+                wait: self.wait,
+                guest: self.guest,
+                total,
+            });
+        }
         if let Some(logged) = &self.logged {
             logged.log.log(&Line {
                 time: logged.time,

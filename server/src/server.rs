@@ -8,6 +8,7 @@ use crate::front::{Front, is_served};
 use crate::limits::Limits;
 use crate::site::Mount;
 use crate::stream::Stream;
+use crate::traces::Traces;
 use anyhow::{Context as _, Result};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -44,6 +45,15 @@ const TIDY: Duration = Duration::from_secs(1);
 /// Pause after the system refuses a connection. It has no free descriptors, but soon may have some.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// What a server may have besides its routes.
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// The log of requests.
+    pub access: Option<AccessLog>,
+    /// The spans of requests.
+    pub traces: Option<Traces>,
+}
+
 /// A listening server.
 pub struct Server {
     listener: TcpListener,
@@ -61,10 +71,11 @@ impl Server {
         engine: Arc<dyn Engine>,
         routes: impl IntoIterator<Item = impl Into<Mount>>,
         limits: Limits,
-        access: Option<AccessLog>,
+        extras: Extras,
     ) -> Result<Self> {
         let mounts = routes.into_iter().map(Into::into).collect();
-        let front = Front::new(engine, mounts, limits, access)?;
+        let Extras { access, traces } = extras;
+        let front = Front::new(engine, mounts, limits, access, traces)?;
         Ok(Self {
             listener,
             front: Arc::new(front),
@@ -83,7 +94,7 @@ impl Server {
         limits: Limits,
     ) -> Result<Self> {
         let listener = listen(address).await?;
-        Self::new(listener, engine, routes, limits, None)
+        Self::new(listener, engine, routes, limits, Extras::default())
     }
 
     /// A handle that replaces the routes of the server.
@@ -153,6 +164,9 @@ impl Server {
         connections.shutdown().await;
         if let Some(access) = &front.access {
             access.close().await;
+        }
+        if let Some(traces) = &front.traces {
+            traces.close().await;
         }
     }
 }

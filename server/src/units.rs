@@ -2,6 +2,7 @@
 //! file write them.
 
 use anyhow::{Context as _, Error, Result, bail};
+use hyper::Uri;
 use serde::Deserializer;
 use serde::de::{self, Visitor};
 use std::fmt;
@@ -24,6 +25,46 @@ pub struct Count(pub u32);
 /// An address to listen on, as in 127.0.0.1:8080 or [::1]:8080.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
+
+/// The address to which spans are sent, as in `http://127.0.0.1:4318/v1/traces`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint(pub String);
+
+/// A number from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio(pub f64);
+
+/// The path that OTLP appends to an endpoint.
+const TRACES_PATH: &str = "/v1/traces";
+
+impl FromStr for Endpoint {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let uri = text.parse::<Uri>().ok().filter(|uri| uri.query().is_none());
+        match uri.as_ref().and_then(Uri::scheme_str) {
+            Some("http") => {}
+            Some("https") => bail!(
+                "{text:?} needs TLS, which pirn-serve does not have; send to a collector on this \
+                 host by http"
+            ),
+            _ => bail!("{text:?} is not an endpoint; write it as in http://127.0.0.1:4318"),
+        }
+        let base = text.trim_end_matches('/').trim_end_matches(TRACES_PATH);
+        Ok(Self(format!("{base}{TRACES_PATH}")))
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.parse() {
+            Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(Self(ratio)),
+            _ => bail!("{text:?} is not a ratio; write a number from 0 to 1, as in 0.1"),
+        }
+    }
+}
 
 impl FromStr for Size {
     type Err = Error;
@@ -113,7 +154,7 @@ impl Visitor<'_> for Text {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("text or a whole number")
+        f.write_str("text or a number")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<String, E> {
@@ -121,6 +162,10 @@ impl Visitor<'_> for Text {
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<String, E> {
         Ok(number.to_string())
     }
 
@@ -158,6 +203,32 @@ mod tests {
         for bad in ["", "8080", "localhost:80", "::1:80", "127.0.0.1:65536"] {
             assert!(!is::<Address>(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn endpoints_and_ratios() {
+        for (text, endpoint) in [
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+            ("http://[::1]:4318/", "http://[::1]:4318/v1/traces"),
+            ("http://host/a/v1/traces", "http://host/a/v1/traces"),
+        ] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().0, endpoint);
+        }
+        for bad in [
+            "",
+            "host:4318",
+            "/a",
+            "ftp://host",
+            "http://",
+            "http://a?b",
+            "https://host",
+        ] {
+            assert!(!is::<Endpoint>(bad), "{bad}");
+        }
+        for bad in ["", "-0.1", "1.1", "nan", "inf", "a"] {
+            assert!(!is::<Ratio>(bad), "{bad}");
+        }
+        assert!(is::<Ratio>("0") && is::<Ratio>("1") && is::<Ratio>("0.25"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use hyper::header::HeaderMap;
 use hyper::{Request, Response};
 use pirn_runtime::{LinkError, Linker, Module};
 use pirn_server::load::connect;
-use pirn_server::{AccessLog, Engine as _, Handle, Limits, Pirn, Server, Settings};
+use pirn_server::{AccessLog, Engine as _, Extras, Handle, Limits, Pirn, Server, Settings};
 use pirn_wasi::WasiCtx;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -180,19 +180,24 @@ impl TestServer {
             .iter()
             .map(|(path, source)| (*path, module(source)))
             .collect();
-        Self::with(&guests, settings, limits, Some(access)).await
+        let access = Some(access);
+        let extras = Extras {
+            access,
+            ..Extras::default()
+        };
+        Self::with(&guests, settings, limits, extras).await
     }
 
     /// Serves modules at their routes.
     pub(crate) async fn of(guests: &[(&str, Module)], settings: Settings, limits: Limits) -> Self {
-        Self::with(guests, settings, limits, None).await
+        Self::with(guests, settings, limits, Extras::default()).await
     }
 
-    async fn with(
+    pub(crate) async fn with(
         guests: &[(&str, Module)],
         settings: Settings,
         limits: Limits,
-        access: Option<AccessLog>,
+        extras: Extras,
     ) -> Self {
         let modules: Vec<_> = guests.iter().map(|(_, module)| module.clone()).collect();
         let door = Arc::<Door>::default();
@@ -201,7 +206,7 @@ impl TestServer {
         let routes = guests.iter().map(|(path, _)| *path);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let served = Arc::<Pirn>::clone(&engine);
-        let server = Server::new(listener, served, routes, limits, access).expect("good routes");
+        let server = Server::new(listener, served, routes, limits, extras).expect("good routes");
         let address = server.address().expect("it listens");
         let handle = Some(server.handle());
         let (stop, stopped) = oneshot::channel();
