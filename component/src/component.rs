@@ -80,7 +80,8 @@ impl Component {
 
 impl Info {
     /// How values of a type are represented.
-    pub(crate) fn layout(&self, ty: ValueType) -> Layout {
+    #[inline]
+    pub(crate) fn layout(&self, ty: ValueType) -> &Layout {
         // All types of an opened component were checked.
         self.layouts.value(ty).expect("the type was checked")
     }

@@ -10,7 +10,7 @@ mod check;
 mod describe;
 mod layout;
 
-pub use layout::{FlatType, Layout, Layouts};
+pub use layout::{FlatType, FlatTypes, Layout, Layouts};
 
 use serde::{Deserialize, Serialize};
 
@@ -256,6 +256,25 @@ pub struct Export {
     pub options: u32,
     /// The name of the core function among the core module's exports.
     pub core: String,
+}
+
+/// The rule of the canonical ABI that code between two component instances says is broken: the
+/// parameter of [`Adapter::Trap`].
+#[must_use]
+pub fn broken_rule(number: u32) -> &'static str {
+    match number {
+        1 => "an access out of the bounds of a memory",
+        17 => "a component instance that may not be entered",
+        23 => "a component instance that may not be left",
+        24 => "a synchronous function that waits",
+        25 => "a number that is no Unicode scalar value",
+        30 => "a string out of the bounds of its memory",
+        31 => "a list out of the bounds of its memory",
+        32 => "a discriminant without a case",
+        33 => "an unaligned pointer",
+        49 => "an exception that leaves a component",
+        _ => "a check of the compiler itself",
+    }
 }
 
 /// Name under which the core module exports memory `number`. This name and those below have a dot,

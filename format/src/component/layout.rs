@@ -3,6 +3,8 @@
 
 use super::{DefinedType, ValueType};
 use crate::error::FormatError;
+use core::fmt;
+use core::ops::Deref;
 
 /// Most bytes of a value in memory. No value of a component that fits into a memory has more, and
 /// with it no sum below overflows.
@@ -36,15 +38,67 @@ impl FlatType {
     }
 }
 
+/// The core types of a flattened value, of which there are at most 16.
+#[derive(Clone, Copy)]
+pub struct FlatTypes {
+    types: [FlatType; FLAT_MAX],
+    len: u8,
+}
+
+impl FlatTypes {
+    const fn new() -> Self {
+        Self {
+            types: [FlatType::I32; FLAT_MAX],
+            len: 0,
+        }
+    }
+
+    const fn of(ty: FlatType, count: u8) -> Self {
+        Self {
+            types: [ty; FLAT_MAX],
+            len: count,
+        }
+    }
+
+    /// These types and another one. `None` if there are too many.
+    fn with(mut self, ty: FlatType) -> Option<Self> {
+        *self.types.get_mut(usize::from(self.len))? = ty;
+        self.len += 1;
+        Some(self)
+    }
+}
+
+impl Deref for FlatTypes {
+    type Target = [FlatType];
+
+    fn deref(&self) -> &[FlatType] {
+        &self.types[..usize::from(self.len)]
+    }
+}
+
+impl fmt::Debug for FlatTypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl PartialEq for FlatTypes {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl Eq for FlatTypes {}
+
 /// How a type of value is represented.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes in a memory.
     pub bytes: u32,
     /// Alignment in a memory: 1, 2, 4 or 8 bytes.
     pub align: u32,
     /// Its core types. `None` if there are more than 16.
-    pub flat: Option<Vec<FlatType>>,
+    pub flat: Option<FlatTypes>,
     /// For a variant, option, result or enum, the bytes of its discriminant.
     pub discriminant: u32,
     /// For a variant, option or result, the offset of the payload. For a record or tuple, 0.
@@ -54,22 +108,22 @@ pub struct Layout {
 }
 
 impl Layout {
-    fn scalar(bytes: u32, flat: FlatType) -> Self {
+    const fn scalar(bytes: u32, flat: FlatType) -> Self {
         Self {
             bytes,
             align: bytes,
-            flat: Some(vec![flat]),
+            flat: Some(FlatTypes::of(flat, 1)),
             discriminant: 0,
             payload: 0,
             allocates: false,
         }
     }
 
-    fn pair() -> Self {
+    const fn pair() -> Self {
         Self {
             bytes: 8,
             align: 4,
-            flat: Some(vec![FlatType::I32; 2]),
+            flat: Some(FlatTypes::of(FlatType::I32, 2)),
             discriminant: 0,
             payload: 0,
             allocates: true,
@@ -106,21 +160,32 @@ impl Layouts {
     /// # Errors
     ///
     /// [`FormatError::Damaged`] if there is no such type.
-    pub fn value(&self, ty: ValueType) -> Result<Layout, FormatError> {
+    #[inline]
+    pub fn value(&self, ty: ValueType) -> Result<&Layout, FormatError> {
+        use FlatType::{F32, F64, I32, I64};
+        static SCALARS: [Layout; 6] = [
+            Layout::scalar(1, I32),
+            Layout::scalar(2, I32),
+            Layout::scalar(4, I32),
+            Layout::scalar(4, F32),
+            Layout::scalar(8, I64),
+            Layout::scalar(8, F64),
+        ];
+        static PAIR: Layout = Layout::pair();
         Ok(match ty {
-            ValueType::Bool | ValueType::S8 | ValueType::U8 => Layout::scalar(1, FlatType::I32),
-            ValueType::S16 | ValueType::U16 => Layout::scalar(2, FlatType::I32),
+            ValueType::Bool | ValueType::S8 | ValueType::U8 => &SCALARS[0],
+            ValueType::S16 | ValueType::U16 => &SCALARS[1],
             ValueType::S32
             | ValueType::U32
             | ValueType::Char
             | ValueType::Own(_)
-            | ValueType::Borrow(_) => Layout::scalar(4, FlatType::I32),
-            ValueType::F32 => Layout::scalar(4, FlatType::F32),
-            ValueType::S64 | ValueType::U64 => Layout::scalar(8, FlatType::I64),
-            ValueType::F64 => Layout::scalar(8, FlatType::F64),
-            ValueType::String => Layout::pair(),
+            | ValueType::Borrow(_) => &SCALARS[2],
+            ValueType::F32 => &SCALARS[3],
+            ValueType::S64 | ValueType::U64 => &SCALARS[4],
+            ValueType::F64 => &SCALARS[5],
+            ValueType::String => &PAIR,
             ValueType::Defined(index) => match self.0.get(index as usize) {
-                Some(layout) => layout.clone(),
+                Some(layout) => layout,
                 None => return damaged(&format!("type {index} of {}", self.0.len())),
             },
         })
@@ -146,7 +211,7 @@ impl Layouts {
 
     /// A record or tuple: its fields one after the other.
     fn record(&self, fields: impl Iterator<Item = ValueType>) -> Result<Layout, FormatError> {
-        let (mut bytes, mut align, mut flat) = (0u32, 1, Some(vec![]));
+        let (mut bytes, mut align, mut flat) = (0u32, 1, Some(FlatTypes::new()));
         let mut allocates = false;
         for field in fields {
             let field = self.value(field)?;
@@ -182,7 +247,7 @@ impl Layouts {
             _ => 4,
         };
         let (mut bytes, mut align, mut allocates) = (0, discriminant, false);
-        let mut flat = Some(vec![]);
+        let mut flat = Some(FlatTypes::new());
         for case in cases.flatten() {
             let case = self.value(case)?;
             bytes = bytes.max(case.bytes);
@@ -197,7 +262,7 @@ impl Layouts {
         Ok(Layout {
             bytes: (payload + bytes).next_multiple_of(align),
             align,
-            flat: joined(Some(vec![FlatType::I32]), flat),
+            flat: joined(Some(FlatTypes::of(FlatType::I32, 1)), flat),
             discriminant,
             payload,
             allocates,
@@ -218,20 +283,22 @@ fn flags(count: usize) -> Result<Layout, FormatError> {
 }
 
 /// The core types of one value and another.
-fn joined(first: Option<Vec<FlatType>>, second: Option<Vec<FlatType>>) -> Option<Vec<FlatType>> {
-    let (mut first, second) = (first?, second?);
-    first.extend(second);
-    (first.len() <= FLAT_MAX).then_some(first)
+fn joined(first: Option<FlatTypes>, second: Option<FlatTypes>) -> Option<FlatTypes> {
+    let second = second?;
+    let mut types = second.iter();
+    types.try_fold(first?, |all, ty| all.with(*ty))
 }
 
 /// The core types that hold one value or another.
-fn either(mut all: Vec<FlatType>, one: Vec<FlatType>) -> Vec<FlatType> {
-    for (at, ty) in one.into_iter().enumerate() {
-        match all.get_mut(at) {
-            Some(joined) => *joined = joined.join(ty),
-            None => all.push(ty),
-        }
+fn either(mut all: FlatTypes, one: FlatTypes) -> FlatTypes {
+    let len = usize::from(all.len.max(one.len));
+    for (at, ty) in one.iter().enumerate() {
+        all.types[at] = match at < usize::from(all.len) {
+            true => all.types[at].join(*ty),
+            false => *ty,
+        };
     }
+    all.len = len as u8;
     all
 }
 
