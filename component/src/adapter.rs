@@ -10,7 +10,9 @@ use crate::lower::{Lower, Words};
 use crate::state::{Pending, State, Unwritten};
 use crate::transcode::{Memories, transcode};
 use crate::value::Resource;
-use pirn_format::component::{Adapter, FuncType as ComponentFuncType, StringEncoding, ValueType};
+use pirn_format::component::{
+    Adapter, FuncType as ComponentFuncType, StringEncoding, ValueType, broken_rule,
+};
 use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError, Linker, MemoryMut};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -390,7 +392,7 @@ pub(crate) fn intrinsic<T: 'static>(
                 let numbers = transcode(caller, op, memories, params, host_bytes_max)?;
                 return Ok(numbers[0].into());
             }
-            Adapter::Trap => Err(AbiError::Between(word(0))),
+            Adapter::Trap => Err(AbiError::Between(broken_rule(word(0)))),
             Adapter::CannotLeave => Err(AbiError::CannotLeave),
             Adapter::Lower { .. } => Ok(0),
         };

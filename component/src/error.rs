@@ -75,9 +75,9 @@ pub enum AbiError {
     /// Values that need more memory of the host than one call may have.
     #[error("the values of a call need more than {0} bytes of the host; raise the limit")]
     HostBytes(usize),
-    /// A rule that the code between two component instances checks, by its number in the compiler.
-    #[error("a call between component instances broke a rule of the canonical ABI ({0})")]
-    Between(u32),
+    /// A rule that the code between two component instances checks. The message names the rule.
+    #[error("a call between component instances broke a rule: {0}")]
+    Between(&'static str),
 }
 
 /// A value of the host that does not have the type of the parameter or result.

@@ -19,8 +19,9 @@ use std::sync::Arc;
 /// The functions and resource types that components can import from the host.
 ///
 /// Names are as in the interface language: `wasi:io/streams@0.2.0` for an interface, and within it
-/// `[method]output-stream.write`. An import also matches a definition whose version is compatible
-/// (the same major version, or the same minor version below 1.0).
+/// `[method]output-stream.write`. An instance within another is named by both: `outer#inner`. An
+/// import also matches a definition whose version is compatible (the same major version, or the
+/// same minor version below 1.0).
 pub struct Linker<T> {
     funcs: HashMap<String, HashMap<String, Arc<dyn HostFunc<T>>>>,
     resources: HashMap<String, HashMap<String, Destructor<T>>>,
@@ -225,11 +226,8 @@ impl<T: Send + 'static> Default for Linker<T> {
 
 /// The definition with these names, or one of a compatible version.
 fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) -> Option<&'a D> {
-    let (interface, name) = match path {
-        [name] => ("", name),
-        [interface, name] => (interface.as_str(), name),
-        _ => return None,
-    };
+    let (name, interface) = path.split_last()?;
+    let interface = &interface.join("#")[..];
     if let Some(found) = all.get(interface).and_then(|names| names.get(name)) {
         return Some(found);
     }

@@ -246,6 +246,14 @@ pub(super) fn unsupported(what: &str) -> CompileError {
     CompileError::Component(format!("{what} is not supported"))
 }
 
+/// The same for an import or export, with as much of its name as fits into a line.
+pub(super) fn unsupported_named(what: &str, name: &str) -> CompileError {
+    const SHOWN_MAX: usize = 100;
+    let shown: String = name.chars().take(SHOWN_MAX).collect();
+    let more = if shown.len() < name.len() { "..." } else { "" };
+    CompileError::Component(format!("{what} is not supported: {shown:?}{more}"))
+}
+
 /// Encodes the joined module.
 struct Joiner<'a> {
     parts: &'a [Part<'a>],

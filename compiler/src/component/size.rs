@@ -3,7 +3,7 @@
 //! A component whose parts instantiate each other several times has exponentially many instances,
 //! and each instance of a core module becomes code.
 
-use super::join::unsupported;
+use super::join::{unsupported, unsupported_named};
 use crate::error::CompileError;
 use std::collections::HashSet;
 use wasmparser::{
@@ -53,8 +53,9 @@ pub(super) fn check_instances(wasm: &[u8]) -> Result<(), CompileError> {
             }
             Payload::ComponentImportSection(section) => {
                 for import in section {
-                    if let ComponentTypeRef::Component(_) = import?.ty {
-                        return Err(unsupported("an imported component"));
+                    let import = import?;
+                    if let ComponentTypeRef::Component(_) = import.ty {
+                        return Err(unsupported_named("an imported component", import.name.name));
                     }
                 }
                 0

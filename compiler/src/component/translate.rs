@@ -2,7 +2,7 @@
 
 use super::Translated;
 use super::glue::{Glue, Guard, Kind};
-use super::join::{self, unsupported};
+use super::join::{self, unsupported, unsupported_named};
 use super::part::{Export as JoinedExport, Given, Item, Part, Space, fault};
 use super::size::{self, Repeats};
 use crate::error::CompileError;
@@ -12,30 +12,48 @@ use pirn_format::component::{
     Resource, ValueType,
 };
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use wasmtime_environ::component::{
     self as environ, CoreDef, ExportItem, GlobalInitializer, InstantiateModule, InterfaceType,
-    Trampoline, TypeFuncIndex, TypeResourceTable, TypeResourceTableIndex, TypeTupleIndex,
+    Trampoline, TypeDef, TypeFuncIndex, TypeResourceTable, TypeResourceTableIndex, TypeTupleIndex,
 };
 use wasmtime_environ::wasmparser::{Validator, WasmFeatures};
 use wasmtime_environ::{EntityIndex, ModuleTranslation, PrimaryMap, ScopeVec, Tunables};
 
-/// The features of components that are accepted. Core modules are validated again when they are
-/// compiled, so all their features are accepted here.
-const FEATURES: WasmFeatures = WasmFeatures::all()
-    .difference(WasmFeatures::CM_ASYNC)
-    .difference(WasmFeatures::CM_ASYNC_STACKFUL)
-    .difference(WasmFeatures::CM_ERROR_CONTEXT)
-    .difference(WasmFeatures::CM_THREADING)
-    .difference(WasmFeatures::CM64)
-    .difference(WasmFeatures::CM_GC)
-    .difference(WasmFeatures::CM_MAP)
-    .difference(WasmFeatures::CM_FIXED_LENGTH_LISTS)
-    .difference(WasmFeatures::CM_VALUES);
+/// The features of components that are accepted, for the validator of either version. Core modules
+/// are validated again when they are compiled, so all their features are accepted here.
+macro_rules! features {
+    ($features:ty) => {
+        <$features>::all()
+            .difference(<$features>::CM_ASYNC)
+            .difference(<$features>::CM_ASYNC_STACKFUL)
+            .difference(<$features>::CM_CANON_NAMES)
+            .difference(<$features>::CM_ERROR_CONTEXT)
+            .difference(<$features>::CM_FIXED_LENGTH_LISTS)
+            .difference(<$features>::CM_GC)
+            .difference(<$features>::CM_IMPLEMENTS)
+            .difference(<$features>::CM_MAP)
+            .difference(<$features>::CM_MORE_ASYNC_BUILTINS)
+            .difference(<$features>::CM_NESTED_NAMES)
+            .difference(<$features>::CM_THREADING)
+            .difference(<$features>::CM_VALUES)
+            .difference(<$features>::CM64)
+    };
+}
+
+/// The features of the reader.
+const FEATURES: WasmFeatures = features!(WasmFeatures);
+
+/// The features of the compiler's own validator, whose version has some more.
+const OWN_FEATURES: wasmparser::WasmFeatures = features!(wasmparser::WasmFeatures)
+    .difference(wasmparser::WasmFeatures::CM_ACCESSORS)
+    .difference(wasmparser::WasmFeatures::CM_FORWARD);
 
 type Modules<'a> = PrimaryMap<environ::StaticModuleIndex, ModuleTranslation<'a>>;
 
 pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
     size::check_instances(wasm)?;
+    validate(wasm)?;
     let tunables = Tunables {
         // No adapter needs the state of asynchronous tasks.
         concurrency_support: false,
@@ -45,8 +63,11 @@ pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
     let mut types = environ::ComponentTypesBuilder::new(&validator);
     let adapters = ScopeVec::new();
     let translator = environ::Translator::new(&tunables, &mut validator, &mut types, &adapters);
-    let (translation, modules) = translator
-        .translate(wasm)
+    // An assertion of the library's validator fails for some valid components that import the same
+    // type twice.
+    let translated = catch_unwind(AssertUnwindSafe(|| translator.translate(wasm)));
+    let (translation, modules) = translated
+        .map_err(|_| unsupported("a component for which the validator panics"))?
         .map_err(|error| invalid(&error))?;
     let tables = types.num_resource_tables() as u32;
     let (types, _) = types.finish(&translation.component);
@@ -70,20 +91,45 @@ pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
     finish(&parts, &exports, component)
 }
 
+/// Checks that a component is valid, with the functions of core modules that it never instantiates.
+///
+/// The library that reads components checks the rest, too, by an older version of the validator,
+/// which panics for some components that are not valid.
+fn validate(wasm: &[u8]) -> Result<(), CompileError> {
+    let mut validator = wasmparser::Validator::new_with_features(OWN_FEATURES);
+    let valid = validator.validate_all(wasm);
+    valid
+        .map(drop)
+        .map_err(|error| refused(error.message(), error.offset() as usize))
+}
+
+/// The error for a component that the validator refuses.
+fn refused(message: &str, offset: usize) -> CompileError {
+    CompileError::Invalid {
+        message: message
+            .replace('\n', " ")
+            .replace("not enabled", "not supported"),
+        offset,
+    }
+}
+
 /// The message of the library that reads components, which has no type for invalid input.
 fn invalid(error: &wasmtime_environ::error::Error) -> CompileError {
     let parser: Option<&wasmtime_environ::wasmparser::BinaryReaderError> = error.downcast_ref();
     match parser {
-        Some(error) => CompileError::Invalid {
-            message: error
-                .message()
-                .replace('\n', " ")
-                .replace("not enabled", "not supported"),
-            offset: error.offset(),
-        },
+        // The compiler's own validator has accepted the component.
+        Some(error) => CompileError::Component(format!(
+            "the reader of components, which knows older rules, refuses this: {} (at offset {:#x})",
+            error.message().replace('\n', " "),
+            error.offset()
+        )),
         None => {
             let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
-            CompileError::Component(chain.join(": ").replace('\n', " "))
+            let text = chain.join(": ").replace('\n', " ");
+            match text.contains("reexport of an imported function") {
+                true => unsupported("an export that is only an import"),
+                false => CompileError::Component(text),
+            }
         }
     }
 }
@@ -242,6 +288,9 @@ impl<'a> Reader<'a> {
         let translation = self.translation;
         let component = &translation.component;
         self.component.instances = component.num_runtime_component_instances;
+        for (_, (name, import)) in &component.import_types {
+            self.check_import(name, &import.ty)?;
+        }
         for (_, import) in &component.imported_resources {
             let path = self.import_path(*import);
             self.component.imported_resources.push(path);
@@ -273,6 +322,21 @@ impl<'a> Reader<'a> {
     fn give(&mut self, name: String, given: Given) {
         if self.exported.insert(name.clone()) {
             self.exports.push(JoinedExport { name, given });
+        }
+    }
+
+    /// Refuses imported modules and components, and instances that export some.
+    fn check_import(&self, name: &str, ty: &TypeDef) -> Result<(), CompileError> {
+        match ty {
+            TypeDef::Module(_) => Err(unsupported_named("an imported core module", name)),
+            TypeDef::Component(_) => Err(unsupported_named("an imported component", name)),
+            TypeDef::ComponentInstance(index) => {
+                let mut exports = self.types.types[*index].exports.iter();
+                exports.try_for_each(|(inner, export)| {
+                    self.check_import(&format!("{name}#{inner}"), &export.ty)
+                })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -428,7 +492,8 @@ impl<'a> Reader<'a> {
             }
             environ::Export::Type(_) => {}
             environ::Export::ModuleStatic { .. } | environ::Export::ModuleImport { .. } => {
-                return Err(unsupported("an exported core module"));
+                let name = path.join("#");
+                return Err(unsupported_named("an exported core module", &name));
             }
         }
         Ok(())
@@ -606,5 +671,32 @@ impl<'a> Types<'a> {
                 TypeResourceTable::Abstract(_) => None,
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pirn_format::component::broken_rule;
+    use wasmtime_environ::Trap;
+
+    /// The format names the rules by the numbers of the crate that makes the code.
+    #[test]
+    fn each_rule_has_its_number() {
+        let rules = [
+            (Trap::MemoryOutOfBounds, "bounds of a memory"),
+            (Trap::CannotEnterComponent, "entered"),
+            (Trap::CannotLeaveComponent, "left"),
+            (Trap::CannotBlockSyncTask, "waits"),
+            (Trap::InvalidChar, "Unicode"),
+            (Trap::StringOutOfBounds, "string"),
+            (Trap::ListOutOfBounds, "list"),
+            (Trap::InvalidDiscriminant, "discriminant"),
+            (Trap::UnalignedPointer, "unaligned"),
+            (Trap::UncaughtException, "exception"),
+        ];
+        for (trap, words) in rules {
+            let found = broken_rule(trap as u32);
+            assert!(found.contains(words), "{trap:?}: {found}");
+        }
     }
 }
