@@ -1,0 +1,4 @@
+;; RUN: wast --assert default --snapshot tests/snapshots %
+
+;; The most minimal component.
+(component)
