@@ -93,7 +93,13 @@ impl FromStr for Server {
                 (&text[..at], Some(Port::One(port)))
             }
         };
-        let name = host.strip_prefix("*.").unwrap_or(host);
+        let parent = host.strip_prefix("*.");
+        let name = parent.unwrap_or(host);
+        // No address is below another one.
+        let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+        if parent.is_some() && name.rsplit('.').next().is_some_and(is_number) {
+            return Err(wrong());
+        }
         let is_name = |name: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
             !name.is_empty() && name.chars().all(allowed) && !name.starts_with('.')
@@ -147,7 +153,7 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         for text in [
-            "", "http://a", "a:b", "a:99999", ":80", "*.", "a b", "[::1", "**", "*a",
+            "", "http://a", "a:b", "a:99999", ":80", "*.", "a b", "[::1", "**", "*a", "*.0.0.1",
         ] {
             let mut allowed = Allowed::default();
             let error = allowed.add(text).expect_err(text);

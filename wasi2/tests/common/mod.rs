@@ -1,0 +1,5 @@
+//! What several suites use.
+
+#![allow(dead_code, reason = "no suite uses all of it")]
+
+pub(crate) mod http;
