@@ -179,6 +179,7 @@ const CRATES: [(&str, &[&str]); 13] = [
             "traces",
             "record",
             "front",
+            "admin",
             "server",
             "options",
             "config",

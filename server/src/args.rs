@@ -40,9 +40,9 @@ gets an instance that has started already.
        more than --answer-max, or gave a malformed answer
   404  no route    400  bad path or body    500  the server's own fault
 
-/metrics has Prometheus text. SIGHUP reads configuration and modules again; running requests keep the
-old ones. SIGTERM and SIGINT stop the server; running requests may end within
---grace. docs/guide/server.md has the rest.";
+/metrics has Prometheus text, /healthz and /readyz say how the server is. SIGHUP reads configuration
+and modules again; running requests keep the old ones. SIGTERM and SIGINT stop the server; running
+requests may end within --grace. docs/guide/running-the-server.md has the rest.";
 
 impl Args {
     /// Parses the command line of this process. Otherwise returns the exit code: a wrong command

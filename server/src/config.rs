@@ -25,6 +25,10 @@ pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
 pub struct Config {
     /// The address to listen on.
     pub listen: SocketAddr,
+    /// The address of the pages of the server itself.
+    pub admin: Option<SocketAddr>,
+    /// Time between the order to stop and its execution.
+    pub stop_delay: Duration,
     /// Threads that run guests and serve connections.
     pub workers: Option<NonZero<usize>>,
     /// Limits for clients.
@@ -99,9 +103,14 @@ impl Config {
                 "there is no route; give --route PATH=MODULE, or a [[route]] in the --config file"
             );
         }
+        let reserved: &[&str] = if options.admin.is_some() {
+            &[]
+        } else {
+            &RESERVED
+        };
         for (at, route) in routes.iter().enumerate() {
             let earlier = routes[..at].iter().map(|route| route.path.as_str());
-            check(&route.path, &RESERVED, earlier).with_context(|| route.origin.clone())?;
+            check(&route.path, reserved, earlier).with_context(|| route.origin.clone())?;
         }
         Ok(Self::of(&options, routes))
     }
@@ -112,6 +121,8 @@ impl Config {
         let listen = SocketAddr::from(([127, 0, 0, 1], 8080));
         Self {
             listen: options.listen.map_or(listen, |address| address.0),
+            admin: options.admin.map(|address| address.0),
+            stop_delay: options.stop_delay.map_or(Duration::ZERO, |time| time.0),
             workers: options
                 .workers
                 .and_then(|count| NonZero::new(count.0 as usize)),
@@ -189,6 +200,8 @@ impl Config {
     pub(crate) fn needing_restart(&self, other: &Self) -> Vec<&'static str> {
         let same = [
             ("listen", self.listen == other.listen),
+            ("admin", self.admin == other.admin),
+            ("stop_delay", self.stop_delay == other.stop_delay),
             ("workers", self.workers == other.workers),
             (
                 "connections",

@@ -21,16 +21,21 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// A response with its whole body.
 pub(crate) type Reply = Response<Full<Bytes>>;
 
 /// Path of the metrics.
-pub(crate) const METRICS_PATH: &str = "/metrics";
+const METRICS_PATH: &str = "/metrics";
+/// Path that says whether the process works.
+const HEALTH_PATH: &str = "/healthz";
+/// Path that says whether the server takes requests.
+const READY_PATH: &str = "/readyz";
 
-/// Paths that belong to the server.
-pub(crate) const RESERVED: [&str; 1] = [METRICS_PATH];
+/// Paths that belong to the server, unless it has an admin address.
+pub(crate) const RESERVED: [&str; 3] = [METRICS_PATH, HEALTH_PATH, READY_PATH];
 
 /// The shared state of all requests.
 pub(crate) struct Front {
@@ -39,6 +44,10 @@ pub(crate) struct Front {
     pub(crate) access: Option<AccessLog>,
     pub(crate) traces: Option<Traces>,
     journal: Journal,
+    /// Paths of the public address that belong to the server.
+    reserved: &'static [&'static str],
+    /// Whether the server was told to stop.
+    is_stopping: AtomicBool,
 }
 
 /// Why a request got no guest, or why its guest gave no valid answer.
@@ -61,16 +70,19 @@ impl Front {
         limits: Limits,
         access: Option<AccessLog>,
         traces: Option<Traces>,
+        reserved: &'static [&'static str],
     ) -> Result<Self> {
         let metrics = Metrics::new()?;
         let journal = Journal::new(limits.log_max, metrics.lines_dropped.clone());
-        let site = Site::new(engine, mounts, limits, &metrics, &RESERVED, None)?;
+        let site = Site::new(engine, mounts, limits, &metrics, reserved, None)?;
         Ok(Self {
             site: ArcSwap::from_pointee(site),
             metrics,
             access,
             traces,
             journal,
+            reserved,
+            is_stopping: AtomicBool::new(false),
         })
     }
 
@@ -87,7 +99,7 @@ impl Front {
             mounts,
             limits,
             &self.metrics,
-            &RESERVED,
+            self.reserved,
             Some(&earlier),
         )?;
         self.site.store(Arc::new(site));
@@ -103,8 +115,8 @@ impl Front {
     pub(crate) async fn answer(&self, request: Request<Incoming>, ends: Ends) -> Reply {
         let path = request.uri().path();
         let site = self.site();
-        if path == METRICS_PATH {
-            return self.render(&site);
+        if self.reserved.contains(&path) {
+            return self.own_or_missing(path);
         }
         let route = site.route(path);
         let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
@@ -167,16 +179,43 @@ impl Front {
         response(ran)
     }
 
-    fn render(&self, site: &Site) -> Reply {
-        let dropped = self.access.as_ref().map_or(0, AccessLog::dropped);
-        let text = self
-            .metrics
-            .render(site.engine.slots(), site.waiting(), dropped);
-        let mut reply = Response::new(Full::from(text));
-        let kind = HeaderValue::from_static("text/plain; version=0.0.4");
-        reply.headers_mut().insert(CONTENT_TYPE, kind);
-        reply
+    /// Says from now on that the server is not ready.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
     }
+
+    /// A page of the server itself.
+    pub(crate) fn own_or_missing(&self, path: &str) -> Reply {
+        let site = self.site();
+        let slots = site.engine.slots();
+        match path {
+            METRICS_PATH => {
+                let dropped = self.access.as_ref().map_or(0, AccessLog::dropped);
+                let text = self.metrics.render(slots, site.waiting(), dropped);
+                page(StatusCode::OK, "text/plain; version=0.0.4", text)
+            }
+            HEALTH_PATH => page(StatusCode::OK, "text/plain", "ok\n"),
+            READY_PATH if self.is_stopping.load(Ordering::Relaxed) => {
+                page(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n")
+            }
+            READY_PATH if slots.lost >= slots.all => page(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "text/plain",
+                "all slots are lost\n",
+            ),
+            READY_PATH => page(StatusCode::OK, "text/plain", "ready\n"),
+            _ => refused(Outcome::NotFound),
+        }
+    }
+}
+
+/// A page of the server itself.
+fn page(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Full::new(text.into()));
+    *reply.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    reply.headers_mut().insert(CONTENT_TYPE, kind);
+    reply
 }
 
 /// Reads the body of a request, with limits of size and time.

@@ -34,6 +34,7 @@ pub mod units;
 mod traces;
 mod record;
 mod front;
+pub mod admin;
 mod server;
 mod options;
 pub mod config;

@@ -16,6 +16,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) listen: Option<Address>,
+    /// Address of /metrics, /healthz and /readyz, which the public address has otherwise
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) admin: Option<Address>,
     /// Most guests at a time: the number of slots [default: 64]
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "parsed")]
@@ -106,6 +110,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) grace: Option<Time>,
+    /// Time between SIGTERM, from which on /readyz fails, and the end of new connections
+    /// [default: no delay]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) stop_delay: Option<Time>,
     /// Level of the log on standard error: off, error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL")]
     #[serde(deserialize_with = "parsed")]
@@ -159,9 +168,9 @@ macro_rules! either {
 impl Options {
     /// These options, and those of the file where these are not given. The routes are the file's.
     pub(crate) fn or(self, file: Self) -> Self {
-        either!(self, file: listen slots workers deadline start_deadline warm warm_deadline timeslice
+        either!(self, file: listen admin slots workers deadline start_deadline warm warm_deadline timeslice
             memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
             header_timeout body_timeout write_timeout connections client_connections log_max grace
-            log access_log access_log_format otlp otlp_ratio)
+            log access_log access_log_format otlp otlp_ratio stop_delay)
     }
 }

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::server::{Extras, Handle, Server, listen};
 use crate::traces::Traces;
 use anyhow::{Context as _, Error, Result};
+use std::io::{self, Write as _};
 use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -74,6 +75,11 @@ where
     let extras = Extras {
         access: access.transpose()?,
         traces: traces.transpose()?,
+        admin: match config.admin {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        },
+        stop_delay: config.stop_delay,
     };
     let server = Server::new(listener, first, config.mounts(), limits, extras)?;
     let mut reload = Reload {
@@ -83,7 +89,12 @@ where
         config,
         engine,
     };
-    println!("listening on {}", server.address()?);
+    let mut said = format!("listening on {}\n", server.address()?);
+    if let Some(admin) = server.admin_address()? {
+        said += &format!("admin pages on {admin}\n");
+    }
+    // Nobody may read it.
+    let _ = io::stdout().write_all(said.as_bytes());
     let reloads = tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             reload.handle.reopen_logs();

@@ -1,10 +1,11 @@
 //! [`Server`]: accepts and serves connections.
 
 use crate::access::AccessLog;
+use crate::admin::Admin;
 use crate::clients::{Clients, Counted};
 use crate::engine::Engine;
 use crate::environment::Ends;
-use crate::front::{Front, is_served};
+use crate::front::{Front, RESERVED, is_served};
 use crate::limits::Limits;
 use crate::site::Mount;
 use crate::stream::Stream;
@@ -52,11 +53,17 @@ pub struct Extras {
     pub access: Option<AccessLog>,
     /// The spans of requests.
     pub traces: Option<Traces>,
+    /// A socket for the metrics and the pages about health, in place of paths of the public one.
+    pub admin: Option<TcpListener>,
+    /// Time between the order to stop, from which on the server is not ready, and its execution.
+    pub stop_delay: Duration,
 }
 
 /// A listening server.
 pub struct Server {
     listener: TcpListener,
+    admin: Option<TcpListener>,
+    stop_delay: Duration,
     front: Arc<Front>,
 }
 
@@ -74,10 +81,17 @@ impl Server {
         extras: Extras,
     ) -> Result<Self> {
         let mounts = routes.into_iter().map(Into::into).collect();
-        let Extras { access, traces } = extras;
-        let front = Front::new(engine, mounts, limits, access, traces)?;
+        let reserved: &[&str] = if extras.admin.is_some() {
+            &[]
+        } else {
+            &RESERVED
+        };
+        let Extras { access, traces, .. } = extras;
+        let front = Front::new(engine, mounts, limits, access, traces, reserved)?;
         Ok(Self {
             listener,
+            admin: extras.admin,
+            stop_delay: extras.stop_delay,
             front: Arc::new(front),
         })
     }
@@ -103,6 +117,15 @@ impl Server {
         Handle(Arc::clone(&self.front))
     }
 
+    /// The address of the pages of the server itself, if they have one.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not report it.
+    pub fn admin_address(&self) -> std::io::Result<Option<SocketAddr>> {
+        self.admin.as_ref().map(TcpListener::local_addr).transpose()
+    }
+
     /// The address that the server listens on.
     ///
     /// # Errors
@@ -112,15 +135,38 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is ready. Then it accepts no more connections, lets running requests
-    /// finish, and ends the rest after [`Limits::grace`].
+    /// Serves until `stop` is ready. Then it is not ready for [`Extras::stop_delay`], but still
+    /// serves. After that it accepts no more connections, lets running requests finish, and ends
+    /// the rest after [`Limits::grace`].
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Self { listener, front } = self;
+        let Self {
+            listener,
+            admin,
+            stop_delay,
+            front,
+        } = self;
         let limits = front.site().limits.clone();
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         let permits = Arc::new(Semaphore::new(limits.connections));
         let clients = Clients::new(limits.client_connections);
+        // Serves until the end of this function, so that clients learn that the server stops.
+        let mut pages = JoinSet::new();
+        if let Some(listener) = admin {
+            let admin = Admin {
+                listener,
+                front: Arc::clone(&front),
+                http: http(limits.header_timeout),
+                write_timeout: limits.write_timeout,
+                pause: PAUSE,
+            };
+            pages.spawn(admin.run());
+        }
+        let stop = async {
+            stop.await;
+            front.stop();
+            sleep(stop_delay).await;
+        };
         let mut stop = pin!(stop);
         let mut tidy = interval(TIDY);
         tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);

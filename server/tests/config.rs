@@ -146,7 +146,7 @@ fn each_error_has_its_line_and_value_and_remedy() {
         ),
         (
             "slotz = 1",
-            "1: unknown field `slotz`, expected one of `listen`, `slots`",
+            "1: unknown field `slotz`, expected one of `listen`, `admin`",
         ),
         ("memory-max = 1", "1: unknown field `memory-max`"),
         ("slots = 1\nslots = 2", "2: duplicate key"),
