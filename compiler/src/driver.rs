@@ -95,12 +95,16 @@ fn emit_counting(
     note: &mut dyn FnMut(&str),
 ) -> Result<(Vec<u8>, u64), CompileError> {
     let isas = OwnedIsas::build(options, emit == Emit::Asm)?;
-    let (core, component) = match component::is_component(wasm) {
-        true => {
-            let translated = component::translate(wasm)?;
+    let whole = match component::is_component(wasm) {
+        true => Some(Cow::Borrowed(wasm)),
+        false => component::of_core_module(wasm)?.map(Cow::Owned),
+    };
+    let (core, component) = match whole {
+        Some(whole) => {
+            let translated = component::translate(&whole)?;
             (Cow::Owned(translated.core), Some(translated.component))
         }
-        false => (Cow::Borrowed(wasm), None),
+        None => (Cow::Borrowed(wasm), None),
     };
     let mut parsed = parse::parse(&core)?;
     parsed.metadata.component = component;

@@ -10,8 +10,9 @@
 //! `wasmtime-environ` reads and validates the component, resolves its nested instances, and makes
 //! the core modules that copy values between two component instances. Those have two memories each.
 //!
-//! Debug information of the core modules is not kept.
+//! The names of functions are kept. Debug information and branch hints of the core modules are not.
 
+mod bare;
 mod glue;
 mod join;
 mod part;
@@ -31,6 +32,21 @@ pub(crate) struct Translated {
 /// Whether the bytes begin as those of a component do ("Binary", preamble).
 pub(crate) fn is_component(wasm: &[u8]) -> bool {
     wasm.starts_with(b"\0asm") && wasm.get(6..8) == Some(&[1, 0])
+}
+
+/// The component of a core module that has its world in a custom section. `None` if it is only a
+/// core module.
+///
+/// # Errors
+///
+/// [`CompileError::Invalid`] if the module is not valid; [`CompileError::Component`] if its imports
+/// and exports are not those of its world.
+pub(crate) fn of_core_module(wasm: &[u8]) -> Result<Option<Vec<u8>>, CompileError> {
+    match bare::world(wasm) {
+        bare::World::None => Ok(None),
+        bare::World::Section => bare::encode(wasm).map(Some),
+        bare::World::NamesOnly => Err(bare::without_world()),
+    }
 }
 
 /// Translates a component.

@@ -1,0 +1,118 @@
+//! Core modules with the names of a component's functions, which tools make components of.
+//!
+//! Such a module has its world in a custom section `component-type`. Its imports and exports have
+//! the names that the crate `wit-component` knows: the plain ones, such as `wasi:io/streams@0.2.0`
+//! and `[method]output-stream.write`, or those of the convention `cm32p2`. That crate makes the
+//! component, which is then translated as every other.
+
+use super::join::unsupported_named;
+use crate::error::CompileError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use wasmparser::{Parser, Payload, Validator, WasmFeatures};
+
+/// The custom section that describes a module's world. Languages add a suffix.
+const SECTION: &str = "component-type";
+
+/// The beginning of all names of the convention that a module without this section cannot use.
+const CONVENTION: &str = "cm32p2";
+
+/// What a core module says about its world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum World {
+    /// Nothing: it is a core module.
+    None,
+    /// A section describes it.
+    Section,
+    /// It has names of a convention, and no section.
+    NamesOnly,
+}
+
+/// What a core module says about its world. A damaged module says nothing.
+pub(super) fn world(wasm: &[u8]) -> World {
+    let mut world = World::None;
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload {
+            Ok(Payload::CustomSection(section)) if section.name().starts_with(SECTION) => {
+                return World::Section;
+            }
+            Ok(Payload::ImportSection(section)) => {
+                let mut imports = section.into_imports().flatten();
+                if imports.any(|import| import.module.starts_with(CONVENTION)) {
+                    world = World::NamesOnly;
+                }
+            }
+            Ok(Payload::ExportSection(section)) => {
+                let mut exports = section.into_iter().flatten();
+                if exports.any(|export| export.name.starts_with(CONVENTION)) {
+                    world = World::NamesOnly;
+                }
+            }
+            Ok(_) => {}
+            Err(_) => return World::None,
+        }
+    }
+    world
+}
+
+/// Makes a component of a core module that has its world.
+pub(super) fn encode(wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
+    Validator::new_with_features(WasmFeatures::all()).validate_all(wasm)?;
+    for payload in Parser::new(0).parse_all(wasm) {
+        if let Payload::ImportSection(section) = payload? {
+            for import in section.into_imports() {
+                let module = import?.module;
+                if module.starts_with("wasi_") {
+                    let what = "a core module with a world and an import that needs an adapter";
+                    return Err(unsupported_named(what, module));
+                }
+            }
+        }
+    }
+    let encoded = catch_unwind(AssertUnwindSafe(|| {
+        let encoder = wit_component::ComponentEncoder::default().validate(false);
+        encoder.module(wasm)?.encode()
+    }));
+    match encoded {
+        Ok(Ok(component)) => Ok(component),
+        Ok(Err(error)) => {
+            let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+            let text = chain.join(": ").replace('\n', " ");
+            Err(CompileError::Component(text))
+        }
+        Err(_) => Err(CompileError::Component(format!(
+            "the custom section {SECTION} is damaged"
+        ))),
+    }
+}
+
+/// The error for a module whose names follow a convention, and that lacks its world.
+pub(super) fn without_world() -> CompileError {
+    CompileError::Component(format!(
+        "the core module has names of {CONVENTION} and no custom section {SECTION}; add it with \
+         `wasm-tools component embed`"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{World, world};
+
+    #[test]
+    fn the_world_is_found_by_its_section_or_names() {
+        let of = |wat: &str| world(&wat::parse_str(wat).expect("it is well-formed"));
+        assert_eq!(of("(module)"), World::None);
+        assert_eq!(
+            of(r#"(module (@custom "component-type:x" ""))"#),
+            World::Section
+        );
+        assert_eq!(
+            of(r#"(module (import "cm32p2|a:b/c" "f" (func)))"#),
+            World::NamesOnly
+        );
+        assert_eq!(
+            of(r#"(module (func (export "cm32p2||f")))"#),
+            World::NamesOnly
+        );
+        assert_eq!(world(b"\0asm\x01\0\0\0\x01"), World::None);
+    }
+}
