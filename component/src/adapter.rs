@@ -255,7 +255,7 @@ fn memory<'a, T>(
 ) -> Result<(MemoryMut<'a>, &'a mut State<T>), HostError> {
     match info.memory_export(options) {
         None => Ok(caller.split()),
-        Some(name) => caller.exported_split(&name).ok_or_else(no_view),
+        Some(name) => caller.exported_split(name).ok_or_else(no_view),
     }
 }
 
@@ -329,7 +329,8 @@ pub(crate) fn intrinsic<T: 'static>(
     host_bytes_max: usize,
 ) -> Result<(), LinkError> {
     let Place { module, name, ty } = place;
-    if let (Adapter::Transcode { op, from, to }, 2) = (adapter, ty.results.len()) {
+    let memories = Memories::of(adapter);
+    if let (Adapter::Transcode { op, .. }, 2) = (adapter, ty.results.len()) {
         core.func_values(module, name, ty, move |mut caller, params, results| {
             let mut words = [0; 5];
             for (word, param) in words.iter_mut().zip(params) {
@@ -337,8 +338,7 @@ pub(crate) fn intrinsic<T: 'static>(
                     *word = param.cast_unsigned();
                 }
             }
-            let memories = Memories { from, to };
-            let numbers = transcode(&mut caller, op, memories, words, host_bytes_max)?;
+            let numbers = transcode(&mut caller, op, &memories, words, host_bytes_max)?;
             let numbers = numbers.map(|n| pirn_runtime::Value::I32(n.cast_signed()));
             results.copy_from_slice(&numbers);
             Ok(())
@@ -386,10 +386,9 @@ pub(crate) fn intrinsic<T: 'static>(
             Adapter::ExitCall => scopes.exit().map(|()| 0),
             Adapter::Allocated => return allocated(caller, &info, word(0)),
             // One with two results has returned above.
-            Adapter::Transcode { op, from, to } => {
+            Adapter::Transcode { op, .. } => {
                 let params = std::array::from_fn(word);
-                let memories = Memories { from, to };
-                let numbers = transcode(caller, op, memories, params, host_bytes_max)?;
+                let numbers = transcode(caller, op, &memories, params, host_bytes_max)?;
                 return Ok(numbers[0].into());
             }
             Adapter::Trap => Err(AbiError::Between(broken_rule(word(0)))),

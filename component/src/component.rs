@@ -18,7 +18,9 @@ pub struct Info {
     pub(crate) component: format::Component,
     layouts: Layouts,
     /// Whether the core module has one memory, which is then memory 0.
-    pub(crate) one_memory: bool,
+    one_memory: bool,
+    /// The memory of each entry of the canonical options, by the name of the core module's export.
+    memories: Vec<Option<String>>,
 }
 
 impl Component {
@@ -30,7 +32,10 @@ impl Component {
     pub fn new(module: &Module) -> Result<Self, LinkError> {
         let component = module.component().ok_or(LinkError::NoComponent)?.clone();
         let layouts = Layouts::of(&component.types)?;
+        let options = component.options.iter();
+        let memories = options.map(|options| options.memory.map(format::memory_name));
         let info = Info {
+            memories: memories.collect(),
             component,
             layouts,
             one_memory: module.memories() <= 1,
@@ -99,9 +104,9 @@ impl Info {
 
     /// The memory of a lowered or lifted function, by the name of the core module's export. `None`
     /// for memory 0.
-    pub(crate) fn memory_export(&self, options: u32) -> Option<String> {
-        let memory = self.component.options[options as usize].memory?;
-        (!self.one_memory).then(|| format::memory_name(memory))
+    pub(crate) fn memory_export(&self, options: u32) -> Option<&str> {
+        let memory = self.memories[options as usize].as_deref();
+        memory.filter(|_| !self.one_memory)
     }
 
     pub(crate) fn defined(&self, index: u32) -> &DefinedType {

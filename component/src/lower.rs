@@ -10,7 +10,7 @@ use crate::lift::aligned;
 use crate::scopes::Scopes;
 use crate::strings::{self, STRING_BYTES_MAX};
 use crate::value::{Resource, Value};
-use pirn_format::component::{DefinedType, FLAT_PARAMS_MAX, StringEncoding, ValueType};
+use pirn_format::component::{DefinedType, FLAT_PARAMS_MAX, StringEncoding, ValueType, cut};
 use pirn_runtime::FlatParams;
 use smallvec::SmallVec;
 
@@ -203,9 +203,11 @@ impl Collect<'_> {
     }
 
     fn mismatch(&self, ty: ValueType, found: &str) -> LowerError {
+        // Names of a component, and values of the host, may have any length.
+        const SHOWN_MAX: usize = 100;
         LowerError::Value(ValueError {
-            place: self.place.to_owned(),
-            found: found.to_owned(),
+            place: cut(self.place.to_owned(), SHOWN_MAX),
+            found: cut(found.to_owned(), SHOWN_MAX),
             wanted: self.info.component.describe(ty),
         })
     }

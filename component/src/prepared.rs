@@ -56,7 +56,7 @@ impl<T: 'static> Prepared<T> {
                 core: core.func_flat(&export.core)?,
                 realloc: named(options.realloc.map(realloc_name))?,
                 post_return: named(options.post_return.map(post_return_name))?,
-                memory: info.memory_export(export.options),
+                memory: info.memory_export(export.options).map(str::to_owned),
                 prepared,
                 params_in_memory: params_in_memory(info, export.ty),
                 result_in_memory: result_in_memory(info, export.ty),
@@ -126,7 +126,7 @@ impl<T: 'static> Prepared<T> {
         }
         Err(LinkError::FuncType {
             name: name.to_owned(),
-            found: info.component.describe_func(ty),
+            found: info.component.describe_func_shortly(ty),
             wanted: format!("{} -> {}", type_name::<P>(), type_name::<R>()),
         })
     }

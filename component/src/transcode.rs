@@ -8,14 +8,27 @@
 use crate::error::{AbiError, of_host};
 use crate::state::State;
 use crate::strings::{self, Encoding, UTF16_TAG};
-use pirn_format::component::{Transcode, memory_name};
+use pirn_format::component::{Adapter, Transcode, memory_name};
 use pirn_runtime::{Caller, HostError};
 
-/// The numbers of the source's and the destination's memory.
-#[derive(Debug, Clone, Copy)]
+/// The names of the source's and the destination's memory among the core module's exports.
+#[derive(Debug, Default)]
 pub(crate) struct Memories {
-    pub(crate) from: u32,
-    pub(crate) to: u32,
+    from: String,
+    to: String,
+}
+
+impl Memories {
+    /// The memories of an adapter. Only conversions of strings have some.
+    pub(crate) fn of(adapter: Adapter) -> Self {
+        match adapter {
+            Adapter::Transcode { from, to, .. } => Self {
+                from: memory_name(from),
+                to: memory_name(to),
+            },
+            _ => Self::default(),
+        }
+    }
 }
 
 /// Converts a string. `params` are the address and the number of code units of the source, the
@@ -24,7 +37,7 @@ pub(crate) struct Memories {
 pub(crate) fn transcode<T>(
     caller: &mut Caller<'_, State<T>>,
     op: Transcode,
-    memories: Memories,
+    memories: &Memories,
     params: [u32; 5],
     host_bytes_max: usize,
 ) -> Result<[u32; 2], HostError> {
@@ -38,8 +51,8 @@ pub(crate) fn transcode<T>(
         _ => 1,
     };
     let bytes = u64::from(units) * unit_bytes;
-    let source = read(caller, memories.from, address, bytes, host_bytes_max)?;
-    let mut write = |at: u32, bytes: &[u8]| write(caller, memories.to, at, bytes);
+    let source = read(caller, &memories.from, address, bytes, host_bytes_max)?;
+    let mut write = |at: u32, bytes: &[u8]| write(caller, &memories.to, at, bytes);
     match op {
         Transcode::CopyLatin1 => write(target, &source)?,
         Transcode::CopyUtf8 => {
@@ -101,10 +114,10 @@ pub(crate) fn transcode<T>(
                 _ => utf16(&source)?,
             };
             // What is there already becomes UTF-16, and the rest follows.
-            let begun = read(caller, memories.to, target, done.into(), host_bytes_max)?;
+            let begun = read(caller, &memories.to, target, done.into(), host_bytes_max)?;
             let mut wide: Vec<u16> = begun.iter().map(|byte| u16::from(*byte)).collect();
             wide.extend(text.encode_utf16());
-            self::write(caller, memories.to, target, &bytes_of(&wide))?;
+            self::write(caller, &memories.to, target, &bytes_of(&wide))?;
             return Ok([wide.len() as u32, 0]);
         }
     }
@@ -159,7 +172,7 @@ fn bytes_of(units: &[u16]) -> Vec<u8> {
 
 fn read<T>(
     caller: &mut Caller<'_, State<T>>,
-    memory: u32,
+    memory: &str,
     address: u32,
     bytes: u64,
     host_bytes_max: usize,
@@ -168,8 +181,7 @@ fn read<T>(
     if len > host_bytes_max {
         return Err(of_host(AbiError::HostBytes(host_bytes_max)));
     }
-    let name = memory_name(memory);
-    let (memory, _) = caller.exported_split(&name).ok_or_else(missing)?;
+    let (memory, _) = caller.exported_split(memory).ok_or_else(missing)?;
     let all = memory.as_slice();
     let start = address as usize;
     let found = start.checked_add(len).and_then(|end| all.get(start..end));
@@ -179,12 +191,11 @@ fn read<T>(
 
 fn write<T>(
     caller: &mut Caller<'_, State<T>>,
-    memory: u32,
+    memory: &str,
     address: u32,
     bytes: &[u8],
 ) -> Result<(), HostError> {
-    let name = memory_name(memory);
-    let (mut memory, _) = caller.exported_split(&name).ok_or_else(missing)?;
+    let (mut memory, _) = caller.exported_split(memory).ok_or_else(missing)?;
     let all = memory.as_mut_slice();
     let (start, memory_bytes) = (address as usize, all.len());
     let end = start.checked_add(bytes.len());

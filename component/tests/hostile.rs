@@ -380,3 +380,26 @@ fn a_destructor_that_loops_ends_at_the_deadline() {
         Err(CallError::Core(pirn_runtime::CallError::Deadline { .. }))
     ));
 }
+
+#[test]
+fn a_message_about_a_type_with_long_names_is_short() {
+    let long = "a".repeat(50_000);
+    let wat = format!(
+        r#"(component
+          (type $r (record (field "{long}" u32)))
+          (export $s "r" (type $r))
+          (core module $m (func (export "f") (param i32)))
+          (core instance $m (instantiate $m))
+          (func (export "f") (param "p{long}" $s) (canon lift (core func $m "f"))))"#
+    );
+    let mut guest = guest::<()>(&wat, &Linker::new());
+    let error = guest
+        .call("f", &[Value::U32(1)])
+        .expect_err("it is no record");
+    assert!(error.len() < 1_000, "{} bytes", error.len());
+    let error = guest
+        .prepared
+        .typed::<(u8,), ()>("f")
+        .expect_err("it takes a record");
+    assert!(error.to_string().len() < 2_000, "{error}");
+}

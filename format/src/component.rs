@@ -10,6 +10,7 @@ mod check;
 mod describe;
 mod layout;
 
+pub use describe::cut;
 pub use layout::{FlatType, FlatTypes, Layout, Layouts};
 
 use serde::{Deserialize, Serialize};

@@ -5,13 +5,34 @@ use super::{Component, DefinedType, FuncType, ValueType};
 /// Most bytes of a described type. The rest of a longer one is left out.
 const DESCRIBED_MAX: usize = 200;
 
+/// Most bytes of a described type of a function in messages.
+const DESCRIBED_FUNC_MAX: usize = 1000;
+
+/// At most this many bytes of a text, and three dots if there were more.
+#[must_use]
+pub fn cut(mut text: String, bytes_max: usize) -> String {
+    const DOTS: &str = "...";
+    if text.len() > bytes_max + DOTS.len() {
+        text.truncate(text.floor_char_boundary(bytes_max));
+        text.push_str(DOTS);
+    }
+    text
+}
+
 impl Component {
     /// A type as the interface language writes it. A type of more than 200 bytes is cut.
     #[must_use]
     pub fn describe(&self, ty: ValueType) -> String {
         let mut text = String::new();
         self.write(&mut text, ty);
-        text
+        // A single name may have any length.
+        cut(text, DESCRIBED_MAX)
+    }
+
+    /// The type of a function, for messages: one of more than 1,000 bytes is cut.
+    #[must_use]
+    pub fn describe_func_shortly(&self, func: &FuncType) -> String {
+        cut(self.describe_func(func), DESCRIBED_FUNC_MAX)
     }
 
     /// The type of a function as the interface language writes it.

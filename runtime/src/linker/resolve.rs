@@ -65,10 +65,10 @@ impl Imports {
         let item = linker
             .get(&import.module, &import.name)
             .ok_or_else(|| missing(metadata, import))?;
-        let memory = metadata.memories.get(interface_memory(metadata) as usize);
-        if let Some(memory) = memory
+        // Few interfaces are narrow, and the memory is looked up among all exports.
+        if linker.is_narrow(&import.module)
+            && let Some(memory) = metadata.memories.get(interface_memory(metadata) as usize)
             && memory.address != AddrType::I32
-            && linker.is_narrow(&import.module)
         {
             return Err(LinkError::Addresses {
                 import: full_name(import),

@@ -96,7 +96,7 @@ impl<T> Member<T> {
 
     /// The descriptor of the exported memory with a name.
     pub(crate) fn memory_export(&self, name: &str) -> Option<*const MemoryDesc> {
-        match self.inner.module.metadata().export(name)? {
+        match self.inner.module.export(name)? {
             // A shared memory of the host has no view, because other instances write to it.
             ExportItem::Memory(index) if self.shared(index).is_some() => None,
             ExportItem::Memory(index) => Some(descriptors::memory(self, index)),
