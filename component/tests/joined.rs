@@ -3,7 +3,7 @@
 mod common;
 
 use common::guest;
-use pirn_component::{Linker, State, Value};
+use pirn_component::{CallError, Linker, State, Value};
 
 fn number(value: Result<Option<Value>, String>) -> u32 {
     match value {
@@ -290,4 +290,28 @@ fn an_allocator_leaves_its_component_in_no_way() {
             }
         }
     }
+}
+
+#[test]
+fn a_backtrace_names_functions_of_all_core_modules() {
+    let wat = r#"(component
+      (core module $inner
+        (func $fails (export "f") (unreachable)))
+      (core instance $inner (instantiate $inner))
+      (core module $outer
+        (import "" "f" (func $imported))
+        (func $calls (export "g") (call $imported) (call $imported)))
+      (core instance $outer (instantiate $outer (with "" (instance $inner))))
+      (func (export "go") (canon lift (core func $outer "g"))))"#;
+    let mut guest = guest::<()>(wat, &Linker::new());
+    let error = guest.call_typed("go", &[]).expect_err("it traps");
+    let CallError::Core(pirn_runtime::CallError::Trap(trap)) = error else {
+        panic!("{error}");
+    };
+    let frames: Vec<_> = trap
+        .backtrace()
+        .iter()
+        .filter_map(|frame| frame.func_name())
+        .collect();
+    assert_eq!(frames, ["fails", "calls"]);
 }

@@ -163,6 +163,9 @@ impl Call {
             Some(name) => (name.as_str(), &args.args[..]),
             None => ("_start", &[][..]),
         };
+        if module.component().is_some() {
+            bail!("{program} is a component; call its functions with the crate pirn-component");
+        }
         let Some(ty) = func(name) else {
             let all = module
                 .exports()
