@@ -17,8 +17,7 @@ fn component(world: &str) -> Vec<u8> {
         .select_world(&[package], Some(world))
         .expect("the world");
     let mut core = dummy_module(&resolve, world, ManglingAndAbi::Standard32);
-    embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8, false)
-        .expect("it fits");
+    embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).expect("it fits");
     let mut encoder = ComponentEncoder::default();
     let encoder = encoder.module(&core).expect("it is a module");
     let encoded = encoder.validate(true).encode();
