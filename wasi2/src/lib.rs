@@ -1,4 +1,4 @@
-//! WASI 0.2 for components: command line, streams, clocks, random numbers, HTTP.
+//! WASI 0.2 for components: command line, streams, clocks, random numbers, files, HTTP.
 //!
 //! [`link()`] adds the interfaces to a linker of `pirn-component`. The data of an instance
 //! implements [`View`], and has a [`Wasi`]: what the guest may use, and the resources that it has.
@@ -36,15 +36,20 @@ mod table;
 mod io;
 mod pipes;
 mod message;
+mod file_quota;
+mod preopens;
 mod wasi;
 mod poll;
 mod streams;
 mod clocks;
 mod random;
 mod cli;
+mod filesystem;
 pub mod http;
 mod link;
 
+pub use cap_std::ambient_authority;
+pub use cap_std::fs::Dir;
 pub use cli::RUN;
 pub use exit::Exit;
 pub use io::{Input, IoError, Output, StreamFailure};

@@ -27,3 +27,9 @@ pub(crate) const FIELDS_BYTES_MAX: usize = 128 << 10;
 
 /// Most connections of a guest to other servers (wasi:http).
 pub(crate) const CONNECTIONS_MAX: usize = 64;
+/// Default of the files and directories that a guest has open at the same time, streams of entries
+/// included.
+pub(crate) const DESCRIPTORS_MAX: u64 = 64;
+
+/// Most bytes of a path, with a zero at its end. The kernel takes as many.
+pub(crate) const PATH_MAX: usize = 4096;

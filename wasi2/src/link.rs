@@ -1,5 +1,6 @@
 //! [`link()`]: all interfaces.
 
+use crate::filesystem;
 use crate::wasi::View;
 use crate::{cli, clocks, poll, random, streams};
 use pirn_component::{LinkError, Linker};
@@ -14,5 +15,6 @@ pub fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     streams::link(linker)?;
     clocks::link(linker)?;
     random::link(linker)?;
+    filesystem::link(linker)?;
     cli::link(linker)
 }

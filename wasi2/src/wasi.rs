@@ -1,8 +1,10 @@
 //! [`Wasi`]: what a guest may use, and the resources that it has.
 
+use crate::file_quota::FileQuota;
 use crate::io::{Input, Output};
 use crate::message::SendRequest;
 use crate::pipes::{Nothing, Pipe, Reader, Standard};
+use crate::preopens::FilesConfig;
 use crate::table::Table;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,6 +29,7 @@ pub struct WasiConfig {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) cwd: Option<String>,
     pub(crate) outgoing: Option<Arc<dyn SendRequest>>,
+    pub(crate) files: FilesConfig,
 }
 
 impl std::fmt::Debug for WasiConfig {
@@ -45,6 +48,8 @@ type Opener<S> = Box<dyn Fn() -> Box<S> + Send>;
 pub struct Wasi {
     pub(crate) config: Arc<WasiConfig>,
     pub(crate) table: Table,
+    /// None until the guest asks for its directories.
+    pub(crate) file_quota: Option<Arc<FileQuota>>,
     pub(crate) stdin: Option<Opener<dyn Input>>,
     pub(crate) stdout: Option<Opener<dyn Output>>,
     pub(crate) stderr: Option<Opener<dyn Output>>,
@@ -87,7 +92,7 @@ fn sink(open: Option<&Opener<dyn Output>>) -> Box<dyn Output> {
 /// Makes a [`Wasi`]. Without calls of its functions, a guest has no arguments, variables, files or
 /// network, reads nothing, and what it writes is forgotten.
 pub struct WasiBuilder {
-    config: WasiConfig,
+    pub(crate) config: WasiConfig,
     wasi: Wasi,
 }
 
@@ -194,6 +199,7 @@ impl Wasi {
         Self {
             config: Arc::clone(config),
             table: Table::default(),
+            file_quota: None,
             stdin: None,
             stdout: None,
             stderr: None,

@@ -1,0 +1,61 @@
+//! What a [`WasiBuilder`] says about files.
+
+use crate::preopens::{Access, Preopen};
+use crate::wasi::WasiBuilder;
+use cap_std::fs::Dir;
+use std::sync::Arc;
+
+impl WasiBuilder {
+    /// Gives the guest a directory under a path. The guest cannot reach anything outside of the
+    /// directory.
+    ///
+    /// Reads and writes of files block the thread while the disk works. Files other than regular
+    /// ones and directories cannot be opened.
+    #[must_use]
+    pub fn preopened_dir(self, dir: Dir, path: impl Into<String>) -> Self {
+        self.preopened(dir, path.into(), Access::Full)
+    }
+
+    /// Gives the guest a directory that it can read but not change. A call that would change the
+    /// directory or anything below it fails with `read-only`.
+    ///
+    /// Only access through this descriptor is read-only. The files can still be changed through
+    /// another directory that contains them, or by another process.
+    #[must_use]
+    pub fn preopened_dir_read_only(self, dir: Dir, path: impl Into<String>) -> Self {
+        self.preopened(dir, path.into(), Access::ReadOnly)
+    }
+
+    fn preopened(mut self, dir: Dir, path: String, access: Access) -> Self {
+        let dir = Arc::new(dir);
+        let preopen = Preopen { dir, path, access };
+        self.config.files.preopens.push(preopen);
+        self
+    }
+
+    /// Limits the files and directories that a guest has open at the same time, streams of
+    /// directory entries included. The default is 64.
+    ///
+    /// Directories that the guest is given do not count. A file counts until its descriptor and all
+    /// its streams are dropped. One more fails with `insufficient-memory`.
+    #[must_use]
+    pub fn descriptors_max(mut self, descriptors: u32) -> Self {
+        self.config.files.max.descriptors = descriptors.into();
+        self
+    }
+
+    /// Limits the bytes that a guest may write to the files that it opens. There is no limit by
+    /// default.
+    ///
+    /// * Overwritten and appended bytes count, and so do bytes that `set-size` adds.
+    /// * A new file, directory or link counts as 4,096 bytes.
+    /// * Removing a file gives no bytes back.
+    /// * Standard streams are not counted, even if they are redirected to a file.
+    ///
+    /// A write that fits in part is cut short. A write that does not fit at all fails with `quota`.
+    #[must_use]
+    pub fn disk_bytes_max(mut self, bytes: u64) -> Self {
+        self.config.files.max.disk_bytes = bytes;
+        self
+    }
+}

@@ -1,0 +1,72 @@
+//! How functions of `wasi:filesystem` use the descriptors of a guest.
+
+use super::descriptor::Descriptor;
+use super::error::ErrorCode;
+use super::file::File;
+use super::folder::Folder;
+use super::types::DescriptorHandle;
+use crate::table::Table;
+use crate::wasi::View;
+use pirn_component::{Borrow, State};
+use pirn_runtime::HostError;
+use std::sync::Arc;
+
+/// A lent descriptor.
+pub(crate) type This = Borrow<DescriptorHandle>;
+/// A result of an operation, as a guest gets it.
+pub(crate) type Answer<R> = Result<Result<R, ErrorCode>, HostError>;
+
+/// The resources of the guest.
+pub(crate) fn table<T: View>(state: &mut State<T>) -> &mut Table {
+    &mut state.data_mut().wasi().table
+}
+
+/// Uses a descriptor.
+pub(crate) fn with<T: View, R>(
+    state: &mut State<T>,
+    this: &This,
+    use_it: impl FnOnce(&Descriptor) -> Result<R, ErrorCode>,
+) -> Answer<R> {
+    Ok(use_it(table(state).get::<Descriptor>(this.rep())?))
+}
+
+/// Uses a file. Directories have no such operation.
+pub(crate) fn with_file<T: View, R>(
+    state: &mut State<T>,
+    this: &This,
+    use_it: impl FnOnce(&Arc<File>) -> Result<R, ErrorCode>,
+) -> Answer<R> {
+    with(state, this, |found| use_it(found.file()?))
+}
+
+/// Uses a directory. Files have no such operation.
+pub(crate) fn with_folder<T: View, R>(
+    state: &mut State<T>,
+    this: &This,
+    use_it: impl FnOnce(&Folder) -> Result<R, ErrorCode>,
+) -> Answer<R> {
+    with(state, this, |found| use_it(found.folder()?))
+}
+
+/// Uses two descriptors.
+pub(crate) fn with_both<T: View, R>(
+    state: &mut State<T>,
+    this: &This,
+    other: &This,
+    use_them: impl FnOnce(&Descriptor, &Descriptor) -> R,
+) -> Result<R, HostError> {
+    let other = table(state).get::<Descriptor>(other.rep())?.clone();
+    let this = table(state).get::<Descriptor>(this.rep())?;
+    Ok(use_them(this, &other))
+}
+
+/// Adds what an operation made to the resources of the guest.
+pub(crate) fn add<R, H>(
+    made: Result<R, ErrorCode>,
+    add: impl FnOnce(R) -> Result<H, HostError>,
+) -> Answer<H> {
+    match made {
+        Ok(made) => add(made).map(Ok),
+        Err(code) => Ok(Err(code)),
+    }
+}

@@ -1,0 +1,97 @@
+//! [`Descriptor`]: a `descriptor`, and the operations on files as on directories.
+
+use super::error::ErrorCode;
+use super::file::File;
+use super::folder::Folder;
+use super::types::{DescriptorFlags, FileKind, NewTimestamp};
+use crate::preopens::Access;
+use crate::table::Resource;
+use cap_std::fs::Metadata;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// A `descriptor`.
+#[derive(Clone)]
+pub(crate) enum Descriptor {
+    File(Arc<File>),
+    Folder(Arc<Folder>),
+}
+
+impl Resource for Descriptor {}
+
+impl Descriptor {
+    /// The file, for operations that directories do not have.
+    pub(crate) fn file(&self) -> Result<&Arc<File>, ErrorCode> {
+        match self {
+            Self::File(file) => Ok(file),
+            Self::Folder(_) => Err(ErrorCode::IsDirectory),
+        }
+    }
+
+    /// The directory, for operations that files do not have.
+    pub(crate) fn folder(&self) -> Result<&Arc<Folder>, ErrorCode> {
+        match self {
+            Self::File(_) => Err(ErrorCode::NotDirectory),
+            Self::Folder(folder) => Ok(folder),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> FileKind {
+        match self {
+            Self::File(_) => FileKind::RegularFile,
+            Self::Folder(_) => FileKind::Directory,
+        }
+    }
+
+    /// A directory that is opened in one that may be changed may be changed too, whether the guest
+    /// asked for that or not: libraries open directories to read, and remove files in them.
+    pub(crate) fn flags(&self) -> DescriptorFlags {
+        match self {
+            Self::File(file) => file.flags,
+            Self::Folder(folder) => DescriptorFlags {
+                read: true,
+                mutate_directory: folder.access == Access::Full,
+                ..DescriptorFlags::default()
+            },
+        }
+    }
+
+    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+        match self {
+            Self::File(file) => file.file.metadata(),
+            Self::Folder(folder) => folder.dir.dir_metadata(),
+        }
+    }
+
+    pub(crate) fn set_times(
+        &self,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> Result<(), ErrorCode> {
+        match self {
+            Self::File(file) => file.set_times(accessed, modified),
+            Self::Folder(folder) => folder.set_times(accessed, modified),
+        }
+    }
+
+    /// Whether the guest can have written anything that [`sync`](Self::sync) waits for.
+    pub(crate) fn has_writes(&self) -> bool {
+        match self {
+            Self::File(file) => file.flags.write,
+            Self::Folder(folder) => folder.access == Access::Full,
+        }
+    }
+
+    /// Waits until the disk has the file.
+    pub(crate) fn sync(&self, only_data: bool) -> Result<(), ErrorCode> {
+        let sync = |fd: BorrowedFd<'_>| match only_data {
+            true => rustix::fs::fdatasync(fd),
+            false => rustix::fs::fsync(fd),
+        };
+        match self {
+            Self::File(file) => Ok(sync(file.file.as_fd())?),
+            Self::Folder(folder) => Ok(sync(folder.reopen()?.as_fd())?),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Functions of a `descriptor` that take no path, preopened directories, and streams of entries.
+
+use super::calls::{Answer, This, add, table, with, with_both, with_file, with_folder};
+use super::descriptor::Descriptor;
+use super::entries::Entries;
+use super::error::ErrorCode;
+use super::file::Place;
+use super::folder::Folder;
+use super::identity::{MetadataHash, is_same};
+use super::streams::{FileInput, FileOutput};
+use super::types::{Advice, DescriptorHandle, DescriptorStat, EntriesHandle, NewTimestamp, TYPES};
+use crate::file_quota::FileQuota;
+use crate::io::IoError;
+use crate::streams::{ErrorType, OutputType, add_input, add_output};
+use crate::wasi::{View, Wasi};
+use bytes::Bytes;
+use pirn_component::{Borrow, HostFuture, LinkError, Linker, Own, ResourceType, State};
+use pirn_runtime::HostError;
+use std::io;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
+
+/// The directories that the guest is given, each with its path.
+fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<DescriptorHandle>, String)>, HostError> {
+    let config = Arc::clone(&wasi.config);
+    let new = || Arc::new(FileQuota::new(config.files.max));
+    let quota = Arc::clone(wasi.file_quota.get_or_insert_with(new));
+    let all = config.files.preopens.iter().map(|preopen| {
+        let folder = Folder {
+            dir: Arc::clone(&preopen.dir),
+            access: preopen.access,
+            quota: Arc::clone(&quota),
+            _held: None,
+        };
+        let number = wasi.table.add(Descriptor::Folder(Arc::new(folder)))?;
+        Ok((Own::host(number), preopen.path.clone()))
+    });
+    all.collect()
+}
+
+/// Waits until the disk has a file, on a thread that may wait.
+fn sync<T: View>(
+    state: &mut State<T>,
+    this: This,
+    only_data: bool,
+) -> HostFuture<'_, Result<(), ErrorCode>> {
+    Box::pin(async move {
+        let found = table(state).get::<Descriptor>(this.rep())?.clone();
+        if !found.has_writes() {
+            return Ok(Ok(()));
+        }
+        match Handle::try_current() {
+            Ok(runtime) => runtime
+                .spawn_blocking(move || found.sync(only_data))
+                .await
+                .map_err(|error| HostError::message(format!("a sync did not end: {error}"))),
+            Err(_) => Ok(found.sync(only_data)),
+        }
+    })
+}
+
+pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    linker.func(PREOPENS, "get-directories", |state, ()| {
+        directories(state.data_mut().wasi())
+    })?;
+    linker.resource(TYPES, DescriptorHandle::NAME, |state, this| {
+        table(state).remove(this.rep()).map(drop)
+    })?;
+    linker.resource(TYPES, EntriesHandle::NAME, |state, this| {
+        table(state).remove(this.rep()).map(drop)
+    })?;
+    let name = "filesystem-error-code";
+    linker.func(TYPES, name, |state, (error,): (Borrow<ErrorType>,)| {
+        let error = table(state).get::<IoError>(error.rep())?;
+        Ok(error.downcast_ref::<io::Error>().map(ErrorCode::from))
+    })?;
+    link_data(linker)?;
+    link_entries(linker)?;
+    link_metadata(linker)
+}
+
+fn link_data<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    let name = "[method]descriptor.read-via-stream";
+    linker.func(TYPES, name, |state, (this, position): (This, u64)| {
+        let made = with_file(state, &this, |file| {
+            file.check_read()?;
+            let file = Arc::clone(file);
+            Ok(FileInput { file, position })
+        })?;
+        add(made, |input| add_input(table(state), Box::new(input)))
+    })?;
+    let name = "[method]descriptor.write-via-stream";
+    linker.func(TYPES, name, |state, (this, position): (This, u64)| {
+        write_via_stream(state, &this, Place::At(position))
+    })?;
+    let name = "[method]descriptor.append-via-stream";
+    linker.func(TYPES, name, |state, (this,): (This,)| {
+        write_via_stream(state, &this, Place::End)
+    })?;
+    let name = "[method]descriptor.read";
+    linker.func(TYPES, name, |state, (this, len, at): (This, u64, u64)| {
+        with_file(state, &this, |file| {
+            file.check_read()?;
+            let max = usize::try_from(len).unwrap_or(usize::MAX);
+            let bytes = file.read(max, at)?;
+            let is_end = bytes.is_empty() && len > 0;
+            Ok((bytes, is_end))
+        })
+    })?;
+    let name = "[method]descriptor.write";
+    linker.func(
+        TYPES,
+        name,
+        |state, (this, bytes, at): (This, Bytes, u64)| {
+            with_file(state, &this, |file| {
+                file.check_write()?;
+                Ok(file.write(&bytes, Place::At(at))? as u64)
+            })
+        },
+    )?;
+    let name = "[method]descriptor.set-size";
+    linker.func(TYPES, name, |state, (this, size): (This, u64)| {
+        with_file(state, &this, |file| file.set_size(size))
+    })?;
+    let name = "[method]descriptor.advise";
+    type Advise = (This, u64, u64, Advice);
+    linker.func(TYPES, name, |state, (this, at, len, advice): Advise| {
+        with_file(state, &this, |file| file.advise(at, len, advice))
+    })?;
+    let name = "[method]descriptor.sync-data";
+    linker.func_async(TYPES, name, |state, (this,): (This,)| {
+        sync(state, this, true)
+    })?;
+    let name = "[method]descriptor.sync";
+    linker.func_async(TYPES, name, |state, (this,): (This,)| {
+        sync(state, this, false)
+    })?;
+    Ok(())
+}
+
+fn write_via_stream<T: View>(
+    state: &mut State<T>,
+    this: &This,
+    place: Place,
+) -> Answer<Own<OutputType>> {
+    let made = with_file(state, this, |file| {
+        file.check_write()?;
+        let file = Arc::clone(file);
+        Ok(FileOutput { file, place })
+    })?;
+    add(made, |output| add_output(table(state), Box::new(output)))
+}
+
+fn link_entries<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    let name = "[method]descriptor.read-directory";
+    linker.func(TYPES, name, |state, (this,): (This,)| {
+        let made = with_folder(state, &this, Entries::new)?;
+        add(made, |entries| {
+            table(state).add(entries).map(Own::<EntriesHandle>::host)
+        })
+    })?;
+    let name = "[method]directory-entry-stream.read-directory-entry";
+    linker.func(TYPES, name, |state, (this,): (Borrow<EntriesHandle>,)| {
+        Ok(table(state).get::<Entries>(this.rep())?.next())
+    })?;
+    Ok(())
+}
+
+fn link_metadata<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    let name = "[method]descriptor.get-flags";
+    linker.func(TYPES, name, |state, (this,): (This,)| {
+        with(state, &this, |found| Ok(found.flags()))
+    })?;
+    let name = "[method]descriptor.get-type";
+    linker.func(TYPES, name, |state, (this,): (This,)| {
+        with(state, &this, |found| Ok(found.kind()))
+    })?;
+    let name = "[method]descriptor.stat";
+    linker.func(TYPES, name, |state, (this,): (This,)| {
+        with(state, &this, |found| {
+            Ok(DescriptorStat::from(&found.metadata()?))
+        })
+    })?;
+    let name = "[method]descriptor.metadata-hash";
+    linker.func(TYPES, name, |state, (this,): (This,)| {
+        with(state, &this, |found| {
+            Ok(MetadataHash::from(&found.metadata()?))
+        })
+    })?;
+    let name = "[method]descriptor.is-same-object";
+    linker.func(TYPES, name, |state, (this, other): (This, This)| {
+        with_both(state, &this, &other, |one, other| {
+            match (one.metadata(), other.metadata()) {
+                (Ok(one), Ok(other)) => is_same(&one, &other),
+                _ => false,
+            }
+        })
+    })?;
+    let name = "[method]descriptor.set-times";
+    type SetTimes = (This, NewTimestamp, NewTimestamp);
+    linker.func(
+        TYPES,
+        name,
+        |state, (this, accessed, modified): SetTimes| {
+            with(state, &this, |found| found.set_times(accessed, modified))
+        },
+    )?;
+    Ok(())
+}

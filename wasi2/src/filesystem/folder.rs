@@ -1,0 +1,172 @@
+//! [`Folder`]: a directory that a guest was given or has opened, and the operations on paths in it.
+//!
+//! This file confines guests. cap-std resolves all paths: none leads outside of the directory,
+//! whatever components and symbolic links it has, and whoever renames directories meanwhile.
+//! Nothing here passes a guest's path to the kernel.
+
+use super::error::ErrorCode;
+use super::types::{NewTimestamp, PathFlags};
+use crate::file_quota::{FileQuota, Held};
+use crate::limits::PATH_MAX;
+use crate::preopens::Access;
+use cap_fs_ext::{DirExt, OpenOptionsMaybeDirExt, OpenOptionsSyncExt};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use rustix::fs::{AtFlags, Mode, OFlags, Timestamps};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A directory that a guest was given or has opened.
+pub(crate) struct Folder {
+    pub(crate) dir: Arc<Dir>,
+    pub(crate) access: Access,
+    pub(crate) quota: Arc<FileQuota>,
+    /// None if the guest was given the directory.
+    pub(crate) _held: Option<Held>,
+}
+
+/// Checks the length of a path.
+pub(crate) fn checked(path: &str) -> Result<&str, ErrorCode> {
+    match path.len() {
+        0..PATH_MAX => Ok(path),
+        _ => Err(ErrorCode::NameTooLong),
+    }
+}
+
+impl Folder {
+    /// Checks that the guest may change the directory and what is below it.
+    pub(crate) fn check_change(&self) -> Result<(), ErrorCode> {
+        match self.access {
+            Access::Full => Ok(()),
+            Access::ReadOnly => Err(ErrorCode::ReadOnly),
+        }
+    }
+
+    /// The metadata of the file at a path. If `follow`, of the file that a symbolic link names.
+    pub(crate) fn find(&self, path: &str, follow: bool) -> Result<Metadata, ErrorCode> {
+        let path = checked(path)?;
+        Ok(match follow {
+            true => self.dir.metadata(path)?,
+            false => self.dir.symlink_metadata(path)?,
+        })
+    }
+
+    /// Opens the directory once more, to read or sync it. `dir` may have been opened with `O_PATH`.
+    pub(crate) fn reopen(&self) -> Result<OwnedFd, ErrorCode> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&*self.dir, ".", flags, Mode::empty())?)
+    }
+
+    pub(crate) fn set_times(
+        &self,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> Result<(), ErrorCode> {
+        self.check_change()?;
+        let times = Timestamps {
+            last_access: accessed.timespec()?,
+            last_modification: modified.timespec()?,
+        };
+        Ok(rustix::fs::utimensat(
+            &*self.dir,
+            ".",
+            &times,
+            AtFlags::empty(),
+        )?)
+    }
+
+    pub(crate) fn set_times_at(
+        &self,
+        flags: PathFlags,
+        path: &str,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> Result<(), ErrorCode> {
+        self.check_change()?;
+        if flags.symlink_follow && self.find(path, false)?.is_symlink() {
+            // cap-std has no function for this that does not open the file.
+            let kind = self.find(path, true)?.file_type();
+            if !kind.is_file() && !kind.is_dir() {
+                return Err(ErrorCode::Unsupported);
+            }
+            let times = Timestamps {
+                last_access: accessed.timespec()?,
+                last_modification: modified.timespec()?,
+            };
+            return Ok(rustix::fs::futimens(self.open_any(path)?, &times)?);
+        }
+        let path = checked(path)?;
+        let (accessed, modified) = (accessed.spec()?, modified.spec()?);
+        Ok(self.dir.set_symlink_times(path, accessed, modified)?)
+    }
+
+    /// Opens a path without waiting. Opens it to write if the host may not read it.
+    fn open_any(&self, path: &str) -> io::Result<File> {
+        let open = |read: bool| {
+            let mut options = OpenOptions::new();
+            options
+                .maybe_dir(true)
+                .read(read)
+                .write(!read)
+                .nonblock(true);
+            self.dir.open_with(path, &options)
+        };
+        open(true).or_else(|error| match error.kind() {
+            ErrorKind::PermissionDenied => open(false),
+            _ => Err(error),
+        })
+    }
+
+    pub(crate) fn create_directory(&self, path: &str) -> Result<(), ErrorCode> {
+        self.check_change()?;
+        let path = checked(path)?;
+        Ok(self.quota.entry(|| self.dir.create_dir(path))??)
+    }
+
+    pub(crate) fn remove_directory(&self, path: &str) -> Result<(), ErrorCode> {
+        self.check_change()?;
+        Ok(self.dir.remove_dir(checked(path)?)?)
+    }
+
+    pub(crate) fn unlink_file(&self, path: &str) -> Result<(), ErrorCode> {
+        self.check_change()?;
+        Ok(self.dir.remove_file_or_symlink(checked(path)?)?)
+    }
+
+    pub(crate) fn symlink(&self, to: &str, path: &str) -> Result<(), ErrorCode> {
+        self.check_change()?;
+        let (to, path) = (checked(to)?, checked(path)?);
+        // cap-std refuses absolute paths.
+        Ok(self.quota.entry(|| self.dir.symlink(to, path))??)
+    }
+
+    /// The target of a symbolic link, unless it is absolute.
+    pub(crate) fn read_link(&self, path: &str) -> Result<String, ErrorCode> {
+        let target = self.dir.read_link(checked(path)?)?.into_os_string();
+        let target = target.into_string();
+        target.map_err(|_| ErrorCode::IllegalByteSequence)
+    }
+
+    pub(crate) fn link(
+        &self,
+        flags: PathFlags,
+        old: &str,
+        to: &Self,
+        new: &str,
+    ) -> Result<(), ErrorCode> {
+        self.check_change()?;
+        to.check_change()?;
+        if flags.symlink_follow {
+            return Err(ErrorCode::Invalid);
+        }
+        let (old, new) = (checked(old)?, checked(new)?);
+        let link = || self.dir.hard_link(old, &to.dir, new);
+        Ok(self.quota.entry(link)??)
+    }
+
+    pub(crate) fn rename(&self, old: &str, to: &Self, new: &str) -> Result<(), ErrorCode> {
+        self.check_change()?;
+        to.check_change()?;
+        Ok(self.dir.rename(checked(old)?, &to.dir, checked(new)?)?)
+    }
+}

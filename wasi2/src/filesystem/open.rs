@@ -1,0 +1,99 @@
+//! `open-at`.
+
+use super::descriptor::Descriptor;
+use super::error::ErrorCode;
+use super::file::File;
+use super::folder::{Folder, checked};
+use super::types::{DescriptorFlags, OpenFlags, PathFlags};
+use cap_fs_ext::{
+    FollowSymlinks, OpenOptionsFollowExt, OpenOptionsMaybeDirExt, OpenOptionsSyncExt,
+};
+use cap_std::fs::{Dir, Metadata, OpenOptions};
+use std::sync::Arc;
+
+/// Options for opening a file.
+fn options(follow: bool, how: OpenFlags, flags: DescriptorFlags) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .maybe_dir(true)
+        .create(how.create && !how.exclusive)
+        .create_new(how.create && how.exclusive)
+        .truncate(how.truncate)
+        // The host must open a file to read, to write, or both. If the guest asks for neither, the
+        // host opens the file to read, but the guest still may not read it.
+        .read(flags.read || !flags.write)
+        .write(flags.write || how.create || how.truncate)
+        .sync(flags.file_integrity_sync)
+        .dsync(flags.data_integrity_sync)
+        .rsync(flags.requested_write_sync)
+        // Without O_NONBLOCK, opening a FIFO waits for its other end.
+        .nonblock(true)
+        .follow(match follow {
+            true => FollowSymlinks::Yes,
+            false => FollowSymlinks::No,
+        });
+    options
+}
+
+/// Checks that a file is a regular one or a directory. Reads and writes of others can wait without
+/// end, and opening some of them already has an effect.
+fn check_kind(found: &Metadata, how: OpenFlags) -> Result<(), ErrorCode> {
+    match found.is_dir() {
+        true => Ok(()),
+        false if how.directory => Err(ErrorCode::NotDirectory),
+        false if found.is_file() => Ok(()),
+        false => Err(ErrorCode::Unsupported),
+    }
+}
+
+/// Opens a file or a directory.
+pub(crate) fn open(
+    folder: &Folder,
+    path_flags: PathFlags,
+    path: &str,
+    how: OpenFlags,
+    flags: DescriptorFlags,
+) -> Result<Descriptor, ErrorCode> {
+    let path = checked(path)?;
+    if how.directory && (how.create || how.exclusive || how.truncate) {
+        return Err(ErrorCode::Invalid);
+    }
+    if flags.write || flags.mutate_directory || how.create || how.truncate {
+        folder.check_change()?;
+    }
+    let held = folder.quota.hold();
+    let held = held.map_err(|_| ErrorCode::InsufficientMemory)?;
+    let follow = path_flags.symlink_follow;
+    let found = folder.find(path, follow && !how.exclusive);
+    match &found {
+        // cap-std has the error for a symbolic link that is not to be followed.
+        Ok(found) if !found.is_symlink() => check_kind(found, how)?,
+        _ => {}
+    }
+    let open = || folder.dir.open_with(path, &options(follow, how, flags));
+    let opened = match how.create && found.is_err() {
+        true => folder.quota.entry(open)??,
+        false => open()?,
+    };
+    // Another guest may have put another file there meanwhile.
+    let found = opened.metadata()?;
+    check_kind(&found, how)?;
+    if found.is_dir() {
+        return Ok(Descriptor::Folder(Arc::new(Folder {
+            dir: Arc::new(Dir::from_std_file(opened.into_std())),
+            access: folder.access,
+            quota: Arc::clone(&folder.quota),
+            _held: Some(held),
+        })));
+    }
+    Ok(Descriptor::File(Arc::new(File {
+        file: opened,
+        flags: DescriptorFlags {
+            mutate_directory: false,
+            ..flags
+        },
+        access: folder.access,
+        quota: Arc::clone(&folder.quota),
+        _held: held,
+    })))
+}

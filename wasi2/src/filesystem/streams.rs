@@ -1,0 +1,69 @@
+//! Streams of files: a file and a position in it.
+
+use super::file::{File, Place};
+use crate::io::{Input, Output, StreamFailure};
+use crate::limits::WRITE_MAX;
+use bytes::Bytes;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The stream of `read-via-stream`.
+pub(crate) struct FileInput {
+    pub(crate) file: Arc<File>,
+    pub(crate) position: u64,
+}
+
+impl Input for FileInput {
+    fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure> {
+        let bytes = self.file.read(max, self.position)?;
+        match bytes.len() {
+            0 => Err(StreamFailure::Closed),
+            read => {
+                self.position = self.position.saturating_add(read as u64);
+                Ok(bytes)
+            }
+        }
+    }
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// The stream of `write-via-stream` and of `append-via-stream`.
+pub(crate) struct FileOutput {
+    pub(crate) file: Arc<File>,
+    pub(crate) place: Place,
+}
+
+impl Output for FileOutput {
+    fn check_write(&mut self) -> Result<usize, StreamFailure> {
+        Ok(WRITE_MAX)
+    }
+
+    /// Writes what fits into the disk quota, then fails.
+    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let written = match self.file.write(rest, self.place) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                written => written?,
+            };
+            rest = &rest[written..];
+            if let Place::At(offset) = &mut self.place {
+                *offset = offset.saturating_add(written as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StreamFailure> {
+        Ok(())
+    }
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
