@@ -132,6 +132,8 @@ const CRATES: [(&str, &[&str]); 13] = [
         "wasi2/src",
         &[
             "limits",
+            "quota",
+            "network",
             "exit",
             "table",
             "io",
@@ -144,6 +146,7 @@ const CRATES: [(&str, &[&str]); 13] = [
             "streams",
             "clocks",
             "random",
+            "sockets",
             "cli",
             "filesystem",
             "http",

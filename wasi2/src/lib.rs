@@ -1,4 +1,5 @@
 //! WASI 0.2 for components: command line, streams, clocks, random numbers, files, HTTP.
+//! WASI 0.2 for components: command line, streams, clocks, random numbers, sockets.
 //!
 //! [`link()`] adds the interfaces to a linker of `pirn-component`. The data of an instance
 //! implements [`View`], and has a [`Wasi`]: what the guest may use, and the resources that it has.
@@ -31,6 +32,8 @@
 
 // In this order each module uses only modules before it (`format/tests/layers.rs`).
 mod limits;
+mod quota;
+mod network;
 mod exit;
 mod table;
 mod io;
@@ -43,6 +46,7 @@ mod poll;
 mod streams;
 mod clocks;
 mod random;
+mod sockets;
 mod cli;
 mod filesystem;
 pub mod http;
@@ -54,6 +58,7 @@ pub use cli::RUN;
 pub use exit::Exit;
 pub use io::{Input, IoError, Output, StreamFailure};
 pub use link::link;
+pub use network::{Access, Network};
 pub use pipes::{Collected, Pipe};
 pub use table::{Resource, Table};
 pub use wasi::{View, Wasi, WasiBuilder, WasiConfig};

@@ -33,3 +33,29 @@ pub(crate) const DESCRIPTORS_MAX: u64 = 64;
 
 /// Most bytes of a path, with a zero at its end. The kernel takes as many.
 pub(crate) const PATH_MAX: usize = 4096;
+/// Most sockets of a guest at a time by default, open streams of dropped ones included.
+pub(crate) const SOCKETS_MAX: usize = 64;
+
+/// Connections that wait for a listening socket by default.
+pub(crate) const BACKLOG: u64 = 128;
+
+/// Most connections that a guest can let wait for a listening socket.
+pub(crate) const BACKLOG_MAX: u64 = 1024;
+
+/// Largest buffer in the kernel that a guest can ask for. Linux reserves twice as much.
+pub(crate) const SOCKET_BUFFER_MAX: u64 = 1 << 20;
+
+/// Most datagrams of one call that receives or sends.
+pub(crate) const DATAGRAMS_MAX: usize = 16;
+
+/// A call that receives datagrams ends when it has this many bytes.
+pub(crate) const DATAGRAM_BYTES: usize = 64 << 10;
+
+/// Most names that a guest looks up at a time, those included that it no longer waits for.
+pub(crate) const LOOKUPS_MAX: usize = 4;
+
+/// Most names that the process looks up at a time, each on a thread. Further ones wait.
+pub(crate) const LOOKUP_THREADS_MAX: usize = 64;
+
+/// Most addresses of one name.
+pub(crate) const ADDRESSES_MAX: usize = 64;

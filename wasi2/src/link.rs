@@ -2,7 +2,7 @@
 
 use crate::filesystem;
 use crate::wasi::View;
-use crate::{cli, clocks, poll, random, streams};
+use crate::{cli, clocks, poll, random, sockets, streams};
 use pirn_component::{LinkError, Linker};
 
 /// Adds all interfaces of the world `wasi:cli/imports` to a linker.
@@ -16,5 +16,6 @@ pub fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     clocks::link(linker)?;
     random::link(linker)?;
     filesystem::link(linker)?;
+    sockets::link(linker)?;
     cli::link(linker)
 }

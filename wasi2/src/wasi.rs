@@ -3,8 +3,10 @@
 use crate::file_quota::FileQuota;
 use crate::io::{Input, Output};
 use crate::message::SendRequest;
+use crate::network::Network;
 use crate::pipes::{Nothing, Pipe, Reader, Standard};
 use crate::preopens::FilesConfig;
+use crate::quota::Quota;
 use crate::table::Table;
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +32,7 @@ pub struct WasiConfig {
     pub(crate) cwd: Option<String>,
     pub(crate) outgoing: Option<Arc<dyn SendRequest>>,
     pub(crate) files: FilesConfig,
+    pub(crate) network: Network,
 }
 
 impl std::fmt::Debug for WasiConfig {
@@ -59,6 +62,8 @@ pub struct Wasi {
     pub(crate) connections: Option<Arc<()>>,
     /// The monotonic clock's zero: its first reading.
     pub(crate) began: Option<Instant>,
+    pub(crate) sockets: Quota,
+    pub(crate) lookups: Quota,
 }
 
 impl Wasi {
@@ -141,6 +146,13 @@ impl WasiBuilder {
         self
     }
 
+    /// Sets the addresses that the guest may use: none by default.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.config.network = network;
+        self
+    }
+
     /// Sets the standard input.
     #[must_use]
     pub fn stdin(mut self, input: impl Input) -> Self {
@@ -206,6 +218,8 @@ impl Wasi {
             terminals: [false; 3],
             connections: None,
             began: None,
+            sockets: Quota::default(),
+            lookups: Quota::default(),
         }
     }
 

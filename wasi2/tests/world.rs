@@ -10,7 +10,10 @@ use wit_parser::{ManglingAndAbi, Resolve};
 
 /// A component that imports and exports all of a world.
 fn component(world: &str) -> Vec<u8> {
-    let mut resolve = Resolve::default();
+    let mut resolve = Resolve {
+        all_features: true,
+        ..Resolve::default()
+    };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("wit");
     let (package, _) = resolve.push_dir(folder).expect("it is well-formed");
     let world = resolve

@@ -1,0 +1,185 @@
+//! `wasi:sockets/ip-name-lookup`.
+
+use super::fd::runtime;
+use super::types::{ErrorCode, Failure, IpAddress, NetworkType, answer};
+use crate::limits::{ADDRESSES_MAX, LOOKUP_THREADS_MAX, LOOKUPS_MAX};
+use crate::poll::subscribe;
+use crate::quota::Token;
+use crate::table::Resource;
+use crate::wasi::{View, Wasi};
+use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType};
+use std::future::Future;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::vec;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+const LOOKUP: &str = "wasi:sockets/ip-name-lookup@0.2.12";
+
+/// The resource type `resolve-address-stream`.
+struct ResolveType;
+
+impl ResourceType for ResolveType {
+    const INTERFACE: &'static str = LOOKUP;
+    const NAME: &'static str = "resolve-address-stream";
+}
+
+/// The threads of the process that look up names.
+static THREADS: Semaphore = Semaphore::const_new(LOOKUP_THREADS_MAX);
+
+/// A `resolve-address-stream`.
+enum Lookup {
+    Runs(JoinHandle<Result<Vec<IpAddr>, ErrorCode>>),
+    Done(vec::IntoIter<IpAddr>),
+    Failed(ErrorCode),
+}
+
+/// Looks up a name on a thread of its own, because the system's function blocks. Nothing can end
+/// that function: it counts as one of the guest's lookups until it returns.
+async fn look_up(name: String, counted: Token) -> Result<Vec<IpAddr>, ErrorCode> {
+    let permit = THREADS.acquire().await;
+    let found = spawn_blocking(move || {
+        let _until_it_ends = (permit, counted);
+        (name, 0).to_socket_addrs().map(|all| {
+            let mut addresses = vec![];
+            for address in all.map(|address| address.ip().to_canonical()) {
+                if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
+                    addresses.push(address);
+                }
+            }
+            addresses
+        })
+    });
+    match found.await {
+        Ok(Ok(addresses)) if !addresses.is_empty() => Ok(addresses),
+        Ok(_) => Err(ErrorCode::NameUnresolvable),
+        Err(_) => Err(ErrorCode::TemporaryResolverFailure),
+    }
+}
+
+/// Whether a name is one of the Internet: labels of letters, digits, hyphens and underscores.
+fn is_name(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_part);
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<ResolveType>, Failure> {
+    let lookup = match name.parse::<IpAddr>() {
+        // This asks nobody.
+        Ok(address) => Lookup::Done(vec![address.to_canonical()].into_iter()),
+        Err(_) if !wasi.config.network.allows_lookups() => {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        // Punycode is left to the guest.
+        Err(_) if !name.is_ascii() => return Err(ErrorCode::NotSupported.into()),
+        Err(_) if !is_name(&name) => return Err(ErrorCode::InvalidArgument.into()),
+        Err(_) => {
+            let runtime = runtime()?;
+            let counted = wasi.lookups.take(LOOKUPS_MAX);
+            let counted = counted.ok_or(ErrorCode::TemporaryResolverFailure)?;
+            Lookup::Runs(runtime.spawn(look_up(name, counted)))
+        }
+    };
+    Ok(wasi.table.add(lookup).map(Own::host)?)
+}
+
+impl Lookup {
+    fn next(&mut self) -> Result<Option<IpAddress>, ErrorCode> {
+        let mut context = Context::from_waker(Waker::noop());
+        // A task that ended is not pending.
+        if matches!(self, Self::Runs(task) if task.is_finished()) {
+            let _ = self.poll_ready(&mut context);
+        }
+        match self {
+            Self::Runs(_) => Err(ErrorCode::WouldBlock),
+            Self::Done(addresses) => Ok(addresses.next().map(IpAddress::from)),
+            Self::Failed(code) => Err(*code),
+        }
+    }
+}
+
+impl Resource for Lookup {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Self::Runs(task) = self {
+            let Poll::Ready(found) = Pin::new(task).poll(context) else {
+                return Poll::Pending;
+            };
+            let found = found.unwrap_or(Err(ErrorCode::TemporaryResolverFailure));
+            *self = found.map_or_else(Self::Failed, |all| Self::Done(all.into_iter()));
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        if let Self::Runs(task) = self {
+            task.abort();
+        }
+    }
+}
+
+pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    type This = Borrow<ResolveType>;
+    linker.resource(LOOKUP, ResolveType::NAME, |state, lookup| {
+        state.data_mut().wasi().table.remove(lookup.rep()).map(drop)
+    })?;
+    type Name = (Borrow<NetworkType>, String);
+    linker.func(LOOKUP, "resolve-addresses", |state, (_, name): Name| {
+        answer(resolve(state.data_mut().wasi(), name))
+    })?;
+    let name = "[method]resolve-address-stream.resolve-next-address";
+    linker.func(LOOKUP, name, |state, (this,): (This,)| {
+        let lookup = state.data_mut().wasi().table.get::<Lookup>(this.rep())?;
+        Ok(lookup.next())
+    })?;
+    let name = "[method]resolve-address-stream.subscribe";
+    linker.func(LOOKUP, name, |state, (this,): (This,)| {
+        subscribe(&mut state.data_mut().wasi().table, this.rep())
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn names_have_labels_of_letters() {
+        let label = "a".repeat(63);
+        let longest = [label.as_str(); 4].join(".")[..253].to_owned();
+        for name in [
+            "localhost",
+            "a.b",
+            "a.b.",
+            "_x._tcp.example",
+            "xn--a",
+            &longest,
+        ] {
+            assert!(is_name(name), "{name}");
+        }
+        let too_long = [label.as_str(); 4].join(".")[..254].to_owned();
+        let long_label = format!("{label}a.b");
+        for name in [
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "a b",
+            "a\0b",
+            "a\n",
+            "a:1",
+            "[::1]",
+            "a/b",
+            "a%b",
+            &too_long,
+            &long_label,
+        ] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}
