@@ -21,7 +21,7 @@ fn component(world: &str) -> Vec<u8> {
         .expect("the world");
     let mut core = dummy_module(&resolve, world, ManglingAndAbi::Standard32);
     embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).expect("it fits");
-    let mut encoder = ComponentEncoder::default();
+    let encoder = ComponentEncoder::default();
     let encoder = encoder.module(&core).expect("it is a module");
     let encoded = encoder.validate(true).encode();
     encoded.expect("it is a component")
