@@ -202,6 +202,7 @@ const CRATES: [(&str, &[&str]); 13] = [
             "options",
             "config",
             "args",
+            "manager",
             "program",
         ],
     ),

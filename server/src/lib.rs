@@ -39,6 +39,7 @@ mod server;
 mod options;
 pub mod config;
 pub mod args;
+mod manager;
 pub mod program;
 
 pub use access::AccessLog;

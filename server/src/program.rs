@@ -4,10 +4,12 @@ use crate::access::AccessLog;
 use crate::args::Args;
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::manager;
 use crate::server::{Extras, Handle, Server, listen};
 use crate::traces::Traces;
 use anyhow::{Context as _, Error, Result};
 use std::io::{self, Write as _};
+use std::net::TcpListener;
 use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,6 +44,8 @@ where
     E: Engine,
     M: Fn(&Config, Option<&E>) -> Result<E> + Send + Sync + 'static,
 {
+    // Before there are threads: it changes the environment.
+    let socket = manager::socket()?;
     let config = args.config()?;
     config.log()?;
     let engine = Arc::new(make(&config, None)?);
@@ -50,14 +54,20 @@ where
         return Ok(());
     }
     let runtime = runtime(config.workers)?;
-    let ended = runtime.block_on(until_told(args, config, engine, make));
+    let ended = runtime.block_on(until_told(args, config, engine, make, socket));
     // A reload that runs would hold up the end.
     runtime.shutdown_background();
     ended
 }
 
 /// Serves requests until SIGTERM or SIGINT.
-async fn until_told<E, M>(args: Args, config: Config, engine: Arc<E>, make: M) -> Result<()>
+async fn until_told<E, M>(
+    args: Args,
+    config: Config,
+    engine: Arc<E>,
+    make: M,
+    socket: Option<TcpListener>,
+) -> Result<()>
 where
     E: Engine,
     M: Fn(&Config, Option<&E>) -> Result<E> + Send + Sync + 'static,
@@ -65,22 +75,12 @@ where
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let limits = config.limits.clone();
-    let first = Arc::<E>::clone(&engine);
-    let access = config.access_log.as_deref();
-    let access = access.map(|path| AccessLog::open(path, config.access_log_format));
-    let listener = listen(config.listen).await?;
-    let traces = config.otlp.as_ref();
-    let traces = traces.map(|endpoint| Traces::start(endpoint, config.otlp_ratio));
-    let extras = Extras {
-        access: access.transpose()?,
-        traces: traces.transpose()?,
-        admin: match config.admin {
-            Some(address) => Some(listen(address).await?),
-            None => None,
-        },
-        stop_delay: config.stop_delay,
+    let listener = match socket {
+        Some(socket) => tokio::net::TcpListener::from_std(socket)?,
+        None => listen(config.listen).await?,
     };
+    let first = Arc::<E>::clone(&engine);
+    let (limits, extras) = (config.limits.clone(), extras(&config).await?);
     let server = Server::new(listener, first, config.mounts(), limits, extras)?;
     let mut reload = Reload {
         handle: server.handle(),
@@ -89,16 +89,15 @@ where
         config,
         engine,
     };
-    let mut said = format!("listening on {}\n", server.address()?);
-    if let Some(admin) = server.admin_address()? {
-        said += &format!("admin pages on {admin}\n");
-    }
-    // Nobody may read it.
-    let _ = io::stdout().write_all(said.as_bytes());
+    say_addresses(&server)?;
+    manager::ready();
+    tokio::spawn(manager::watch());
     let reloads = tokio::spawn(async move {
         while hangup.recv().await.is_some() {
+            manager::reloading();
             reload.handle.reopen_logs();
             reload.now().await;
+            manager::ready();
         }
     });
     let stop = async {
@@ -107,8 +106,37 @@ where
             _ = interrupt.recv() => {}
         }
         reloads.abort();
+        manager::stopping();
     };
     server.run(stop).await;
+    Ok(())
+}
+
+/// Opens what the server has besides its routes.
+async fn extras(config: &Config) -> Result<Extras> {
+    let access = config.access_log.as_deref();
+    let access = access.map(|path| AccessLog::open(path, config.access_log_format));
+    let traces = config.otlp.as_ref();
+    let traces = traces.map(|endpoint| Traces::start(endpoint, config.otlp_ratio));
+    Ok(Extras {
+        access: access.transpose()?,
+        traces: traces.transpose()?,
+        admin: match config.admin {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        },
+        stop_delay: config.stop_delay,
+    })
+}
+
+/// Prints the addresses, so that a caller that passes port 0 learns the ports.
+fn say_addresses(server: &Server) -> Result<()> {
+    let mut said = format!("listening on {}\n", server.address()?);
+    if let Some(admin) = server.admin_address()? {
+        said += &format!("admin pages on {admin}\n");
+    }
+    // Nobody may read it.
+    let _ = io::stdout().write_all(said.as_bytes());
     Ok(())
 }
 

@@ -197,6 +197,17 @@ fn each_error_has_its_line_and_value_and_remedy() {
     );
 }
 
+/// The configuration that packagers start from names only keys that there are.
+#[test]
+fn the_example_is_sound() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/serve.toml");
+    let error = refusal(&["--check-config", "--config", path]);
+    assert!(
+        error.contains("serve.toml:10: /srv/pirn/web.so: No such file"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_file_that_is_none_is_refused() {
     let none = refusal(&["--config", "/nowhere/serve.toml"]);
