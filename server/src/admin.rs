@@ -1,4 +1,4 @@
-//! [`Admin`]: serves the pages of the server itself on an address of its own.
+//! Serves the pages of the server itself on an address of its own.
 
 use crate::front::Front;
 use crate::stream::Stream;

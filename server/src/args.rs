@@ -15,8 +15,8 @@ pub struct Args {
     /// The guest of all paths that begin with PATH: a .so from aotc, or a .wasm or .wat to compile
     #[arg(long = "route", value_name = "PATH=MODULE", value_parser = arg_route)]
     routes: Vec<ArgRoute>,
-    /// A TOML file with these options as keys, `_` for `-`, and [[route]] tables; the command line
-    /// wins
+    /// A TOML file with these options as keys, _ for -, and a table for each route; the command
+    /// line wins
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Reads the configuration, loads all modules, and exits

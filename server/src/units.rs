@@ -22,7 +22,7 @@ pub struct Time(pub Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count(pub u32);
 
-/// An address to listen on, as in 127.0.0.1:8080 or [::1]:8080.
+/// An address to listen on, as in `127.0.0.1:8080` or `[::1]:8080`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
 
