@@ -27,9 +27,14 @@ mod wasmtime;
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use message::{Ask, Ended};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
 use row::Run;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+/// Time of the processor that is enough to measure it, in microseconds.
+const PROCESSOR_US_MIN: f64 = 200e3;
 
 /// A guest in an engine.
 trait Engine {
@@ -55,7 +60,7 @@ struct Args {
     options: Options,
 }
 
-/// Settings of Wasmtime that differ from `best.rs`.
+/// Settings of Wasmtime.
 #[derive(clap::Args)]
 struct Options {
     /// No epoch checks in guest code: a guest cannot be stopped
@@ -111,12 +116,15 @@ fn read(guest: &Path) -> Result<Vec<u8>> {
 }
 
 fn measure(guests: &[PathBuf], rounds: usize, options: &Options) -> Result<()> {
-    println!("medians of {rounds} rounds, one thread, microseconds a request");
+    println!(
+        "microseconds a request, one thread: medians of {rounds} rounds, and the time of the \
+         processor, which other programs disturb less"
+    );
     for guest in guests {
         let engines = engines(&read(guest)?, options)?;
         print!("{:<44}", guest.display());
         for engine in &engines {
-            print!(" {:>10}", engine.name());
+            print!(" {:>10} {:>10}", engine.name(), "processor");
         }
         println!();
         for (name, ask) in message::measured() {
@@ -133,11 +141,27 @@ fn measure(guests: &[PathBuf], rounds: usize, options: &Options) -> Result<()> {
                 .map(|engine| -> Run<'_> { Box::new(move |count| engine.repeat(ask, count)) });
             let mut runs: Vec<_> = runs.collect();
             print!("{name:<44}");
-            for ns in turns::measure(&mut runs.iter_mut().collect::<Vec<_>>(), rounds) {
-                print!(" {:>10.1}", ns / 1e3);
+            let ns = turns::measure(&mut runs.iter_mut().collect::<Vec<_>>(), rounds);
+            for (run, ns) in runs.iter_mut().zip(ns) {
+                print!(" {:>10.1} {:>10.1}", ns / 1e3, processor_us(run));
             }
             println!();
         }
     }
     Ok(())
+}
+
+/// Microseconds that this thread has used a processor, for each operation.
+fn processor_us(run: &mut Run<'_>) -> f64 {
+    let used = || {
+        let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("a thread has usage");
+        let used = usage.user_time() + usage.system_time();
+        used.num_microseconds() as f64
+    };
+    let (start, mut count) = (used(), 0);
+    while used() - start < PROCESSOR_US_MIN {
+        run(10);
+        count += 10;
+    }
+    (used() - start) / f64::from(count)
 }
