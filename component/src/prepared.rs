@@ -10,10 +10,11 @@ use crate::names::is_compatible;
 use crate::state::State;
 use crate::typed::{Typed, TypedParams};
 use pirn_format::component::{destructor_name, post_return_name, realloc_name};
-use pirn_runtime::{InstantiateError, Region};
+use pirn_runtime::{InstantiateError, Measure, Region};
 use std::any::type_name;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A component whose imports are looked up, for a region. A clone is a handle to the same
 /// preparation.
@@ -140,6 +141,42 @@ impl<T: 'static> Prepared<T> {
         let state = State::new(data, &self.0.info);
         let core = self.0.core.instantiate(state)?;
         Ok(Instance::new(core, Arc::clone(&self.0.shared)))
+    }
+
+    /// [`instantiate`](Self::instantiate) as a future: if all slots are taken, it waits for one, in
+    /// order. The start of the instance runs in one poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`instantiate`](Self::instantiate), but that slots are taken is no error.
+    pub async fn instantiate_async(&self, data: T) -> Result<Instance<T>, InstantiateError> {
+        let state = State::new(data, &self.0.info);
+        let core = self.0.core.instantiate_async(state).await?;
+        Ok(Instance::new(core, Arc::clone(&self.0.shared)))
+    }
+
+    /// A copy of this preparation with a limit of the time that the start of an instance takes, see
+    /// [`Prepared::start_deadline`](pirn_runtime::Prepared::start_deadline).
+    #[must_use]
+    pub fn start_deadline(&self, limit: Duration) -> Self {
+        self.with_core(self.0.core.start_deadline(limit))
+    }
+
+    /// A copy of this preparation whose instances measure what they use, see
+    /// [`Prepared::measured`](pirn_runtime::Prepared::measured).
+    #[must_use]
+    pub fn measured(&self, measure: Measure) -> Self {
+        self.with_core(self.0.core.measured(measure))
+    }
+
+    /// A copy with another preparation of the same core module.
+    fn with_core(&self, core: pirn_runtime::Prepared<State<T>>) -> Self {
+        Self(Arc::new(Inner {
+            core,
+            info: Arc::clone(&self.0.info),
+            funcs: self.0.funcs.clone(),
+            shared: Arc::clone(&self.0.shared),
+        }))
     }
 
     /// The preparation of the core module.

@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use crate::options::{FileRoute, Options};
 use crate::pirn::Settings;
 use crate::site::{Mount, check};
-use crate::units::{Endpoint, Ratio};
+use crate::units::{Destination, Endpoint, Ratio};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::fs::File;
 use std::io::Read as _;
@@ -64,6 +64,8 @@ pub struct Route {
     pub requests: Option<usize>,
     /// Whether the guest is initialised when the server starts.
     pub warm: bool,
+    /// The servers that a component may send requests to.
+    pub http_allow: Vec<Destination>,
     /// The file and line of the route, or the option.
     pub origin: String,
 }
@@ -97,7 +99,8 @@ impl Config {
             None => (args, vec![]),
         };
         let warm = options.warm.unwrap_or(false);
-        let routes = merged(file_routes, routes, warm);
+        let http_allow = options.http_allow.as_deref().unwrap_or_default();
+        let routes = merged(file_routes, routes, warm, http_allow);
         if routes.is_empty() {
             bail!(
                 "there is no route; give --route PATH=MODULE, or a [[route]] in the --config file"
@@ -301,7 +304,12 @@ fn hint(text: &str, span: Option<Range<usize>>, why: &str) -> String {
 }
 
 /// The routes of the file, and those of the command line, which replace the file's at equal paths.
-fn merged(file: Vec<Found>, args: &[ArgRoute], warm: bool) -> Vec<Route> {
+fn merged(
+    file: Vec<Found>,
+    args: &[ArgRoute],
+    warm: bool,
+    http_allow: &[Destination],
+) -> Vec<Route> {
     let bare = |path: &str| path.trim_end_matches('/').to_owned();
     let mut all: Vec<_> = file
         .into_iter()
@@ -317,6 +325,10 @@ fn merged(file: Vec<Found>, args: &[ArgRoute], warm: bool) -> Vec<Route> {
                 deadline: found.route.deadline.map(|time| time.0),
                 requests: found.route.requests.map(|count| count.0 as usize),
                 warm: found.route.warm.unwrap_or(warm),
+                http_allow: match found.route.http_allow {
+                    Some(servers) => servers,
+                    None => http_allow.to_vec(),
+                },
                 origin: format!("{}:{}", found.file.display(), found.line),
             }
         })
@@ -327,6 +339,7 @@ fn merged(file: Vec<Found>, args: &[ArgRoute], warm: bool) -> Vec<Route> {
         deadline: None,
         requests: None,
         warm,
+        http_allow: http_allow.to_vec(),
         origin: format!("--route {}", arg.path),
     }));
     all

@@ -1,8 +1,11 @@
 //! [`Engine`]: the interface between the server and the runtime that runs its guests.
 
+use crate::guest_body::GuestBody;
 use crate::place::Place;
 use bytes::Bytes;
+use hyper::Request;
 use pirn_runtime::Usage;
+use pirn_wasi2::http::Answer;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
@@ -17,8 +20,60 @@ pub trait Engine: Send + Sync + 'static {
     /// The guest's resources are free again when the future ends or is dropped.
     fn run(&self, work: Work) -> Running<'_>;
 
+    /// Whether the guest of a route takes a request as it comes, and answers while it runs. If not,
+    /// [`run`](Self::run) gives it the whole request.
+    fn is_handler(&self, _route: usize) -> bool {
+        false
+    }
+
+    /// Gives a request to a guest that takes it as it comes.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such guest, or no memory for its state.
+    fn begin(&self, _exchange: Exchange) -> Result<Begun, End> {
+        Err(End::System("the engine has no such guests".to_owned()))
+    }
+
     /// The current state of the slots.
     fn slots(&self) -> Slots;
+}
+
+/// A request to a guest that takes it as it comes.
+pub struct Exchange {
+    /// Number of the route, which selects the guest.
+    pub route: usize,
+    /// The request.
+    pub request: Request<GuestBody>,
+    /// The request's place in the queue for slots.
+    pub place: Place,
+}
+
+/// A guest that has got a request. It runs while `run` is polled.
+pub struct Begun {
+    /// The response, as soon as the guest gives its head.
+    pub answer: Answer,
+    /// The run of the guest. The guest's resources are free again when the future ends or is
+    /// dropped.
+    pub run: EndedLater,
+}
+
+/// The end of a guest. `None` if no slot was free in time.
+pub type EndedLater = Pin<Box<dyn Future<Output = Option<Ended>> + Send>>;
+
+/// How a guest ended that took a request as it came.
+#[derive(Debug)]
+pub struct Ended {
+    /// How the guest ended.
+    pub end: End,
+    /// What the guest printed, up to its limit.
+    pub errors: Vec<u8>,
+    /// Time of waiting for a slot.
+    pub waited: Duration,
+    /// Time from getting a slot to the end of the guest.
+    pub took: Duration,
+    /// Resources that the guest used.
+    pub usage: Usage,
 }
 
 /// A guest that waits for its slot or runs. The result is `None` if no slot was free in time.

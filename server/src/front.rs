@@ -3,14 +3,16 @@
 use crate::access::AccessLog;
 use crate::answer;
 use crate::body::{self, Unread};
-use crate::engine::{End, Engine, Ran, Work};
+use crate::engine::{Begun, End, Ended, Engine, Exchange, Ran, Work};
 use crate::environment::{Ends, environment};
+use crate::guest_body::GuestBody;
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Outcome};
 use crate::place::Place;
 use crate::record::Record;
 use crate::site::{Mount, Site};
+use crate::streaming::{Exchanged, ReplyBody, Stream, failure};
 use crate::traces::Traces;
 use anyhow::Result;
 use arc_swap::ArcSwap;
@@ -20,12 +22,14 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
+use pirn_wasi2::http::ErrorCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
 
-/// A response with its whole body.
-pub(crate) type Reply = Response<Full<Bytes>>;
+/// A response.
+pub(crate) type Reply = Response<ReplyBody>;
 
 /// Path of the metrics.
 const METRICS_PATH: &str = "/metrics";
@@ -41,9 +45,9 @@ pub(crate) const RESERVED: [&str; 3] = [METRICS_PATH, HEALTH_PATH, READY_PATH];
 pub(crate) struct Front {
     site: ArcSwap<Site>,
     pub(crate) metrics: Metrics,
-    pub(crate) access: Option<AccessLog>,
+    pub(crate) access: Option<Arc<AccessLog>>,
     pub(crate) traces: Option<Traces>,
-    journal: Journal,
+    journal: Arc<Journal>,
     /// Paths of the public address that belong to the server.
     reserved: &'static [&'static str],
     /// Whether the server was told to stop.
@@ -78,9 +82,9 @@ impl Front {
         Ok(Self {
             site: ArcSwap::from_pointee(site),
             metrics,
-            access,
+            access: access.map(Arc::new),
             traces,
-            journal,
+            journal: Arc::new(journal),
             reserved,
             is_stopping: AtomicBool::new(false),
         })
@@ -121,28 +125,119 @@ impl Front {
         let route = site.route(path);
         let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
         let mut record = Record::new(&site, route, log, traces, &request, ends);
-        let name = record.route();
-        let (outcome, reply) = match self.serve(&site, request, route, ends, &mut record).await {
+        if let Some(number) = route
+            && site.engine.is_handler(number)
+        {
+            return match self.stream(&site, number, request, record).await {
+                Ok(reply) => reply,
+                Err((record, refusal)) => self.refuse(record, refusal),
+            };
+        }
+        match self.serve(&site, request, route, ends, &mut record).await {
             Ok(reply) => {
                 let (status, took) = (reply.status().as_u16(), record.took());
-                tracing::debug!(route = name, status, ?took, "answered");
-                (Outcome::Ok, reply)
+                tracing::debug!(route = record.route(), status, ?took, "answered");
+                let bytes = reply.body().size_hint().exact().unwrap_or_default();
+                record.end(Outcome::Ok, status, bytes);
+                reply
             }
-            Err(refusal) => {
-                let (outcome, why) = (refusal.outcome, refusal.why);
-                // Failures of guests go to the log. Errors of clients do not, so that a client
-                // cannot fill it.
-                if outcome.is_guests() {
-                    self.journal.failure(name, outcome.name(), &why);
-                } else {
-                    tracing::debug!(route = name, outcome = outcome.name(), ?why, "refused");
-                }
-                (outcome, refused(outcome))
-            }
-        };
+            Err(refusal) => self.refuse(record, refusal),
+        }
+    }
+
+    /// Logs and records a refusal, and answers the client.
+    fn refuse(&self, record: Record, refusal: Refusal) -> Reply {
+        let (outcome, why) = (refusal.outcome, refusal.why);
+        // Failures of guests go to the log. Errors of clients do not, so that a client cannot fill
+        // it.
+        if outcome.is_guests() {
+            self.journal.failure(record.route(), outcome.name(), &why);
+        } else {
+            let route = record.route();
+            tracing::debug!(route, outcome = outcome.name(), ?why, "refused");
+        }
+        let reply = refused(outcome);
         let bytes = reply.body().size_hint().exact().unwrap_or_default();
         record.end(outcome, reply.status().as_u16(), bytes);
         reply
+    }
+
+    /// Answers a request by a guest that takes it as it comes. The guest runs here until it gives
+    /// the head of its response, and in a task of its own after that.
+    async fn stream(
+        &self,
+        site: &Arc<Site>,
+        number: usize,
+        request: Request<Incoming>,
+        mut record: Record,
+    ) -> Result<Reply, (Record, Refusal)> {
+        let bytes_in = Arc::default();
+        let begun = begin(site, number, request, &mut record, &bytes_in);
+        let (begun, turn) = match begun {
+            Ok(begun) => begun,
+            Err(refusal) => return Err((record, refusal)),
+        };
+        let Begun {
+            mut answer,
+            mut run,
+        } = begun;
+        let mut ended = None;
+        let mut head = tokio::select! {
+            biased;
+            end = &mut run => {
+                ended = Some(end);
+                answer.try_recv().ok()
+            }
+            head = &mut answer => head.ok(),
+        };
+        if head.is_none() && ended.is_none() {
+            // The guest has dropped the means to answer. How it ends says why.
+            ended = Some(run.as_mut().await);
+            head = None;
+        }
+        let ended = match ended {
+            Some(None) => {
+                let why = "no slot was free within --wait";
+                return Err((record, Refusal::new(Outcome::Full, why)));
+            }
+            Some(Some(ended)) => Some(ended),
+            None => None,
+        };
+        let response = match head {
+            // A body that has failed already would end the connection without an answer.
+            Some(Ok(response)) if response.body().error().is_none() => response,
+            other => {
+                let error = other.and_then(|head| match head {
+                    Ok(response) => response.body().error(),
+                    Err(error) => Some(error),
+                });
+                if let Some(ended) = &ended {
+                    record.guest_ended(ended);
+                    self.journal.errors(record.route(), &ended.errors);
+                }
+                record.bytes_in = bytes_in.load(Ordering::Relaxed);
+                return Err((record, no_response(ended.as_ref(), error)));
+            }
+        };
+        let status = response.status().as_u16();
+        let exchanged = Exchanged::new(record, &self.journal, status, bytes_in);
+        let guest = match ended {
+            Some(ended) => {
+                exchanged.guest_ended(&ended);
+                None
+            }
+            None => {
+                let exchanged = Arc::clone(&exchanged);
+                let task = tokio::spawn(async move {
+                    if let Some(ended) = run.await {
+                        exchanged.guest_ended(&ended);
+                    }
+                    drop(turn);
+                });
+                Some(task.abort_handle())
+            }
+        };
+        Ok(response.map(|body| ReplyBody::Stream(Stream::new(body, exchanged, guest))))
     }
 
     async fn serve(
@@ -151,7 +246,7 @@ impl Front {
         request: Request<Incoming>,
         route: Option<usize>,
         ends: Ends,
-        record: &mut Record<'_>,
+        record: &mut Record,
     ) -> Result<Reply, Refusal> {
         let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
         let number = route.ok_or_else(no_route)?;
@@ -190,7 +285,7 @@ impl Front {
         let slots = site.engine.slots();
         match path {
             METRICS_PATH => {
-                let dropped = self.access.as_ref().map_or(0, AccessLog::dropped);
+                let dropped = self.access.as_ref().map_or(0, |access| access.dropped());
                 let text = self.metrics.render(slots, site.waiting(), dropped);
                 page(StatusCode::OK, "text/plain; version=0.0.4", text)
             }
@@ -211,7 +306,7 @@ impl Front {
 
 /// A page of the server itself.
 fn page(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Reply {
-    let mut reply = Response::new(Full::new(text.into()));
+    let mut reply = Response::new(whole(text));
     *reply.status_mut() = status;
     let kind = HeaderValue::from_static(kind);
     reply.headers_mut().insert(CONTENT_TYPE, kind);
@@ -236,6 +331,61 @@ async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refusal> {
     })
 }
 
+/// Gives a request to a guest that takes it as it comes. Also returns the permit of the route,
+/// which is held until the guest has ended.
+fn begin(
+    site: &Arc<Site>,
+    number: usize,
+    request: Request<Incoming>,
+    record: &mut Record,
+    bytes_in: &Arc<AtomicU64>,
+) -> Result<(Begun, OwnedSemaphorePermit), Refusal> {
+    let bytes_max = site.limits.body_max;
+    if request.body().size_hint().lower() > bytes_max as u64 {
+        let why = format!("body is larger than {bytes_max} bytes");
+        return Err(Refusal::new(Outcome::TooLarge, why));
+    }
+    let turns = Arc::clone(&site.routes[number].turns);
+    let turn = turns.try_acquire_owned().map_err(|_| {
+        let why = "the route has as many requests as it may";
+        Refusal::new(Outcome::Full, why)
+    })?;
+    let mut request = request.map(|body| GuestBody::new(body, bytes_max, bytes_in));
+    record.pass_trace(request.headers_mut());
+    let exchange = Exchange {
+        route: number,
+        request,
+        place: place(site)?,
+    };
+    record.before = Some(record.took());
+    let begun = site.engine.begin(exchange);
+    let begun = begun.map_err(|end| Refusal::new(Outcome::Failed, end.to_string()))?;
+    Ok((begun, turn))
+}
+
+/// Why a guest that has ended gave no response.
+fn no_response(ended: Option<&Ended>, error: Option<ErrorCode>) -> Refusal {
+    if let Some((outcome, why)) = ended.and_then(|ended| failure(&ended.end)) {
+        return Refusal::new(outcome, why);
+    }
+    match error {
+        Some(error) => Refusal::new(Outcome::Malformed, format!("guest gave an error: {error}")),
+        None => Refusal::new(Outcome::Malformed, "guest set no response"),
+    }
+}
+
+/// A place in the queue for slots.
+fn place(site: &Site) -> Result<Place, Refusal> {
+    let full = |_| Refusal::new(Outcome::Full, "the queue of waiting requests is full");
+    let place = Arc::clone(&site.places).try_acquire_owned().map_err(full)?;
+    Ok(Place::new(place, site.limits.wait))
+}
+
+/// A body that is whole.
+fn whole(body: impl Into<Bytes>) -> ReplyBody {
+    ReplyBody::Whole(Full::new(body.into()))
+}
+
 /// Builds the input of the guest.
 fn work(
     site: &Site,
@@ -246,13 +396,11 @@ fn work(
 ) -> Result<Work, Refusal> {
     let environment = environment(parts, &site.routes[route].prefix, body.len(), ends);
     let environment = environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
-    let full = |_| Refusal::new(Outcome::Full, "the queue of waiting requests is full");
-    let place = Arc::clone(&site.places).try_acquire_owned().map_err(full)?;
     Ok(Work {
         route,
         environment,
         body,
-        place: Place::new(place, site.limits.wait),
+        place: place(site)?,
     })
 }
 
@@ -266,7 +414,7 @@ fn response(ran: Ran) -> Result<Reply, Refusal> {
         End::Exited(0) => {
             let malformed =
                 |error: answer::Malformed| Refusal::new(Outcome::Malformed, error.to_string());
-            return Ok(answer::parse(ran.output).map_err(malformed)?.map(Full::new));
+            return Ok(answer::parse(ran.output).map_err(malformed)?.map(whole));
         }
         // A program often ends itself when its output is refused. The output is then the cause.
         End::Exited(_) | End::Trap(_) if ran.overflowed => Outcome::Output,
@@ -293,7 +441,7 @@ fn refused(outcome: Outcome) -> Reply {
         Outcome::Bad => (StatusCode::BAD_REQUEST, "request is malformed"),
         Outcome::NotFound => (StatusCode::NOT_FOUND, "nothing is here"),
     };
-    let mut reply = Response::new(Full::from(format!("{why}\n")));
+    let mut reply = Response::new(whole(format!("{why}\n")));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

@@ -16,7 +16,10 @@
 #![forbid(unsafe_code)]
 
 mod place;
+pub mod guest_body;
 pub mod engine;
+mod ends;
+mod handler;
 pub mod pirn;
 mod limits;
 mod journal;
@@ -33,6 +36,7 @@ pub mod access;
 pub mod units;
 mod traces;
 mod record;
+mod streaming;
 mod front;
 pub mod admin;
 mod server;
@@ -45,7 +49,7 @@ pub mod program;
 pub use access::AccessLog;
 pub use args::Args;
 pub use config::Config;
-pub use engine::{End, Engine, Ran, Running, Slots, Work};
+pub use engine::{Begun, End, Ended, Engine, Exchange, Ran, Running, Slots, Work};
 pub use limits::Limits;
 pub use pirn::{Pirn, Settings};
 pub use place::Place;

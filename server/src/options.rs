@@ -1,7 +1,7 @@
 //! [`Options`]: the options that the command line and the configuration file share.
 
 use crate::access::Format;
-use crate::units::{Address, Count, Endpoint, Ratio, Size, Time, parsed};
+use crate::units::{Address, Count, Destination, Endpoint, Ratio, Size, Time, parsed};
 use clap::Args;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -66,6 +66,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) stderr_max: Option<Size>,
+    /// Server that components may send HTTP requests to: HOST, HOST:PORT, HOST:* or *.HOST; may be
+    /// given several times
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) http_allow: Option<Vec<Destination>>,
     /// Most bytes of a request's body [default: 1MiB]
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "parsed")]
@@ -153,6 +157,8 @@ pub(crate) struct FileRoute {
     pub(crate) requests: Option<Count>,
     #[serde(default)]
     pub(crate) warm: Option<bool>,
+    #[serde(default)]
+    pub(crate) http_allow: Option<Vec<Destination>>,
 }
 
 /// The options of the first value, and of the second where the first has none.
@@ -171,6 +177,6 @@ impl Options {
         either!(self, file: listen admin slots workers deadline start_deadline warm warm_deadline timeslice
             memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
             header_timeout body_timeout write_timeout connections client_connections log_max grace
-            log access_log access_log_format otlp otlp_ratio stop_delay)
+            log access_log access_log_format otlp otlp_ratio stop_delay http_allow)
     }
 }

@@ -1,10 +1,13 @@
-//! [`Pirn`]: runs guests in pirn's slots. Apart from opening modules, only this file uses the
-//! runtime.
+//! [`Pirn`]: runs guests in pirn's slots. This file runs WASI programs that speak CGI, and
+//! `handler.rs` components.
 
-use crate::engine::{End, Engine, Ran, Running, Slots, Work};
+use crate::ends::core_end;
+use crate::engine::{Begun, End, Engine, Exchange, Ran, Running, Slots, Work};
+use crate::handler::{Handler, Times};
 use crate::place::Place;
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
+use pirn_component::Component;
 use pirn_runtime::{
     CallError, ExternType, HostFuture, Instance, InstantiateError, LinkError, Linker, Measure,
     Module, Prepared, Region, Results, TypedFunc, Usage,
@@ -14,6 +17,7 @@ use pirn_wasi::{
     Bounded, Exit, InitialiseError, WasiCtx, WasiCtxBuilder, call_after_restore, initialisers,
     open_descriptors,
 };
+use pirn_wasi2::http::Allowed;
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Cursor;
@@ -69,8 +73,21 @@ pub struct Pirn {
 
 /// The guest of one route.
 struct Guest {
-    prepared: Prepared<WasiCtx>,
     deadline: Duration,
+    kind: Kind,
+}
+
+/// How a guest takes requests.
+enum Kind {
+    /// As a WASI program that speaks CGI.
+    Program(Program),
+    /// As a `wasi:http` component.
+    Handler(Handler),
+}
+
+/// A WASI program that speaks CGI.
+struct Program {
+    prepared: Prepared<WasiCtx>,
     /// What a reactor must call first, if it has not.
     init: Option<TypedFunc<(), ()>>,
     answer: Answer,
@@ -97,9 +114,9 @@ enum Answer {
 /// The export of a reactor that answers a request.
 const HANDLE: &str = "handle";
 
-impl Guest {
-    /// Finds the functions of a guest.
-    fn new(prepared: Prepared<WasiCtx>, module: &Module, deadline: Duration) -> Result<Self> {
+impl Program {
+    /// Finds the functions of a program.
+    fn new(prepared: Prepared<WasiCtx>, module: &Module) -> Result<Self> {
         let func = |wanted: &str| {
             module.exports().find_map(|(name, ty)| match ty {
                 ExternType::Func(ty) if name == wanted => Some(ty),
@@ -112,7 +129,6 @@ impl Guest {
             let init = None;
             return Ok(Self {
                 prepared,
-                deadline,
                 init,
                 answer,
             });
@@ -128,7 +144,6 @@ impl Guest {
         Ok(Self {
             init: init.transpose()?,
             prepared,
-            deadline,
             answer,
         })
     }
@@ -188,14 +203,27 @@ impl Pirn {
             |until: Instant| -> HostFuture<'static, ()> { Box::pin(sleep_until(until.into())) };
         pirn_wasi::link_async(&mut linker, |wasi| wasi, sleep)?;
         more(&mut linker)?;
-        let guests = modules.iter().enumerate().map(|(number, module)| {
-            let prepared = region.prepare(module, &linker);
-            let prepared = prepared.context(GuestNumber(number))?;
-            let prepared = prepared.start_deadline(settings.deadline.min(settings.start_deadline));
+        let mut components = pirn_component::Linker::new();
+        pirn_wasi2::link(&mut components)?;
+        pirn_wasi2::http::link(&mut components)?;
+        let start_deadline = settings.deadline.min(settings.start_deadline);
+        let kind = |module: &Module| -> Result<Kind> {
+            if module.component().is_some() {
+                let component = Component::new(module)?;
+                let handler = Handler::new(&region, &component, &components, start_deadline)?;
+                return Ok(Kind::Handler(handler));
+            }
+            let prepared = region.prepare(module, &linker)?;
+            let prepared = prepared.start_deadline(start_deadline);
             // Measuring CPU time reads the clocks. That costs 1 us of the tens of microseconds of a
             // request.
             let prepared = prepared.measured(Measure::CpuTime);
-            Guest::new(prepared, module, settings.deadline).context(GuestNumber(number))
+            Program::new(prepared, module).map(Kind::Program)
+        };
+        let guests = modules.iter().enumerate().map(|(number, module)| {
+            let kind = kind(module).context(GuestNumber(number))?;
+            let deadline = settings.deadline;
+            Ok(Guest { deadline, kind })
         });
         let guests = guests.collect::<Result<_>>()?;
         Ok(Self {
@@ -210,8 +238,20 @@ impl Pirn {
     pub fn set_deadline(&mut self, route: usize, deadline: Duration) {
         let guest = &mut self.guests[route];
         let start_deadline = deadline.min(self.settings.start_deadline);
-        guest.prepared = guest.prepared.start_deadline(start_deadline);
+        match &mut guest.kind {
+            Kind::Program(program) => {
+                program.prepared = program.prepared.start_deadline(start_deadline);
+            }
+            Kind::Handler(handler) => handler.set_start_deadline(start_deadline),
+        }
         guest.deadline = deadline;
+    }
+
+    /// Lets the guest of one route send HTTP requests to these servers. Only components can.
+    pub fn allow(&mut self, route: usize, servers: &Allowed) {
+        if let Kind::Handler(handler) = &mut self.guests[route].kind {
+            handler.allow(servers.clone());
+        }
     }
 
     /// The region, for inspection.
@@ -224,7 +264,8 @@ impl Pirn {
     /// when it got its slot, and the resources that it used.
     async fn end(
         &self,
-        guest: &Guest,
+        guest: &Program,
+        deadline: Duration,
         context: WasiCtx,
         place: Place,
     ) -> Option<(End, Instant, Usage)> {
@@ -234,7 +275,7 @@ impl Pirn {
             Ok(instance) => instance,
             Err(error) => return Some((not_made(error), since, Usage::default())),
         };
-        let end = self.answer(guest, &mut instance).await;
+        let end = self.answer(guest, deadline, &mut instance).await;
         let end = end.unwrap_or_else(ended);
         Some((end, since, instance.usage()))
     }
@@ -242,11 +283,12 @@ impl Pirn {
     /// Calls the functions of a guest. All of them together have the deadline.
     async fn answer(
         &self,
-        guest: &Guest,
+        guest: &Program,
+        deadline: Duration,
         instance: &mut Instance<WasiCtx>,
     ) -> Result<End, CallError> {
         let begin = Instant::now();
-        let left = || guest.deadline.saturating_sub(begin.elapsed());
+        let left = || deadline.saturating_sub(begin.elapsed());
         if let Some(init) = &guest.init {
             self.call(instance, init, left()).await?;
         }
@@ -335,12 +377,19 @@ impl Engine for Pirn {
     fn run(&self, work: Work) -> Running<'_> {
         Box::pin(async move {
             let guest = &self.guests[work.route];
+            let Kind::Program(program) = &guest.kind else {
+                // The server asks for the kind first.
+                return None;
+            };
             let pipe = |bytes_max| WritePipe::new(Bounded::new(vec![], bytes_max));
             let output = pipe(self.settings.output_max);
             let errors = pipe(self.settings.errors_max);
             let (end, since, usage) = match context(&work.environment, work.body, &output, &errors)
             {
-                Ok(context) => self.end(guest, context, work.place).await?,
+                Ok(context) => {
+                    let ended = self.end(program, guest.deadline, context, work.place);
+                    ended.await?
+                }
                 Err(error) => {
                     let why = format!("no environment for the guest: {error}");
                     (End::System(why), Instant::now(), Usage::default())
@@ -358,6 +407,23 @@ impl Engine for Pirn {
                 usage,
             })
         })
+    }
+
+    fn is_handler(&self, route: usize) -> bool {
+        matches!(self.guests[route].kind, Kind::Handler(_))
+    }
+
+    fn begin(&self, exchange: Exchange) -> Result<Begun, End> {
+        let guest = &self.guests[exchange.route];
+        let times = Times {
+            deadline: guest.deadline,
+            timeslice: self.settings.timeslice,
+            errors_max: self.settings.errors_max,
+        };
+        match &guest.kind {
+            Kind::Handler(handler) => handler.begin(exchange, times),
+            Kind::Program(_) => Err(End::System("the guest is no component".to_owned())),
+        }
     }
 
     fn slots(&self) -> Slots {
@@ -409,12 +475,5 @@ fn ended(error: CallError) -> End {
     if let Some(exit) = Exit::of(&error) {
         return End::Exited(exit.code);
     }
-    match error {
-        CallError::Trap(trap) => End::Trap(trap.to_string()),
-        CallError::Exception(exception) => End::Trap(exception.to_string()),
-        CallError::Host(error) => End::Trap(error.to_string()),
-        CallError::Deadline(_) | CallError::CpuBudget(_) => End::Deadline,
-        CallError::Panic(panic) => End::Panic(panic.to_string()),
-        error => End::System(error.to_string()),
-    }
+    core_end(error)
 }

@@ -1,6 +1,7 @@
 //! [`Record`]: what a request came to, for the metrics, the access log and the trace.
 
 use crate::access::{AccessLog, Line, TEXT_BYTES_MAX};
+use crate::engine::Ended;
 use crate::environment::Ends;
 use crate::metrics::Outcome;
 use crate::site::Site;
@@ -9,6 +10,7 @@ use crate::traces::{Begin, End, RequestSpan, Traces};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, REFERER, USER_AGENT};
 use hyper::{Method, Request};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Name of the header field with what other tracing systems add to `traceparent`.
@@ -18,11 +20,11 @@ const TRACESTATE: &str = "tracestate";
 const STATE_BYTES_MAX: usize = 512;
 
 /// A request from its header to its answer. If it is dropped early, the client is gone.
-pub(crate) struct Record<'a> {
-    site: &'a Site,
+pub(crate) struct Record {
+    site: Arc<Site>,
     route: Option<usize>,
     start: Instant,
-    logged: Option<Logged<'a>>,
+    logged: Option<Logged>,
     span: Option<RequestSpan>,
     /// Bytes of the body.
     pub(crate) bytes_in: u64,
@@ -36,8 +38,8 @@ pub(crate) struct Record<'a> {
 }
 
 /// What only the access log needs.
-struct Logged<'a> {
-    log: &'a AccessLog,
+struct Logged {
+    log: Arc<AccessLog>,
     time: SystemTime,
     client: IpAddr,
     method: Method,
@@ -47,9 +49,9 @@ struct Logged<'a> {
     trace_id: Option<String>,
 }
 
-impl<'a> Logged<'a> {
+impl Logged {
     fn new<B>(
-        log: &'a AccessLog,
+        log: &Arc<AccessLog>,
         request: &Request<B>,
         time: SystemTime,
         ends: Ends,
@@ -63,7 +65,7 @@ impl<'a> Logged<'a> {
             .path_and_query()
             .map_or(uri.path(), |path| path.as_str());
         Self {
-            log,
+            log: Arc::clone(log),
             time,
             client: ends.remote.ip(),
             method: request.method().clone(),
@@ -78,11 +80,11 @@ impl<'a> Logged<'a> {
     }
 }
 
-impl<'a> Record<'a> {
+impl Record {
     pub(crate) fn new<B>(
-        site: &'a Site,
+        site: &Arc<Site>,
         route: Option<usize>,
-        log: Option<&'a AccessLog>,
+        log: Option<&Arc<AccessLog>>,
         traces: Option<&Traces>,
         request: &Request<B>,
         ends: Ends,
@@ -104,7 +106,7 @@ impl<'a> Record<'a> {
             })
         });
         Self {
-            site,
+            site: Arc::clone(site),
             route,
             start: Instant::now(),
             logged: log.map(|log| Logged::new(log, request, time, ends, span.as_ref())),
@@ -118,9 +120,19 @@ impl<'a> Record<'a> {
     }
 
     /// The name of the route; `-` stands for none.
-    pub(crate) fn route(&self) -> &'a str {
-        let site = self.site;
-        self.route.map_or("-", |route| &site.routes[route].prefix)
+    pub(crate) fn route(&self) -> &str {
+        self.route
+            .map_or("-", |route| &self.site.routes[route].prefix)
+    }
+
+    /// Keeps the times of a guest that has ended, and counts what it used.
+    pub(crate) fn guest_ended(&mut self, ended: &Ended) {
+        self.wait = Some(ended.waited);
+        self.guest = Some(ended.took);
+        if let Some(route) = self.route {
+            let counters = &self.site.counters;
+            counters.count_guest(route, ended.took, &ended.usage);
+        }
     }
 
     /// Time since the request's header came.
@@ -184,7 +196,7 @@ impl<'a> Record<'a> {
     }
 }
 
-impl Drop for Record<'_> {
+impl Drop for Record {
     fn drop(&mut self) {
         if !self.is_over {
             self.tell(Outcome::Gone, None, 0);

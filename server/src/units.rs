@@ -3,8 +3,9 @@
 
 use anyhow::{Context as _, Error, Result, bail};
 use hyper::Uri;
-use serde::Deserializer;
+use pirn_wasi2::http::Allowed;
 use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -33,6 +34,26 @@ pub struct Endpoint(pub String);
 /// A number from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio(pub f64);
+
+/// A server that guests may send requests to, as in `example.com` or `*.example.com:8080`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination(pub String);
+
+impl FromStr for Destination {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Allowed::default().add(text)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Destination {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_any(Text)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
 
 /// The path that OTLP appends to an endpoint.
 const TRACES_PATH: &str = "/v1/traces";

@@ -124,10 +124,15 @@ impl OutputStream {
         self.with(<dyn Output>::flush)
     }
 
-    /// Ends the guest if it writes more than it may.
-    fn check_permitted(&self, bytes: u64) -> Result<(), HostError> {
+    /// Ends the guest if it writes more than it may. Some guests do not ask before they write, so
+    /// this asks for them.
+    fn check_permitted(&mut self, bytes: u64) -> Result<(), HostError> {
+        if bytes > self.permitted as u64 {
+            // A stream that is closed tells so when it is written.
+            let _ = self.check_write();
+        }
         let permitted = self.permitted;
-        match bytes <= permitted as u64 {
+        match bytes <= permitted as u64 || self.is_closed {
             true => Ok(()),
             false => Err(HostError::message(format!(
                 "a write of {bytes} bytes to a stream that permits {permitted}; call check-write"

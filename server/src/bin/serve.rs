@@ -8,6 +8,7 @@ use pirn_server::Config;
 use pirn_server::config::Route;
 use pirn_server::pirn::{self, GuestNumber, Pirn};
 use pirn_server::program::serve;
+use pirn_wasi2::http::Allowed;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,6 +44,11 @@ fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
         if let Some(deadline) = route.deadline {
             engine.set_deadline(number, deadline);
         }
+        let mut servers = Allowed::default();
+        for server in &route.http_allow {
+            servers.add(&server.0)?;
+        }
+        engine.allow(number, &servers);
     }
     tracing::info!("{}", engine.region().describe());
     Ok(engine)

@@ -173,6 +173,16 @@ impl Output for Writer {
 }
 
 impl OutgoingBody {
+    /// The error of a body that will never be complete, and of which there are no bytes.
+    #[must_use]
+    pub fn error(&self) -> Option<ErrorCode> {
+        let queue = lock(&self.0);
+        match &queue.end {
+            End::Failed(error) if queue.pieces.is_empty() => Some(error.clone()),
+            _ => None,
+        }
+    }
+
     /// A body without bytes.
     pub(crate) fn empty() -> Self {
         let queue = Queue {

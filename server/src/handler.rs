@@ -1,0 +1,119 @@
+//! [`Handler`]: a guest that is a `wasi:http` component.
+
+use crate::ends::core_end;
+use crate::engine::{Begun, End, Ended, Exchange};
+use anyhow::{Context as _, Result};
+use pirn_component::{CallError, Component, Limits, Linker, Prepared};
+use pirn_runtime::{InstantiateError, Measure, Region, Usage};
+use pirn_wasi2::http::{Allowed, Client, HANDLE, Handle, begin};
+use pirn_wasi2::{Collected, Exit, Pipe, Wasi, WasiBuilder, WasiConfig};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A guest that is a `wasi:http` component.
+pub(crate) struct Handler {
+    prepared: Prepared<Wasi>,
+    handle: Handle,
+    config: Arc<WasiConfig>,
+}
+
+/// The limits of one request of a guest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// Longest wall time, with all waits.
+    pub(crate) deadline: Duration,
+    /// Longest time that the guest keeps a thread before others have their turn.
+    pub(crate) timeslice: Duration,
+    /// Most bytes of what the guest prints.
+    pub(crate) errors_max: usize,
+}
+
+impl Handler {
+    /// Finds the function of a component that answers requests.
+    pub(crate) fn new(
+        region: &Region,
+        component: &Component,
+        linker: &Linker<Wasi>,
+        start_deadline: Duration,
+    ) -> Result<Self> {
+        let prepared = linker.prepare(region, component)?;
+        let prepared = prepared.start_deadline(start_deadline);
+        let prepared = prepared.measured(Measure::CpuTime);
+        let handle = prepared.typed(HANDLE);
+        Ok(Self {
+            handle: handle.context("it answers no HTTP requests")?,
+            prepared,
+            config: Arc::default(),
+        })
+    }
+
+    /// Sets the longest time of the start of an instance.
+    pub(crate) fn set_start_deadline(&mut self, limit: Duration) {
+        self.prepared = self.prepared.start_deadline(limit);
+    }
+
+    /// Lets the guest send requests to these servers.
+    pub(crate) fn allow(&mut self, servers: Allowed) {
+        let client = Client::new(servers);
+        self.config = Arc::new(WasiBuilder::new().outgoing(client).config());
+    }
+
+    /// Begins an exchange.
+    pub(crate) fn begin(&self, exchange: Exchange, times: Times) -> Result<Begun, End> {
+        let mut wasi = Wasi::new(&self.config);
+        let printed = Pipe::new(Collected::new(times.errors_max));
+        wasi.set_stdout(printed.clone());
+        wasi.set_stderr(printed.clone());
+        let begun = begin(&mut wasi, exchange.request);
+        let (params, answer) = begun.map_err(|error| End::System(error.to_string()))?;
+        let (prepared, handle) = (self.prepared.clone(), self.handle.clone());
+        let place = exchange.place;
+        let run = async move {
+            let begin = Instant::now();
+            let (made, since) = place.wait(prepared.instantiate_async(wasi)).await?;
+            let (end, usage) = match made {
+                Err(error) => (not_made(error), Usage::default()),
+                Ok(mut instance) => {
+                    let limits = Limits {
+                        deadline: Some(times.deadline),
+                        timeslice: Some(times.timeslice),
+                    };
+                    let called = instance.call_typed_async(limits, &handle, params).await;
+                    let end = called.map_or_else(ended, |()| End::Exited(0));
+                    let usage = instance.core().usage();
+                    (end, usage)
+                }
+            };
+            let errors = printed.with(|printed| printed.bytes().to_vec());
+            Some(Ended {
+                end,
+                errors,
+                waited: since - begin,
+                took: since.elapsed(),
+                usage,
+            })
+        };
+        Ok(Begun {
+            answer,
+            run: Box::pin(run),
+        })
+    }
+}
+
+fn not_made(error: InstantiateError) -> End {
+    match error {
+        InstantiateError::Start(error) => ended(CallError::Core(error)),
+        error => End::System(error.to_string()),
+    }
+}
+
+/// How a guest ended whose call did not return.
+fn ended(error: CallError) -> End {
+    if let Some(exit) = Exit::of(&error) {
+        return End::Exited(exit.code.into());
+    }
+    match error {
+        CallError::Core(error) => core_end(error),
+        error => End::Trap(error.to_string()),
+    }
+}

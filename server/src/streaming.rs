@@ -1,0 +1,211 @@
+//! Responses of guests that answer while they run: [`ReplyBody`] and [`Exchanged`].
+
+use crate::engine::{End, Ended};
+use crate::journal::Journal;
+use crate::metrics::Outcome;
+use crate::record::Record;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use pirn_wasi2::http::{ErrorCode, OutgoingBody};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use tokio::task::AbortHandle;
+
+/// The body of a response.
+pub(crate) enum ReplyBody {
+    /// All of it.
+    Whole(Full<Bytes>),
+    /// What a guest writes while it runs.
+    Stream(Stream),
+}
+
+impl Default for ReplyBody {
+    fn default() -> Self {
+        Self::Whole(Full::default())
+    }
+}
+
+/// The body that a guest writes while it runs.
+pub(crate) struct Stream {
+    body: OutgoingBody,
+    exchanged: Arc<Exchanged>,
+    /// The task of the guest, if it has not ended.
+    guest: Option<AbortHandle>,
+}
+
+/// What a request comes to whose guest answers while it runs. It is recorded when both the guest
+/// and the response have ended.
+pub(crate) struct Exchanged {
+    record: Mutex<Option<Record>>,
+    journal: Arc<Journal>,
+    status: u16,
+    pub(crate) bytes_in: Arc<AtomicU64>,
+    bytes_out: AtomicU64,
+    /// How the guest ended, if it failed.
+    failure: Mutex<Option<(Outcome, String)>>,
+    sent: Mutex<Sent>,
+}
+
+/// How much of a response was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// Not all. If it ends so, the client is gone.
+    Begun,
+    /// All of it.
+    All,
+    /// Not all, because the guest did not complete the body.
+    Broken,
+}
+
+/// The outcome of a guest that failed, and the reason.
+pub(crate) fn failure(end: &End) -> Option<(Outcome, String)> {
+    let outcome = match end {
+        End::Exited(0) => return None,
+        End::Exited(_) => Outcome::Exit,
+        End::Trap(_) => Outcome::Trap,
+        End::Deadline => Outcome::Deadline,
+        End::Panic(_) | End::System(_) => Outcome::Failed,
+    };
+    Some((outcome, end.to_string()))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Exchanged {
+    /// An exchange whose response has begun.
+    pub(crate) fn new(
+        record: Record,
+        journal: &Arc<Journal>,
+        status: u16,
+        bytes_in: Arc<AtomicU64>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            record: Mutex::new(Some(record)),
+            journal: Arc::clone(journal),
+            status,
+            bytes_in,
+            bytes_out: AtomicU64::new(0),
+            failure: Mutex::new(None),
+            sent: Mutex::new(Sent::Begun),
+        })
+    }
+
+    /// The guest has ended.
+    pub(crate) fn guest_ended(&self, ended: &Ended) {
+        if let Some(record) = &mut *lock(&self.record) {
+            record.guest_ended(ended);
+            self.journal.errors(record.route(), &ended.errors);
+        }
+        *lock(&self.failure) = failure(&ended.end);
+    }
+
+    fn set_sent(&self, sent: Sent) {
+        *lock(&self.sent) = sent;
+    }
+}
+
+impl Drop for Exchanged {
+    fn drop(&mut self) {
+        let Some(mut record) = lock(&self.record).take() else {
+            return;
+        };
+        let outcome = match (lock(&self.failure).take(), *lock(&self.sent)) {
+            (Some((outcome, why)), _) => {
+                self.journal.failure(record.route(), outcome.name(), &why);
+                outcome
+            }
+            (None, Sent::All) => Outcome::Ok,
+            (None, Sent::Begun) => Outcome::Gone,
+            (None, Sent::Broken) => {
+                let why = "guest did not complete the body of its answer";
+                self.journal
+                    .failure(record.route(), Outcome::Malformed.name(), why);
+                Outcome::Malformed
+            }
+        };
+        record.bytes_in = self.bytes_in.load(Ordering::Relaxed);
+        record.end(outcome, self.status, self.bytes_out.load(Ordering::Relaxed));
+    }
+}
+
+impl Stream {
+    /// The body of a response. If the client does not take all of it, the task of the guest is
+    /// ended.
+    pub(crate) fn new(
+        body: OutgoingBody,
+        exchanged: Arc<Exchanged>,
+        guest: Option<AbortHandle>,
+    ) -> Self {
+        if body.is_end_stream() {
+            exchanged.set_sent(Sent::All);
+        }
+        Self {
+            body,
+            exchanged,
+            guest,
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if *lock(&self.exchanged.sent) == Sent::Begun
+            && let Some(guest) = &self.guest
+        {
+            guest.abort();
+        }
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = ErrorCode;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ErrorCode>>> {
+        let stream = match self.get_mut() {
+            Self::Whole(body) => {
+                let frame = Pin::new(body).poll_frame(context);
+                return frame.map_err(|never| match never {});
+            }
+            Self::Stream(stream) => stream,
+        };
+        let polled = Pin::new(&mut stream.body).poll_frame(context);
+        let exchanged = &stream.exchanged;
+        match &polled {
+            Poll::Ready(None) => exchanged.set_sent(Sent::All),
+            Poll::Ready(Some(Err(_))) => exchanged.set_sent(Sent::Broken),
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                exchanged.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+                // The connection does not ask again after the last frame.
+                if stream.body.is_end_stream() {
+                    exchanged.set_sent(Sent::All);
+                }
+            }
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Stream(stream) => stream.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Stream(stream) => stream.body.size_hint(),
+        }
+    }
+}
