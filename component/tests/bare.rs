@@ -145,7 +145,7 @@ fn names_of_both_conventions_make_components() {
         let component = Component::new(&Module::from_bytes(&so).expect("it opens"));
         let component = component.expect("it is a component");
         let mut linker = Linker::<Vec<Value>>::new();
-        let line = |state: &mut pirn_component::State<Vec<Value>>, params| {
+        let line = |state: &mut pirn_component::State<Vec<Value>>, params: Vec<Value>| {
             state.data_mut().extend(params);
             Ok(None)
         };
