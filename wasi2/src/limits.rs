@@ -31,6 +31,12 @@ pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// included.
 pub(crate) const DESCRIPTORS_MAX: u64 = 64;
 
+/// Most bytes of one `descriptor.write`, so that the thread is soon free.
+pub(crate) const FILE_WRITE_MAX: usize = 1 << 20;
+
+/// Most threads of the process on which guests wait for the disk (`descriptor.sync`).
+pub(crate) const SYNC_THREADS_MAX: usize = 16;
+
 /// Most bytes of a path, with a zero at its end. The kernel takes as many.
 pub(crate) const PATH_MAX: usize = 4096;
 /// Most sockets of a guest at a time by default, open streams of dropped ones included.

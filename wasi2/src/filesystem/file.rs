@@ -3,12 +3,12 @@
 use super::error::{ErrorCode, quota_error};
 use super::types::{Advice, DescriptorFlags, NewTimestamp};
 use crate::file_quota::{FileQuota, Held};
-use crate::limits::READ_MAX;
+use crate::limits::{FILE_WRITE_MAX, READ_MAX};
 use crate::preopens::Access;
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::Timestamps;
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -53,22 +53,23 @@ impl File {
     /// Reads at most `max` bytes. None are the end of the file.
     pub(crate) fn read(&self, max: usize, offset: u64) -> io::Result<Bytes> {
         let mut bytes = Vec::with_capacity(max.min(READ_MAX));
-        rustix::io::pread(&self.file, spare_capacity(&mut bytes), offset)?;
+        retry_on_intr(|| rustix::io::pread(&self.file, spare_capacity(&mut bytes), offset))?;
         Ok(bytes.into())
     }
 
-    /// Writes bytes, perhaps not all, and returns their number.
+    /// Writes bytes, perhaps not all, so that the thread is soon free. Returns their number.
     pub(crate) fn write(&self, bytes: &[u8], place: Place) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let charged = self.quota.charge(1, bytes.len() as u64);
+        let max = bytes.len().min(FILE_WRITE_MAX);
+        let charged = self.quota.charge(1, max as u64);
         let charged = charged.map_err(|_| quota_error())?;
         // At most the length of the bytes.
         let bytes = &bytes[..charged as usize];
         let written = match place {
-            Place::At(offset) => rustix::io::pwrite(&self.file, bytes, offset),
-            Place::End => self.append(bytes),
+            Place::At(at) => retry_on_intr(|| rustix::io::pwrite(&self.file, bytes, at)),
+            Place::End => retry_on_intr(|| self.append(bytes)),
         };
         let rest = charged - written.unwrap_or(0) as u64;
         self.quota.give_back(rest);

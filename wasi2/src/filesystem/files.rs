@@ -11,6 +11,7 @@ use super::streams::{FileInput, FileOutput};
 use super::types::{Advice, DescriptorHandle, DescriptorStat, EntriesHandle, NewTimestamp, TYPES};
 use crate::file_quota::FileQuota;
 use crate::io::IoError;
+use crate::limits::SYNC_THREADS_MAX;
 use crate::streams::{ErrorType, OutputType, add_input, add_output};
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use pirn_runtime::HostError;
 use std::io;
 use std::sync::Arc;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
 
@@ -40,6 +42,9 @@ fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<DescriptorHandle>, String)>, 
     all.collect()
 }
 
+/// Threads that may wait for the disk. A thread waits to the end, also after its guest was stopped.
+static SYNCS: Semaphore = Semaphore::const_new(SYNC_THREADS_MAX);
+
 /// Waits until the disk has a file, on a thread that may wait.
 fn sync<T: View>(
     state: &mut State<T>,
@@ -51,12 +56,18 @@ fn sync<T: View>(
         if !found.has_writes() {
             return Ok(Ok(()));
         }
+        let permit = SYNCS.acquire().await;
+        let sync = move || {
+            let synced = found.sync(only_data);
+            drop(permit);
+            synced
+        };
         match Handle::try_current() {
             Ok(runtime) => runtime
-                .spawn_blocking(move || found.sync(only_data))
+                .spawn_blocking(sync)
                 .await
                 .map_err(|error| HostError::message(format!("a sync did not end: {error}"))),
-            Err(_) => Ok(found.sync(only_data)),
+            Err(_) => Ok(sync()),
         }
     })
 }

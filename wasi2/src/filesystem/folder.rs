@@ -33,6 +33,19 @@ pub(crate) fn checked(path: &str) -> Result<&str, ErrorCode> {
     }
 }
 
+/// Whether a path ends as only that of a directory may. cap-std finds files by such paths, too.
+pub(crate) fn names_directory(path: &str) -> bool {
+    path.ends_with('/') || path.ends_with("/.")
+}
+
+/// A path without slashes at its end: cap-std refuses them where a name is made or removed.
+fn trimmed(path: &str) -> Result<&str, ErrorCode> {
+    match checked(path)?.trim_end_matches('/') {
+        "" => Ok(path),
+        trimmed => Ok(trimmed),
+    }
+}
+
 impl Folder {
     /// Checks that the guest may change the directory and what is below it.
     pub(crate) fn check_change(&self) -> Result<(), ErrorCode> {
@@ -45,10 +58,23 @@ impl Folder {
     /// The metadata of the file at a path. If `follow`, of the file that a symbolic link names.
     pub(crate) fn find(&self, path: &str, follow: bool) -> Result<Metadata, ErrorCode> {
         let path = checked(path)?;
-        Ok(match follow {
+        let is_directory = names_directory(path);
+        let found = match follow || is_directory {
             true => self.dir.metadata(path)?,
             false => self.dir.symlink_metadata(path)?,
-        })
+        };
+        match is_directory && !found.is_dir() {
+            true => Err(ErrorCode::NotDirectory),
+            false => Ok(found),
+        }
+    }
+
+    /// Checks a path. One that ends as that of a directory must be one.
+    fn named<'a>(&self, path: &'a str) -> Result<&'a str, ErrorCode> {
+        if names_directory(path) {
+            self.find(path, true)?;
+        }
+        trimmed(path)
     }
 
     /// Opens the directory once more, to read or sync it. `dir` may have been opened with `O_PATH`.
@@ -119,23 +145,23 @@ impl Folder {
 
     pub(crate) fn create_directory(&self, path: &str) -> Result<(), ErrorCode> {
         self.check_change()?;
-        let path = checked(path)?;
+        let path = trimmed(path)?;
         Ok(self.quota.entry(|| self.dir.create_dir(path))??)
     }
 
     pub(crate) fn remove_directory(&self, path: &str) -> Result<(), ErrorCode> {
         self.check_change()?;
-        Ok(self.dir.remove_dir(checked(path)?)?)
+        Ok(self.dir.remove_dir(trimmed(path)?)?)
     }
 
     pub(crate) fn unlink_file(&self, path: &str) -> Result<(), ErrorCode> {
         self.check_change()?;
-        Ok(self.dir.remove_file_or_symlink(checked(path)?)?)
+        Ok(self.dir.remove_file_or_symlink(self.named(path)?)?)
     }
 
     pub(crate) fn symlink(&self, to: &str, path: &str) -> Result<(), ErrorCode> {
         self.check_change()?;
-        let (to, path) = (checked(to)?, checked(path)?);
+        let (to, path) = (checked(to)?, self.named(path)?);
         // cap-std refuses absolute paths.
         Ok(self.quota.entry(|| self.dir.symlink(to, path))??)
     }
@@ -159,7 +185,7 @@ impl Folder {
         if flags.symlink_follow {
             return Err(ErrorCode::Invalid);
         }
-        let (old, new) = (checked(old)?, checked(new)?);
+        let (old, new) = (self.named(old)?, to.named(new)?);
         let link = || self.dir.hard_link(old, &to.dir, new);
         Ok(self.quota.entry(link)??)
     }
@@ -167,6 +193,10 @@ impl Folder {
     pub(crate) fn rename(&self, old: &str, to: &Self, new: &str) -> Result<(), ErrorCode> {
         self.check_change()?;
         to.check_change()?;
-        Ok(self.dir.rename(checked(old)?, &to.dir, checked(new)?)?)
+        if names_directory(new) && !self.find(old, false)?.is_dir() {
+            return Err(ErrorCode::NotDirectory);
+        }
+        let (old, new) = (self.named(old)?, trimmed(new)?);
+        Ok(self.dir.rename(old, &to.dir, new)?)
     }
 }

@@ -3,7 +3,7 @@
 use super::descriptor::Descriptor;
 use super::error::ErrorCode;
 use super::file::File;
-use super::folder::{Folder, checked};
+use super::folder::{Folder, checked, names_directory};
 use super::types::{DescriptorFlags, OpenFlags, PathFlags};
 use cap_fs_ext::{
     FollowSymlinks, OpenOptionsFollowExt, OpenOptionsMaybeDirExt, OpenOptionsSyncExt,
@@ -64,16 +64,32 @@ pub(crate) fn open(
     let held = folder.quota.hold();
     let held = held.map_err(|_| ErrorCode::InsufficientMemory)?;
     let follow = path_flags.symlink_follow;
-    let found = folder.find(path, follow && !how.exclusive);
-    match &found {
-        // cap-std has the error for a symbolic link that is not to be followed.
-        Ok(found) if !found.is_symlink() => check_kind(found, how)?,
-        _ => {}
-    }
-    let open = || folder.dir.open_with(path, &options(follow, how, flags));
-    let opened = match how.create && found.is_err() {
-        true => folder.quota.entry(open)??,
-        false => open()?,
+    let opened = match folder.find(path, follow && !how.exclusive) {
+        Ok(found) => {
+            if how.create && how.exclusive {
+                return Err(ErrorCode::Exist);
+            }
+            if how.create && found.is_dir() {
+                return Err(ErrorCode::IsDirectory);
+            }
+            // cap-std has the error for a symbolic link that is not to be followed.
+            if !found.is_symlink() {
+                check_kind(&found, how)?;
+            }
+            // Without `create`, a file that is renamed meanwhile is not made without a charge.
+            let create = false;
+            let options = options(follow, OpenFlags { create, ..how }, flags);
+            folder.dir.open_with(path, &options)?
+        }
+        // Nothing that is made here may have the name of a directory.
+        Err(ErrorCode::NoEntry) if how.create && names_directory(path) => {
+            return Err(ErrorCode::IsDirectory);
+        }
+        Err(ErrorCode::NoEntry) if how.create => {
+            let open = || folder.dir.open_with(path, &options(follow, how, flags));
+            folder.quota.entry(open)??
+        }
+        Err(code) => return Err(code),
     };
     // Another guest may have put another file there meanwhile.
     let found = opened.metadata()?;

@@ -48,7 +48,6 @@ impl Output for FileOutput {
         while !rest.is_empty() {
             let written = match self.file.write(rest, self.place) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 written => written?,
             };
             rest = &rest[written..];

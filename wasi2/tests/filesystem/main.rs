@@ -1,0 +1,6 @@
+//! `wasi:filesystem`, called by a component: what each function does, and what hostile calls get.
+
+mod bounds;
+mod driver;
+mod files;
+mod paths;
