@@ -150,7 +150,7 @@ fn names_of_both_conventions_make_components() {
             Ok(None)
         };
         linker
-            .func("test:bare/log", "line", line)
+            .func_values("test:bare/log", "line", line)
             .expect("it is new");
         let region = Region::builder().slots(1).build().expect("a region");
         let prepared = linker.prepare(&region, &component).expect("it links");
