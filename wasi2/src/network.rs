@@ -1,5 +1,4 @@
-//! [`Network`]: the addresses that guests may use. This file decides whether a guest can reach a
-//! host.
+//! [`Network`]: the addresses that guests may use. This file alone decides that.
 
 use crate::limits::SOCKETS_MAX;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -43,6 +42,8 @@ pub enum Access {
 /// * The unspecified address (`0.0.0.0`, `::`) stands for all interfaces. A rule for it, or for the
 ///   network of all addresses, lets a guest listen there. No rule allows to connect to it, or to
 ///   send there.
+/// * Private networks are like others: `0.0.0.0/0` covers `10.0.0.0/8`, and `::/0` the addresses by
+///   which a gateway reaches IPv4 (`64:ff9b::/96`).
 /// * No rule covers an IPv4 address that is written as an IPv6 address (`::ffff:192.0.2.1`).
 ///
 /// A rule for [`TcpListen`](Access::TcpListen) or [`UdpBind`](Access::UdpBind) whose ports have

@@ -110,18 +110,46 @@ impl Registered {
             if ready!(self.stream.poll_read_ready(context)).is_err() {
                 break;
             }
-            let clear = self.try_io(Interest::READABLE, |fd| {
-                let mut now = [PollFd::new(&fd, PollFlags::IN | PollFlags::RDHUP)];
-                match poll(&mut now, Some(&Timespec::default())) {
-                    Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
-                    _ => Ok(()),
-                }
-            });
-            if clear.is_ok() {
+            if self.is_readable() {
                 break;
             }
         }
         Poll::Ready(())
+    }
+
+    /// Asks the kernel whether there is something to read or to accept, an error, or the end.
+    pub(super) fn is_readable(&self) -> bool {
+        let asked = self.try_read(|fd| {
+            let mut now = [PollFd::new(&fd, PollFlags::IN | PollFlags::RDHUP)];
+            match poll(&mut now, Some(&Timespec::default())) {
+                // Tokio waits from now on.
+                Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        });
+        asked.is_ok()
+    }
+
+    /// Runs an operation that reads, unless it is known that there is nothing. An error does not
+    /// make a UDP socket readable, and `try_io` wants one interest at a time.
+    pub(super) fn try_read<R>(
+        &self,
+        mut operation: impl FnMut(BorrowedFd<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        match self.try_io(Interest::READABLE, &mut operation) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.try_io(Interest::ERROR, operation)
+            }
+            result => result,
+        }
+    }
+
+    /// Waits until it is not known that there is nothing to read, and no error.
+    pub(super) async fn readable_or_failed(&self) {
+        let _ = self
+            .stream
+            .ready(Interest::READABLE | Interest::ERROR)
+            .await;
     }
 
     /// Whether it takes bytes, or has failed. If not, wakes the task of the context then.

@@ -11,6 +11,7 @@ mod options;
 mod connection;
 mod tcp;
 mod tcp_link;
+mod datagrams;
 mod udp;
 mod udp_link;
 mod lookup;

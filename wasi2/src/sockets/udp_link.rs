@@ -1,8 +1,9 @@
 //! `wasi:sockets/udp` and `wasi:sockets/udp-create-socket`.
 
+use super::datagrams::{Incoming, Outgoing, OutgoingDatagram};
 use super::options;
 use super::types::{ErrorCode, Failure, IpAddressFamily, IpSocketAddress, NetworkType, answer};
-use super::udp::{Incoming, Outgoing, OutgoingDatagram, UdpSocket};
+use super::udp::UdpSocket;
 use crate::network::Access;
 use crate::poll::subscribe;
 use crate::wasi::{View, Wasi};
