@@ -7,15 +7,14 @@ use bytes::{Buf, Bytes, BytesMut};
 use pirn_runtime::HostError;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 /// An established connection. The socket and the two streams share it, and the last one closes it.
 pub(super) struct Connection {
@@ -23,17 +22,25 @@ pub(super) struct Connection {
     /// The runtime that the socket belongs to. Instances may be dropped elsewhere.
     runtime: Handle,
     is_receive_shut: AtomicBool,
-    sending: Mutex<Sending>,
+    sending: Arc<Mutex<Sending>>,
 }
 
 /// What is to be sent.
 #[derive(Default)]
 struct Sending {
-    /// Sends bytes that the kernel did not take at once. It holds the socket, but not the
-    /// connection, so that it ends when the connection does.
-    rest: Option<JoinHandle<io::Result<()>>>,
+    /// Bytes that the task takes next.
+    queued: BytesMut,
+    /// The task that sends bytes which the kernel did not take at once. It holds the socket, but
+    /// not the connection, which ends it.
+    task: Option<AbortHandle>,
+    /// Waits for the task.
+    waker: Option<Waker>,
     is_shut: bool,
     failed: Option<io::Error>,
+}
+
+fn lock(sending: &Mutex<Sending>) -> MutexGuard<'_, Sending> {
+    sending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connection {
@@ -42,12 +49,8 @@ impl Connection {
             fd: Arc::new(fd),
             runtime: runtime()?,
             is_receive_shut: AtomicBool::new(false),
-            sending: Mutex::default(),
+            sending: Arc::default(),
         }))
-    }
-
-    fn sending<R>(&self, use_it: impl FnOnce(&mut Sending) -> R) -> R {
-        use_it(&mut self.sending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Closes the input stream.
@@ -60,28 +63,36 @@ impl Connection {
 
     /// Closes the output stream, and tells the peer when everything is sent.
     pub(super) fn shut_send(&self) {
-        self.sending(|sending| {
-            if std::mem::replace(&mut sending.is_shut, true) {
-                return;
-            }
-            match sending.rest.take() {
-                None => drop(shutdown(&self.fd, Shutdown::Write)),
-                Some(rest) => {
-                    let end = end(Arc::clone(&self.fd), rest);
-                    sending.rest = Some(self.runtime.spawn(end));
+        let mut sending = lock(&self.sending);
+        // If there is a task, it does that in the end.
+        if !mem::replace(&mut sending.is_shut, true) && sending.task.is_none() {
+            let _ = shutdown(&self.fd, Shutdown::Write);
+        }
+    }
+
+    /// Sends bytes, after those that wait.
+    fn send(&self, mut bytes: Bytes) -> Result<(), StreamFailure> {
+        let mut sending = lock(&self.sending);
+        sending.check()?;
+        while sending.task.is_none() && bytes.has_remaining() {
+            match try_send(&self.fd, &bytes).map_err(failure)? {
+                0 => {
+                    let task = send_queued(Arc::clone(&self.fd), Arc::clone(&self.sending));
+                    sending.task = Some(self.runtime.spawn(task).abort_handle());
                 }
+                sent => bytes.advance(sent),
             }
-        });
+        }
+        sending.queued.extend_from_slice(&bytes);
+        Ok(())
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.sending(|sending| {
-            if let Some(rest) = &sending.rest {
-                rest.abort();
-            }
-        });
+        if let Some(task) = &lock(&self.sending).task {
+            task.abort();
+        }
     }
 }
 
@@ -96,52 +107,40 @@ fn try_send(fd: &Registered, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-async fn send_all(fd: Arc<Registered>, mut bytes: Bytes) -> io::Result<()> {
+async fn send_all(fd: &Registered, mut bytes: BytesMut) -> io::Result<()> {
     while bytes.has_remaining() {
         fd.writable().await?;
-        bytes.advance(try_send(&fd, &bytes)?);
+        bytes.advance(try_send(fd, &bytes)?);
     }
     Ok(())
 }
 
-/// Aborts a task when it is dropped.
-struct Aborting(JoinHandle<io::Result<()>>);
-
-impl Drop for Aborting {
-    fn drop(&mut self) {
-        self.0.abort();
+/// Sends what is queued, until nothing is.
+async fn send_queued(fd: Arc<Registered>, sending: Arc<Mutex<Sending>>) {
+    let mut sent = Ok(());
+    loop {
+        let bytes = {
+            let mut sending = lock(&sending);
+            if sent.is_err() || sending.queued.is_empty() {
+                if sending.is_shut {
+                    let _ = shutdown(&fd, Shutdown::Write);
+                }
+                sending.failed = sent.err();
+                sending.task = None;
+                if let Some(waker) = sending.waker.take() {
+                    waker.wake();
+                }
+                return;
+            }
+            sending.queued.split()
+        };
+        sent = send_all(&fd, bytes).await;
     }
-}
-
-/// Tells the peer when everything is sent.
-async fn end(fd: Arc<Registered>, rest: JoinHandle<io::Result<()>>) -> io::Result<()> {
-    let mut rest = Aborting(rest);
-    let sent = (&mut rest.0).await.unwrap_or(Ok(()));
-    let _ = shutdown(&fd, Shutdown::Write);
-    sent
 }
 
 impl Sending {
-    /// Whether the rest is sent. If not, wakes the task of the context then.
-    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(rest) = &mut self.rest {
-            let Poll::Ready(ended) = Pin::new(rest).poll(context) else {
-                return Poll::Pending;
-            };
-            self.rest = None;
-            if let Ok(Err(error)) = ended {
-                self.failed = Some(error);
-            }
-        }
-        Poll::Ready(())
-    }
-
     /// An error, if no bytes can be sent any more.
     fn check(&mut self) -> Result<(), StreamFailure> {
-        // A task that ended is not pending, whoever asks.
-        if self.rest.as_ref().is_some_and(JoinHandle::is_finished) {
-            let _ = self.poll_rest(&mut Context::from_waker(std::task::Waker::noop()));
-        }
         match self.failed.take() {
             Some(error) => Err(failure(error)),
             None if self.is_shut => Err(StreamFailure::Closed),
@@ -199,46 +198,31 @@ pub(super) struct TcpOutput(pub(super) Arc<Connection>);
 
 impl Output for TcpOutput {
     fn check_write(&mut self) -> Result<usize, StreamFailure> {
-        let is_writable = self.0.sending(|sending| {
-            let checked = sending.check();
-            checked.map(|()| sending.rest.is_none())
-        })?;
-        let is_writable = is_writable && self.0.fd.is_writable();
+        let mut sending = lock(&self.0.sending);
+        sending.check()?;
+        let is_writable = sending.task.is_none() && self.0.fd.is_writable();
         Ok(if is_writable { WRITE_MAX } else { 0 })
     }
 
-    fn write(&mut self, mut bytes: Bytes) -> Result<(), StreamFailure> {
-        self.0.sending(|sending| {
-            sending.check()?;
-            while bytes.has_remaining() {
-                match try_send(&self.0.fd, &bytes).map_err(failure)? {
-                    0 => {
-                        let rest = send_all(Arc::clone(&self.0.fd), bytes);
-                        sending.rest = Some(self.0.runtime.spawn(rest));
-                        break;
-                    }
-                    sent => bytes.advance(sent),
-                }
-            }
-            Ok(())
-        })
+    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
+        self.0.send(bytes)
     }
 
     fn flush(&mut self) -> Result<(), StreamFailure> {
-        self.0.sending(Sending::check)
+        lock(&self.0.sending).check()
     }
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let (rest, is_ended) = self.0.sending(|sending| {
-            let rest = sending.poll_rest(context);
-            // The guest learns of an error, and of the end that it asked for, at once.
-            (rest, sending.is_shut || sending.failed.is_some())
-        });
-        match rest {
-            _ if is_ended => Poll::Ready(()),
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => self.0.fd.poll_writable(context),
+        let mut sending = lock(&self.0.sending);
+        // The guest learns of an error, and of the end that it asked for, at once.
+        if sending.is_shut || sending.failed.is_some() {
+            return Poll::Ready(());
         }
+        if sending.task.is_some() {
+            sending.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        self.0.fd.poll_writable(context)
     }
 }
 
