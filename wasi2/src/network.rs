@@ -13,7 +13,7 @@ pub enum Access {
     TcpConnect,
     /// Bind a TCP socket to the address, and listen there.
     TcpListen,
-    /// Send datagrams to the address.
+    /// Send datagrams to the address, from a socket that [`UdpBind`](Self::UdpBind) lets bind.
     UdpSend,
     /// Bind a UDP socket to the address, and receive datagrams there.
     UdpBind,
@@ -47,8 +47,9 @@ pub enum Access {
 /// * No rule covers an IPv4 address that is written as an IPv6 address (`::ffff:192.0.2.1`).
 ///
 /// A rule for [`TcpListen`](Access::TcpListen) or [`UdpBind`](Access::UdpBind) whose ports have
-/// port 0 lets the guest bind to a free port, which the system chooses. A connection needs no rule
-/// for its own end, and a listening socket takes connections of everybody.
+/// port 0 lets the guest bind to a free port, which the system chooses; clients of UDP mostly bind
+/// to port 0 of the unspecified address. A connection needs no rule for its own end. A listening
+/// socket takes connections of everybody.
 #[derive(Debug, Clone)]
 pub struct Network {
     rules: Vec<Rule>,
