@@ -218,6 +218,7 @@ const CRATES: [(&str, &[&str]); 13] = [
             "setting",
             "value",
             "artifact",
+            "component",
             "cost",
             "lifecycle",
             "wasi",

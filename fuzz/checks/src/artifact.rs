@@ -58,7 +58,28 @@ static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {
         (func $div (export "div") (param i32 i32) (result i32)
           (i32.div_s (i32.load (local.get 0)) (call_indirect $t (param i32) (result i32) (local.get 1) (i32.const 3)))))"#;
     let mut originals = vec![];
+    let component = r#"(component
+        (type $r (record (field "a" string) (field "b" (list u8))))
+        (import "r" (type $i (eq $r)))
+        (import "host" (func $h (param "x" $i) (result $i)))
+        (type $own (resource (rep i32)))
+        (core module $l (memory (export "m") 1)
+          (func (export "r") (param i32 i32 i32 i32) (result i32) (i32.const 8)))
+        (core instance $l (instantiate $l))
+        (core func $h (canon lower (func $h) (memory (core memory $l "m"))
+          (realloc (core func $l "r"))))
+        (core func $drop (canon resource.drop $own))
+        (core module $m
+          (import "h" "h" (func (param i32 i32 i32 i32 i32)))
+          (import "h" "drop" (func (param i32)))
+          (func (export "f") (param i32 i32 i32 i32) (result i32) (i32.const 0)))
+        (core instance $m (instantiate $m (with "h" (instance
+          (export "h" (func $h)) (export "drop" (func $drop))))))
+        (func (export "f") (param "x" $i) (result $i)
+          (canon lift (core func $m "f") (memory (core memory $l "m"))
+            (realloc (core func $l "r")))))"#;
     for (text, arch) in [
+        (component, Arch::X86_64),
         (small, Arch::X86_64),
         (large, Arch::X86_64),
         (large, Arch::Aarch64),

@@ -1,7 +1,7 @@
 //! The checks of the fuzz targets, each a function of arbitrary bytes: [`differential`],
-//! [`lifecycle`], [`artifact`], [`compile`] and [`wasi`]; and [`cost`], a search. `cargo test` runs
-//! them for seconds on fixed bytes. `fuzz` runs them under libFuzzer, with Wasmtime as an
-//! additional engine.
+//! [`lifecycle`], [`artifact`], [`compile`], [`component`] and [`wasi`]; and [`cost`], a search.
+//! `cargo test` runs them for seconds on fixed bytes. `fuzz` runs them under libFuzzer, with
+//! Wasmtime as an additional engine.
 //!
 //! Each check has a canary: a deliberate error that the check must find. An argument turns it on
 //! here; under libFuzzer the variable [`CANARY`] does.
@@ -13,6 +13,7 @@ pub mod campaign;
 pub mod setting;
 pub mod value;
 pub mod artifact;
+pub mod component;
 pub mod cost;
 pub mod lifecycle;
 pub mod wasi;

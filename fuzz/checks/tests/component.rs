@@ -1,0 +1,28 @@
+//! Values of random types pass through components unchanged, and damaged components are refused or
+//! run. The check must detect the canary, a changed word.
+
+use pirn_fuzz_checks::campaign;
+use pirn_fuzz_checks::component::{Tally, check};
+
+fn component(data: &[u8]) -> Result<Tally, String> {
+    check(data, false)
+}
+
+#[test]
+fn values_pass_through_components() {
+    let tally = campaign::each(0..300, component);
+    assert!(tally.values > 300 && tally.refused > 50, "{tally:?}");
+}
+
+#[test]
+fn the_canary_of_a_changed_word_is_detected() {
+    let detected = |seed| check(&campaign::bytes(seed), true).is_err();
+    assert!((0..20).any(detected));
+}
+
+#[test]
+#[ignore = "takes as long as it is told"]
+fn many_values_pass_through_components() {
+    let (tally, cases) = campaign::long(component);
+    println!("{cases} cases: {tally:?}");
+}
