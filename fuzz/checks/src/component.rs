@@ -125,7 +125,7 @@ fn around(
         Ok(value)
     };
     linker
-        .func("", "host", host)
+        .func_values("", "host", host)
         .map_err(|error| error.to_string())?;
     let region = Region::builder().slots(1).memories(2).build();
     let region = region.map_err(|error| error.to_string())?;
