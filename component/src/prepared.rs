@@ -10,7 +10,7 @@ use crate::names::is_compatible;
 use crate::state::State;
 use crate::typed::{Typed, TypedParams};
 use pirn_format::component::{destructor_name, post_return_name, realloc_name};
-use pirn_runtime::{InstantiateError, Measure, Region};
+use pirn_runtime::{FuelError, InstantiateError, Measure, Region};
 use std::any::type_name;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -167,6 +167,16 @@ impl<T: 'static> Prepared<T> {
     #[must_use]
     pub fn measured(&self, measure: Measure) -> Self {
         self.with_core(self.0.core.measured(measure))
+    }
+
+    /// A copy of this preparation whose instances begin with `fuel` units of fuel, see
+    /// [`Prepared::start_fuel`](pirn_runtime::Prepared::start_fuel).
+    ///
+    /// # Errors
+    ///
+    /// [`FuelError::NotCounted`] if the component was compiled without `aotc --fuel`.
+    pub fn start_fuel(&self, fuel: u64) -> Result<Self, FuelError> {
+        Ok(self.with_core(self.0.core.start_fuel(fuel)?))
     }
 
     /// A copy with another preparation of the same core module.

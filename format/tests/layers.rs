@@ -160,7 +160,17 @@ const CRATES: [(&str, &[&str]); 13] = [
     (
         "wasi/src/bin/aotrun",
         &[
-            "args", "timings", "load", "outcome", "threads", "used", "run", "snapshot",
+            "args",
+            "given",
+            "timings",
+            "load",
+            "outcome",
+            "threads",
+            "used",
+            "place",
+            "component",
+            "run",
+            "snapshot",
         ],
     ),
     (

@@ -700,12 +700,3 @@ fn a_directory_may_be_read_only() {
         assert_eq!(dir.join("new").exists(), errno == 0, "{option}");
     }
 }
-
-#[test]
-fn a_component_is_refused_without_internal_names() {
-    let (_folder, program) = module("(component)");
-    refused(
-        aotrun().arg(&program),
-        &["is a component", "pirn-component"],
-    );
-}

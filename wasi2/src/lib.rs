@@ -1,5 +1,4 @@
-//! WASI 0.2 for components: command line, streams, clocks, random numbers, files, HTTP.
-//! WASI 0.2 for components: command line, streams, clocks, random numbers, sockets.
+//! WASI 0.2 for components: command line, streams, clocks, random numbers, files, sockets, HTTP.
 //!
 //! [`link()`] adds the interfaces to a linker of `pirn-component`. The data of an instance
 //! implements [`View`], and has a [`Wasi`]: what the guest may use, and the resources that it has.
@@ -58,7 +57,7 @@ pub use cli::RUN;
 pub use exit::Exit;
 pub use io::{Input, IoError, Output, StreamFailure};
 pub use link::link;
-pub use network::{Access, Network};
+pub use network::{Access, Network, NetworkError};
 pub use pipes::{Collected, Pipe};
 pub use table::{Resource, Table};
 pub use wasi::{View, Wasi, WasiBuilder, WasiConfig};

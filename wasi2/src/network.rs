@@ -1,5 +1,9 @@
 //! [`Network`]: the addresses that guests may use. This file alone decides that.
 
+mod text;
+
+pub use text::NetworkError;
+
 use crate::limits::SOCKETS_MAX;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

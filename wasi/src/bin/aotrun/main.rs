@@ -1,4 +1,4 @@
-//! `aotrun`: runs a compiled module as a command, with WASI.
+//! `aotrun`: runs a compiled module or component as a command, with WASI.
 
 #![forbid(unsafe_code)]
 
@@ -8,11 +8,15 @@ mod usage;
 #[path = "../../../../compiler/src/bin/aotc/output.rs"]
 mod output;
 mod args;
+mod given;
 mod timings;
 mod load;
 mod outcome;
 mod threads;
 mod used;
+mod place;
+#[cfg(feature = "components")]
+mod component;
 mod run;
 mod snapshot;
 

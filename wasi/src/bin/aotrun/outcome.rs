@@ -1,7 +1,9 @@
 //! [`Outcome`]: the result of a run, its message and its exit code.
 
+use anyhow::{Context, Result};
 use pirn_runtime::{CallError, Exception, InstantiateError, Trap, TrapCode};
 use pirn_wasi::Exit;
+use std::fmt::Display;
 use std::process::ExitCode;
 
 /// The result of a run.
@@ -11,6 +13,9 @@ pub(crate) enum Outcome {
     Exited(u32),
     /// The guest trapped.
     Trapped(Trap),
+    /// The guest broke a rule of the component model. Its message names the rule.
+    #[cfg(feature = "components")]
+    Broke(String),
     /// The guest threw an exception that it did not catch.
     Threw(Exception),
     /// The guest ran past its deadline.
@@ -36,6 +41,11 @@ impl Outcome {
             Self::Exited(code) => ExitCode::from(code as u8),
             Self::Trapped(trap) => {
                 eprintln!("aotrun: {}", trap.report());
+                ExitCode::from(TRAPPED)
+            }
+            #[cfg(feature = "components")]
+            Self::Broke(rule) => {
+                eprintln!("aotrun: trap: {rule}");
                 ExitCode::from(TRAPPED)
             }
             Self::Threw(exception) => {
@@ -85,5 +95,15 @@ impl From<InstantiateError> for Outcome {
             InstantiateError::Start(error) => error.into(),
             error => Self::Failed(error.into()),
         }
+    }
+}
+
+/// Prints a result on its own line.
+pub(crate) fn print(value: &impl Display) -> Result<()> {
+    use std::io::{ErrorKind, Write};
+    match writeln!(std::io::stdout(), "{value}") {
+        // The reader of the pipe has closed it. That is no error.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
     }
 }

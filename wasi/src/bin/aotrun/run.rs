@@ -1,17 +1,20 @@
 //! Runs a program: load, instantiate, run, tear down.
 
 use crate::args::Args;
+#[cfg(feature = "components")]
+use crate::component;
+use crate::given::Given;
 use crate::load;
-use crate::outcome::Outcome;
+use crate::outcome::{self, Outcome};
+use crate::place;
 use crate::threads::{self, THREADS_MAX, Threads};
 use crate::timings::Timings;
 use crate::used;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_runtime::{
-    CallError, ExternType, FuncType, Instance, LinkError, Linker, Measure, Module, Prepared,
-    Region, Reset, ValType, Value,
+    CallError, ExternType, FuncType, Instance, Linker, Measure, Module, Prepared, ValType, Value,
 };
-use pirn_wasi::{VirtualClock, WasiCtx, call_after_restore};
+use pirn_wasi::{VirtualClock, WasiCtx, WasiCtxBuilder, call_after_restore};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +35,24 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
-    let wasi = args.wasi()?;
+    let given = Given::of(args)?;
+    #[cfg(feature = "components")]
+    let network = component::Outside::of(args)?;
     let module = load::open(&args.program, args.fuel.is_some(), timings)?;
+    #[cfg(feature = "components")]
+    match module.component() {
+        Some(_) => return component::run(args, &module, given, network, timings),
+        None => component::Outside::refuse(args)?,
+    }
+    #[cfg(not(feature = "components"))]
+    if module.component().is_some() {
+        let program = args.program.display();
+        return Err(Outcome::Failed(anyhow!(
+            "{program} is a component, and this aotrun runs only core modules; build it with its \
+             feature `components`"
+        )));
+    }
+    let wasi = given.add_to(WasiCtxBuilder::new())?.build();
     let call = Call::new(args, &module)?;
     let threads = threads::may_spawn(&module).then(Arc::<Threads>::default);
     let prepared = prepare(args, &module, threads.as_ref(), &Time::Real)?;
@@ -62,7 +81,7 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
         return Err(outcome);
     }
     for value in result? {
-        print(&value)?;
+        outcome::print(&value)?;
     }
     Ok(())
 }
@@ -96,17 +115,8 @@ pub(crate) fn prepare(
     time: &Time,
 ) -> Result<Prepared<WasiCtx>> {
     let others = threads.map_or(0, |_| THREADS_MAX);
-    let region = Region::builder()
-        // One slot for the program and one for each thread that it may spawn.
-        .slots(1 + others)
-        .reset(Reset::Decommitted)
-        .memories(module.memories().max(1))
-        .memory_bytes_max(args.memory_max)
-        .stack_bytes(args.stack)
-        .tables(64)
-        .table_elements(1 << 20)
-        .instance_bytes(64 << 20)
-        .build()?;
+    // One slot for the program and one for each thread that it may spawn.
+    let region = place::region(args, module, 1 + others)?;
     let mut linker = Linker::new();
     match time {
         Time::Real => pirn_wasi::link(&mut linker, |wasi| wasi)?,
@@ -120,27 +130,9 @@ pub(crate) fn prepare(
     if let Some(threads) = threads {
         threads.link(&mut linker)?;
     }
-    match region.prepare(module, &linker) {
-        Ok(prepared) => Ok(prepared),
-        // Name the command-line option in the message, not the setting of the library.
-        Err(LinkError::Limit {
-            setting: "memory_bytes_max",
-            needed,
-            limit,
-            ..
-        }) => {
-            let kib = |pages: u64| pages * WASM_PAGE_KIB;
-            let (needed, limit) = (kib(needed), kib(limit));
-            bail!(
-                "{program}: it needs {needed} KiB of memory, --memory-max is {limit} KiB; raise it"
-            )
-        }
-        Err(error) => Err(error).with_context(|| program.to_string()),
-    }
+    let prepared = region.prepare(module, &linker);
+    prepared.map_err(|error| place::unprepared(args, error))
 }
-
-/// KiB of one page of linear memory.
-const WASM_PAGE_KIB: u64 = 64;
 
 /// The function to call. Everything is checked before the guest runs.
 struct Call {
@@ -163,9 +155,6 @@ impl Call {
             Some(name) => (name.as_str(), &args.args[..]),
             None => ("_start", &[][..]),
         };
-        if module.component().is_some() {
-            bail!("{program} is a component; call its functions with the crate pirn-component");
-        }
         let Some(ty) = func(name) else {
             let all = module
                 .exports()
@@ -247,14 +236,4 @@ fn value(text: &str, ty: ValType) -> Result<Value> {
             )
         }
     })
-}
-
-/// Prints a result on its own line.
-fn print(value: &Value) -> Result<()> {
-    use std::io::{ErrorKind, Write};
-    match writeln!(std::io::stdout(), "{value}") {
-        // The reader of the pipe has closed it. That is no error.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
-    }
 }

@@ -1,6 +1,7 @@
 //! `aotrun --snapshot`: initialises a program, and writes a module that starts from there.
 
 use crate::args::Args;
+use crate::given::Given;
 use crate::load;
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -34,10 +35,18 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
     // the same file.
     let clock = VirtualClock::new(SystemTime::UNIX_EPOCH);
     let wasi = WasiCtxBuilder::with_virtual_clock(&clock).seeded_random([0; 32]);
-    let mut wasi = args.add_to(wasi)?;
+    let given = Given::of(args)?;
+    let descriptors = given.descriptors();
+    let mut wasi = given.add_to(wasi)?;
     let opened = wasi.opened();
     let wasi = wasi.build();
     let module = load::open(&args.program, args.fuel.is_some(), timings)?;
+    if module.component().is_some() {
+        return Err(Outcome::Failed(anyhow!(
+            "{program} is a component, and --snapshot takes only core modules; initialise it with \
+             the tools of its language, and compile the result with `aotc`"
+        )));
+    }
     let initialisers = initialisers(&module, args.init.as_deref())
         .with_context(|| format!("{program}: --init"))?;
     let prepared = run::prepare(args, &module, None, &Time::Virtual(clock))?;
@@ -48,7 +57,7 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
         names.try_for_each(|name| initialise(args, &mut instance, name))
     })?;
     let open = open_descriptors(instance.data()).map_err(anyhow::Error::from)?;
-    check_descriptors(args.given(), &open, opened.number()).with_context(|| program.to_string())?;
+    check_descriptors(descriptors, &open, opened.number()).with_context(|| program.to_string())?;
     let names: Vec<&str> = initialisers.iter().map(String::as_str).collect();
     let snapshot = timings.measure("snapshot", || instance.snapshot_after(&names));
     let snapshot = snapshot.with_context(|| program.to_string())?;
