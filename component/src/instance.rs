@@ -235,16 +235,16 @@ impl<T: 'static> Instance<T> {
         let mut requests = self.begin(func, call)?;
         // A call that fails anywhere leaves the instance failed.
         self.failed = true;
-        let until = until(limits.deadline);
+        let mut until = limits.deadline.and_then(Until::new);
         while let Some((realloc, params)) = next_allocation(func, &requests) {
-            let address = self.enter(until, &realloc, params)?;
+            let address = self.enter(&mut until, &realloc, params)?;
             requests.give(address as u32, self.memory_bytes(func))?;
         }
         let params = lower(&mut self.core, func, call, requests.given())?;
-        let word = self.enter(until, &func.0.core, params)?;
+        let word = self.enter(&mut until, &func.0.core, params)?;
         let value = self.lift::<C>(func, word)?;
         if let Some(post_return) = func.0.post_return {
-            self.enter(until, &post_return, flat(&[word]))?;
+            self.enter(&mut until, &post_return, flat(&[word]))?;
         }
         self.failed = false;
         Ok(value)
@@ -254,13 +254,13 @@ impl<T: 'static> Instance<T> {
     #[inline]
     fn enter(
         &mut self,
-        until: Option<Instant>,
+        until: &mut Option<Until>,
         func: &CoreFunc,
         params: FlatParams,
     ) -> Result<u64, CallError> {
         let called = match until {
             None => self.core.call(func, params),
-            Some(until) => self.core.deadline(left(until)).call(func, params),
+            Some(until) => self.core.deadline(until.left()).call(func, params),
         };
         Ok(called?.0)
     }
@@ -318,18 +318,23 @@ impl<T: 'static> Instance<T> {
         let mut requests = self.begin(func, call)?;
         // So does a future that is dropped.
         self.failed = true;
-        let until = until(limits.deadline);
+        let mut until = limits.deadline.and_then(Until::new);
         let slice = limits.timeslice;
         while let Some((realloc, params)) = next_allocation(func, &requests) {
-            let address = self.enter_async(until, slice, &realloc, params).await?;
+            let address = self
+                .enter_async(&mut until, slice, &realloc, params)
+                .await?;
             requests.give(address as u32, self.memory_bytes(func))?;
         }
         let params = lower(&mut self.core, func, call, requests.given())?;
-        let word = self.enter_async(until, slice, &func.0.core, params).await?;
+        let word = self
+            .enter_async(&mut until, slice, &func.0.core, params)
+            .await?;
         let value = self.lift::<C>(func, word)?;
         if let Some(post_return) = func.0.post_return {
             let params = flat(&[word]);
-            self.enter_async(until, slice, &post_return, params).await?;
+            self.enter_async(&mut until, slice, &post_return, params)
+                .await?;
         }
         self.failed = false;
         Ok(value)
@@ -338,12 +343,12 @@ impl<T: 'static> Instance<T> {
     /// Calls a function of the core module as a future.
     async fn enter_async(
         &mut self,
-        until: Option<Instant>,
+        until: &mut Option<Until>,
         slice: Option<Duration>,
         func: &CoreFunc,
         params: FlatParams,
     ) -> Result<u64, CallError> {
-        let called = match (until.map(left), slice) {
+        let called = match (until.as_mut().map(Until::left), slice) {
             (None, None) => self.core.call_async(func, params),
             (Some(left), None) => self.core.deadline(left).call_async(func, params),
             (None, Some(slice)) => self.core.timeslice(slice).call_async(func, params),
@@ -520,15 +525,27 @@ fn split<'a, T>(
     }
 }
 
-/// The end of a time that begins now. There is none if it is further away than the clock counts.
-fn until(limit: Option<Duration>) -> Option<Instant> {
-    let limit = limit?;
-    Instant::now().checked_add(limit)
+/// The end of a call with all its parts.
+struct Until {
+    end: Instant,
+    /// The whole time, for the first part: messages name it.
+    whole: Option<Duration>,
 }
 
-/// The time until a deadline.
-fn left(until: Instant) -> Duration {
-    until.saturating_duration_since(Instant::now())
+impl Until {
+    /// A time that begins now. `None` if its end is further away than the clock counts.
+    fn new(limit: Duration) -> Option<Self> {
+        Some(Self {
+            end: Instant::now().checked_add(limit)?,
+            whole: Some(limit),
+        })
+    }
+
+    /// The time that is left for the next part.
+    fn left(&mut self) -> Duration {
+        let rest = || self.end.saturating_duration_since(Instant::now());
+        self.whole.take().unwrap_or_else(rest)
+    }
 }
 
 /// Parameters of a call of the core module. No function has more than fit.
