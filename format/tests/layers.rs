@@ -138,6 +138,7 @@ const CRATES: [(&str, &[&str]); 13] = [
             "table",
             "io",
             "pipes",
+            "standard",
             "message",
             "file_quota",
             "preopens",

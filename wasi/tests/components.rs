@@ -162,9 +162,45 @@ fn a_component_that_waits_ends_at_its_deadline() {
         let stdin = child.stdin.take();
         let output = child.wait_with_output().expect("it ends");
         drop(stdin);
-        failed(&output, 124, &["ran past its deadline", "raise --deadline"]);
+        failed(
+            &output,
+            124,
+            &["ran past its deadline of 50ms", "raise --deadline"],
+        );
         assert!(begin.elapsed() < Duration::from_secs(30), "{program}");
     }
+}
+
+/// The reader of the output reads nothing.
+#[test]
+fn a_component_that_waits_for_room_ends_at_its_deadline() {
+    let mut command = aotrun();
+    command
+        .args(["--deadline", "200ms"])
+        .arg(component("cat.wat"));
+    command.stdin(fs::File::open("/dev/zero").expect("it is there"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut said = String::new();
+    let mut errors = child.stderr.take().expect("a pipe");
+    errors.read_to_string(&mut said).expect("text");
+    assert!(said.contains("ran past its deadline of 200ms"), "{said}");
+    assert_eq!(child.wait().expect("it ends").code(), Some(124));
+}
+
+#[test]
+fn unread_input_is_left_for_other_programs() {
+    let (mut read, mut write) = std::io::pipe().expect("a pipe");
+    write.write_all(b"all of it").expect("room");
+    drop(write);
+    let mut command = aotrun();
+    command
+        .arg(guest("hello-p2.wasm"))
+        .stdin(read.try_clone().expect("a descriptor"));
+    assert!(command.output().expect("it runs").status.success());
+    let mut left = String::new();
+    read.read_to_string(&mut left).expect("text");
+    assert_eq!(left, "all of it");
 }
 
 #[test]

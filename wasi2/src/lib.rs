@@ -37,6 +37,7 @@ mod exit;
 mod table;
 mod io;
 mod pipes;
+mod standard;
 mod message;
 mod file_quota;
 mod preopens;

@@ -1,14 +1,11 @@
-//! Sources and sinks of bytes for guests: nothing, bytes, standard streams of the host, and
-//! asynchronous readers.
+//! Sources and sinks of bytes for guests: nothing, bytes, and those that several streams share.
 
 use crate::io::{Input, Output, StreamFailure};
-use crate::limits::{READ_MAX, WRITE_MAX};
+use crate::limits::WRITE_MAX;
 use bytes::{Bytes, BytesMut};
-use std::io::{self, Write};
-use std::pin::Pin;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
-use tokio::io::{AsyncRead, ReadBuf};
+use std::task::{Context, Poll};
 
 /// A source of nothing, and a sink that forgets.
 pub(crate) struct Nothing;
@@ -161,102 +158,5 @@ impl Output for Collected {
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
-    }
-}
-
-/// A standard output of the process. A write blocks the thread while the reader of a pipe is slow.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Standard {
-    Output,
-    Error,
-}
-
-impl Standard {
-    fn write_all(self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Output => io::stdout().write_all(bytes),
-            Self::Error => io::stderr().write_all(bytes),
-        }
-    }
-}
-
-impl Output for Standard {
-    fn check_write(&mut self) -> Result<usize, StreamFailure> {
-        Ok(WRITE_MAX)
-    }
-
-    fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
-        Ok(self.write_all(&bytes)?)
-    }
-
-    fn flush(&mut self) -> Result<(), StreamFailure> {
-        match self {
-            Self::Output => Ok(io::stdout().flush()?),
-            Self::Error => Ok(()),
-        }
-    }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
-    }
-}
-
-/// The bytes of an asynchronous reader.
-pub(crate) struct Reader<R> {
-    reader: R,
-    buffer: BytesMut,
-    end: Option<StreamFailure>,
-}
-
-impl<R: AsyncRead + Unpin> Reader<R> {
-    pub(crate) fn new(reader: R) -> Self {
-        Self {
-            reader,
-            buffer: BytesMut::new(),
-            end: None,
-        }
-    }
-
-    /// Reads what is there into the buffer.
-    fn fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.buffer.is_empty() || self.end.is_some() {
-            return Poll::Ready(());
-        }
-        self.buffer.resize(READ_MAX, 0);
-        let mut free = ReadBuf::new(&mut self.buffer);
-        let polled = Pin::new(&mut self.reader).poll_read(context, &mut free);
-        let filled = free.filled().len();
-        self.buffer.truncate(filled);
-        match polled {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(result) => {
-                match result {
-                    Err(error) => self.end = Some(error.into()),
-                    Ok(()) if filled == 0 => self.end = Some(StreamFailure::Closed),
-                    Ok(()) => {}
-                }
-                Poll::Ready(())
-            }
-        }
-    }
-}
-
-impl<R: AsyncRead + Unpin + Send + 'static> Input for Reader<R> {
-    fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure> {
-        let _ = self.fill(&mut Context::from_waker(Waker::noop()));
-        match self.buffer.len() {
-            0 => match self.end.replace(StreamFailure::Closed) {
-                Some(end) => Err(end),
-                None => {
-                    self.end = None;
-                    Ok(Bytes::new())
-                }
-            },
-            len => Ok(self.buffer.split_to(len.min(max)).freeze()),
-        }
-    }
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.fill(context)
     }
 }

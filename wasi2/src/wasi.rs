@@ -4,9 +4,10 @@ use crate::file_quota::FileQuota;
 use crate::io::{Input, Output};
 use crate::message::SendRequest;
 use crate::network::Network;
-use crate::pipes::{Nothing, Pipe, Reader, Standard};
+use crate::pipes::{Nothing, Pipe};
 use crate::preopens::FilesConfig;
 use crate::quota::Quota;
+use crate::standard::{StandardInput, StandardOutput};
 use crate::table::Table;
 use std::sync::Arc;
 use std::time::Instant;
@@ -174,13 +175,21 @@ impl WasiBuilder {
         self
     }
 
-    /// Gives the guest the standard streams of the process.
+    /// Gives the guest the standard streams of the process, without a buffer in between. A guest
+    /// that waits for a pipe, a terminal or a socket holds no thread, and no unread byte is lost.
+    /// A stream that the system cannot duplicate is empty.
     #[must_use]
     pub fn inherit_stdio(mut self) -> Self {
         use std::io::IsTerminal;
-        self.wasi.set_stdin(Reader::new(tokio::io::stdin()));
-        self.wasi.set_stdout(Standard::Output);
-        self.wasi.set_stderr(Standard::Error);
+        if let Ok(input) = StandardInput::of(std::io::stdin()) {
+            self.wasi.set_stdin(input);
+        }
+        if let Ok(output) = StandardOutput::of(std::io::stdout()) {
+            self.wasi.set_stdout(output);
+        }
+        if let Ok(output) = StandardOutput::of(std::io::stderr()) {
+            self.wasi.set_stderr(output);
+        }
         self.wasi.terminals = [
             std::io::stdin().is_terminal(),
             std::io::stdout().is_terminal(),
