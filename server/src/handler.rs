@@ -5,7 +5,7 @@ use crate::engine::{Begun, End, Ended, Exchange};
 use anyhow::{Context as _, Result};
 use pirn_component::{CallError, Component, Limits, Linker, Prepared};
 use pirn_runtime::{InstantiateError, Measure, Region, Usage};
-use pirn_wasi2::http::{Allowed, Client, HANDLE, Handle, begin};
+use pirn_wasi2::http::{Allowed, Client, HANDLE, Handle, begin, complete};
 use pirn_wasi2::{Collected, Exit, Pipe, Wasi, WasiBuilder, WasiConfig};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,6 +79,9 @@ impl Handler {
                         timeslice: Some(times.timeslice),
                     };
                     let called = instance.call_typed_async(limits, &handle, params).await;
+                    if called.is_ok() {
+                        complete(instance.data_mut());
+                    }
                     let end = called.map_or_else(ended, |()| End::Exited(0));
                     let usage = instance.core().usage();
                     (end, usage)

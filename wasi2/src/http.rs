@@ -15,6 +15,7 @@ pub use crate::message::{
     Allowed, AllowedError, Client, DnsErrorPayload, ErrorCode, FieldSizePayload, IncomingBody,
     OutgoingBody, RequestTimeouts, SendRequest, Sending, TlsAlertReceivedPayload,
 };
+pub use bodies::complete;
 pub use incoming::{Answer, Handle, begin};
 pub use names::{IncomingRequestType, ResponseOutparamType};
 

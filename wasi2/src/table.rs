@@ -126,6 +126,14 @@ impl Table {
         Ok(self.entry(number)?.parent)
     }
 
+    /// All resources of a type.
+    pub(crate) fn all<R: Resource>(&mut self) -> impl Iterator<Item = &mut R> {
+        self.0.iter_mut().filter_map(|(_, entry)| {
+            let resource: &mut dyn Any = &mut *entry.resource;
+            resource.downcast_mut()
+        })
+    }
+
     /// Number of resources.
     #[must_use]
     pub fn len(&self) -> usize {

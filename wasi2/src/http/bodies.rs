@@ -10,7 +10,7 @@ use crate::pipes::Pipe;
 use crate::poll::subscribe;
 use crate::streams::{ErrorType, InputStream, InputType, OutputStream, OutputType};
 use crate::table::Resource;
-use crate::wasi::View;
+use crate::wasi::{View, Wasi};
 use pirn_component::{Borrow, LinkError, Linker, Own};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -66,6 +66,16 @@ impl Drop for Outgoing {
         let error = "the guest dropped the body before it was complete";
         self.writer
             .fail(ErrorCode::InternalError(Some(error.to_owned())));
+    }
+}
+
+/// Completes the bodies that a guest has begun to write and has not dropped. Call this after the
+/// guest has returned: some guests do not finish the body of their last response. If this is not
+/// called, the bodies are incomplete, as those of a guest that traps are.
+pub fn complete(wasi: &mut Wasi) {
+    for body in wasi.table.all::<Outgoing>() {
+        // A wrong length is an error of the connection.
+        let _ = body.writer.finish(None);
     }
 }
 

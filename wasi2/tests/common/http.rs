@@ -9,7 +9,7 @@ use hyper_util::rt::TokioIo;
 use pirn_compiler::{Options, compile};
 use pirn_component::{CallError, Component, Instance, Limits, Linker, Prepared};
 use pirn_runtime::{Module, Region};
-use pirn_wasi2::http::{Allowed, Client, ErrorCode, HANDLE, Handle, OutgoingBody, begin};
+use pirn_wasi2::http::{Allowed, Client, ErrorCode, HANDLE, Handle, OutgoingBody, begin, complete};
 use pirn_wasi2::{Wasi, WasiBuilder, WasiConfig};
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -117,7 +117,9 @@ impl Server {
         };
         let ended = async move {
             let called = instance.call_typed_async(limits, &self.handle, params);
-            called.await
+            called.await?;
+            complete(instance.data_mut());
+            Ok(())
         };
         match tokio::join!(ended, response) {
             (Err(error), Err(NoReply::Ended(None))) => Err(NoReply::Ended(Some(error))),
