@@ -448,6 +448,30 @@ fn options_that_do_not_fit_are_refused() {
     }
 }
 
+/// The guest returns an error if it gets no TCP socket.
+#[test]
+fn sockets_are_there_if_addresses_are_allowed() {
+    let cases = [
+        (&[][..], 1),
+        (&["lookup"], 1),
+        (&["udp-bind=loopback"], 1),
+        (&["tcp-connect=loopback:80"], 0),
+        (&["lookup", "tcp-listen=[::1]:0"], 0),
+    ];
+    for (rules, code) in cases {
+        let mut command = aotrun();
+        for rule in rules {
+            command.args(["--net-allow", rule]);
+        }
+        let output = run(command.arg(component("socket.wat")), "");
+        assert_eq!(
+            (stderr(&output).as_str(), output.status.code()),
+            ("", Some(code)),
+            "{rules:?}"
+        );
+    }
+}
+
 #[test]
 fn what_a_run_used_is_printed() {
     let mut command = aotrun();

@@ -27,13 +27,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     pub(crate) invoke: Option<String>,
     /// Lets a component send HTTP requests to this server: HOST for ports 80 and 443, HOST:PORT,
-    /// HOST:*, *.DOMAIN, or * for every host
+    /// `HOST:*`, `*.HOST`, or `*` for every host
     #[cfg(feature = "components")]
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) http_allow: Vec<String>,
-    /// Lets a component use these addresses by sockets: USE=ADDRESS[:PORT], where USE is
-    /// tcp-connect, tcp-listen, udp-send or udp-bind, and ADDRESS is an IP address or network,
-    /// `loopback` or `*`; or `lookup` to look up names
+    /// Lets a component use addresses by sockets, as in tcp-connect=192.0.2.0/24:443; further uses
+    /// are tcp-listen, udp-send and udp-bind, further addresses `loopback` and `*`; or `lookup` to
+    /// look up names
     #[cfg(feature = "components")]
     #[arg(long, value_name = "RULE")]
     pub(crate) net_allow: Vec<String>,
