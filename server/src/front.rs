@@ -172,6 +172,7 @@ impl Front {
         mut record: Record,
     ) -> Result<Reply, (Record, Refusal)> {
         let bytes_in = Arc::default();
+        let is_head = request.method() == Method::HEAD;
         let begun = begin(site, number, request, &mut record, &bytes_in);
         let (begun, turn) = match begun {
             Ok(begun) => begun,
@@ -221,6 +222,10 @@ impl Front {
         };
         let status = response.status().as_u16();
         let exchanged = Exchanged::new(record, &self.journal, status, bytes_in);
+        // The connection drops the body of these at once (RFC 9112, section 6.3).
+        if is_head || matches!(status, 204 | 304) {
+            exchanged.without_body();
+        }
         let guest = match ended {
             Some(ended) => {
                 exchanged.guest_ended(&ended);

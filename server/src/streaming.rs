@@ -104,6 +104,11 @@ impl Exchanged {
         *lock(&self.failure) = failure(&ended.end);
     }
 
+    /// The client gets no body, whatever the guest writes.
+    pub(crate) fn without_body(&self) {
+        self.set_sent(Sent::All);
+    }
+
     fn set_sent(&self, sent: Sent) {
         *lock(&self.sent) = sent;
     }

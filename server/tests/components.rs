@@ -295,3 +295,18 @@ async fn a_connection_is_kept() {
     drop(client);
     server.stop().await;
 }
+
+/// A response to HEAD has no body. The guest may write one, and runs to its end.
+#[tokio::test]
+async fn a_response_without_a_body_is_complete() {
+    for handler in HANDLERS {
+        let server = server(handler, settings(), limits()).await;
+        for path in ["/hello", "/big?n=1000000"] {
+            let answer = server.ask(Request::head(path), "").await;
+            assert_eq!((answer.status, answer.body.as_str()), (200, ""));
+        }
+        server.rests().await;
+        assert_eq!(server.count("/", "ok").await, 2.0, "{handler}");
+        server.stop().await;
+    }
+}
