@@ -8,13 +8,13 @@ use pirn_format::cpu::{Arch, CpuFeatures};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Compiles a WebAssembly module to a native shared object, ahead of time.
+/// Compiles a WebAssembly module or component to a native shared object, ahead of time.
 #[derive(Debug, Parser)]
 #[command(name = "aotc", version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// The module: a .wasm or .wat file
+    /// The module or component: a .wasm or .wat file
     pub(crate) input: Option<PathBuf>,
     /// Output file; `-` is standard output [default: the input's name with .so, .clif, .s or .o]
     #[arg(short, long)]

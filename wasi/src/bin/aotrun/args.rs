@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = fuel)]
     pub(crate) fuel: Option<u64>,
     /// Writes a module whose instances have started: instead of `_start`, calls the initialisation,
-    /// and saves the state after it
+    /// and saves the state after it; not for components
     #[arg(long, value_name = "OUT.so", conflicts_with_all = ["invoke", "usage"])]
     pub(crate) snapshot: Option<PathBuf>,
     /// Export that initialises the guest, after `_initialize` if there is one [default:
