@@ -315,3 +315,42 @@ fn a_backtrace_names_functions_of_all_core_modules() {
         .collect();
     assert_eq!(frames, ["fails", "calls"]);
 }
+
+/// The exports of an instance that is made of functions have no order of their own.
+#[test]
+fn the_same_component_gives_the_same_bytes() {
+    let mut funcs = String::new();
+    let mut exports = String::new();
+    for n in 0..12 {
+        funcs += &format!(
+            r#"(func $f{n} (result string) (canon lift (core func $i "f{n}")
+              (memory (core memory $i "memory")) (post-return (core func $i "p{n}"))))"#
+        );
+        exports += &format!(r#"(export "f{n}" (func $f{n}))"#);
+    }
+    let core: String = (0..12)
+        .map(|n| {
+            format!(
+                r#"(func (export "f{n}") (result i32) (i32.const {n}))
+                  (func (export "p{n}") (param i32))"#
+            )
+        })
+        .collect();
+    let wat = format!(
+        r#"(component
+          (core module $m (memory (export "memory") 1) {core})
+          (core instance $i (instantiate $m))
+          {funcs}
+          (instance $made {exports})
+          (export "test:made/api" (instance $made)))"#
+    );
+    let wasm = pirn_compiler::parse_text(wat.as_bytes()).expect("it is well-formed");
+    let compiled = || {
+        let options = pirn_compiler::Options::default();
+        pirn_compiler::compile(&wasm, &options).expect("it compiles")
+    };
+    let first = compiled();
+    for _ in 0..20 {
+        assert!(first == compiled(), "other bytes");
+    }
+}

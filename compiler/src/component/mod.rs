@@ -15,6 +15,7 @@
 mod bare;
 mod glue;
 mod join;
+mod numbering;
 mod part;
 mod shims;
 mod size;

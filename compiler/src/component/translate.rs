@@ -3,6 +3,7 @@
 use super::Translated;
 use super::glue::{Glue, Guard, Kind};
 use super::join::{self, unsupported, unsupported_named};
+use super::numbering::renumber;
 use super::part::{Export as JoinedExport, Given, Item, Part, Space, fault};
 use super::size::{self, Repeats};
 use crate::error::CompileError;
@@ -84,10 +85,11 @@ pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
     reader.read()?;
     let Reader {
         parts,
-        exports,
-        component,
+        mut exports,
+        mut component,
         ..
     } = reader;
+    renumber(&mut component, &mut exports);
     finish(&parts, &exports, component)
 }
 
@@ -306,8 +308,8 @@ impl<'a> Reader<'a> {
             let adapter = self.adapter(trampoline)?;
             self.component.adapters.push(adapter);
         }
-        for (name, (index, _)) in component.exports.raw_iter() {
-            self.export(&[name.to_string()], *index)?;
+        for (path, index) in self.exported_items() {
+            self.export(path, index)?;
         }
         for instance in 0..component.num_runtime_component_instances {
             self.give(format::flags_name(instance), Given::Flags(instance));
@@ -468,29 +470,48 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn export(&mut self, path: &[String], index: environ::ExportIndex) -> Result<(), CompileError> {
+    /// What the component exports, also by instances, in the order of the names.
+    fn exported_items(&self) -> Vec<(Vec<String>, environ::ExportIndex)> {
         let component = &self.translation.component;
-        match &component.export_items[index] {
+        let named = component.exports.raw_iter();
+        let mut waiting: Vec<_> = named
+            .map(|(name, (index, _))| (vec![name.to_string()], *index))
+            .collect();
+        let mut items = vec![];
+        while let Some((path, index)) = waiting.pop() {
+            let environ::Export::Instance { exports, .. } = &component.export_items[index] else {
+                items.push((path, index));
+                continue;
+            };
+            waiting.extend(exports.raw_iter().map(|(name, (index, _))| {
+                let mut path = path.clone();
+                path.push(name.to_string());
+                (path, *index)
+            }));
+        }
+        items.sort_by(|(one, _), (other, _)| one.cmp(other));
+        items
+    }
+
+    fn export(
+        &mut self,
+        path: Vec<String>,
+        index: environ::ExportIndex,
+    ) -> Result<(), CompileError> {
+        match &self.translation.component.export_items[index] {
             environ::Export::LiftedFunction { ty, func, options } => {
                 let core = path.join("#");
                 let given = self.given(func)?;
                 self.give(core.clone(), given);
                 let ty = self.types.func(*ty)?;
                 self.component.exports.push(format::Export {
-                    path: path.to_vec(),
+                    path,
                     ty,
                     options: options.as_u32(),
                     core,
                 });
             }
-            environ::Export::Instance { exports, .. } => {
-                for (name, (index, _)) in exports.raw_iter() {
-                    let mut path = path.to_vec();
-                    path.push(name.to_string());
-                    self.export(&path, *index)?;
-                }
-            }
-            environ::Export::Type(_) => {}
+            environ::Export::Type(_) | environ::Export::Instance { .. } => {}
             environ::Export::ModuleStatic { .. } | environ::Export::ModuleImport { .. } => {
                 let name = path.join("#");
                 return Err(unsupported_named("an exported core module", &name));
