@@ -25,6 +25,16 @@ pub(crate) const QUEUED_PIECE_MIN: usize = 64;
 /// Most bytes of the names and values of one `fields` (wasi:http).
 pub(crate) const FIELDS_BYTES_MAX: usize = 128 << 10;
 
+/// Most bytes of the host that the resources of a guest keep together: fields, targets of requests,
+/// and the queues of bodies that the guest writes. It has room for 256 such queues.
+pub(crate) const KEPT_BYTES_MAX: usize = 16 << 20;
+
+/// Most bytes of a request's authority. The longest name of a server has 253.
+pub(crate) const AUTHORITY_BYTES_MAX: usize = 1024;
+
+/// Most bytes of a request's method.
+pub(crate) const METHOD_BYTES_MAX: usize = 256;
+
 /// Most connections of a guest to other servers (wasi:http).
 pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Default of the files and directories that a guest has open at the same time, streams of entries

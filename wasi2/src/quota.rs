@@ -1,6 +1,9 @@
-//! [`Quota`]: how many things of one kind a guest has.
+//! What a guest has of the host: [`Quota`] counts things of one kind, [`KeptBytes`] memory.
 
+use crate::limits::KEPT_BYTES_MAX;
+use pirn_runtime::HostError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts the tokens that were given and not dropped.
 #[derive(Debug, Default)]
@@ -20,5 +23,81 @@ impl Quota {
         (given < max).then(|| Token {
             _counted: Arc::clone(&self.0),
         })
+    }
+}
+
+/// The bytes of the host that the resources of a guest keep. A clone counts the same bytes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeptBytes(Arc<AtomicUsize>);
+
+/// Some of these bytes. They are free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    all: KeptBytes,
+    bytes: usize,
+}
+
+impl KeptBytes {
+    /// Counts bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError`], which ends the guest, if it keeps too many.
+    pub(crate) fn keep(&self, bytes: usize) -> Result<Kept, HostError> {
+        let mut kept = Kept {
+            all: self.clone(),
+            bytes: 0,
+        };
+        kept.set(bytes)?;
+        Ok(kept)
+    }
+}
+
+impl Kept {
+    /// Counts so many bytes instead.
+    ///
+    /// # Errors
+    ///
+    /// As [`KeptBytes::keep`].
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), HostError> {
+        let all = &self.all.0;
+        // Only the guest's own calls add bytes, so that the number can only sink meanwhile.
+        let kept = all.load(Ordering::Relaxed) - self.bytes;
+        if kept.saturating_add(bytes) > KEPT_BYTES_MAX {
+            return Err(HostError::message(format!(
+                "the guest's resources keep {kept} bytes of the host and want {bytes} more, at \
+                 most {KEPT_BYTES_MAX} are allowed; drop some"
+            )));
+        }
+        all.fetch_add(bytes, Ordering::Relaxed);
+        all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_kept_up_to_the_limit_and_given_back() {
+        let all = KeptBytes::default();
+        let mut one = all.keep(KEPT_BYTES_MAX).expect("it is the limit");
+        assert!(all.keep(1).is_err());
+        assert!(one.set(KEPT_BYTES_MAX + 1).is_err());
+        assert!(one.set(usize::MAX).is_err());
+        one.set(10).expect("it is less");
+        let other = all.keep(KEPT_BYTES_MAX - 10).expect("it is the rest");
+        assert!(one.set(11).is_err());
+        drop(other);
+        drop(one);
+        assert_eq!(all.0.load(Ordering::Relaxed), 0);
     }
 }

@@ -6,7 +6,7 @@ use crate::message::SendRequest;
 use crate::network::Network;
 use crate::pipes::{Nothing, Pipe};
 use crate::preopens::FilesConfig;
-use crate::quota::Quota;
+use crate::quota::{KeptBytes, Quota};
 use crate::standard::{StandardInput, StandardOutput};
 use crate::table::Table;
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub struct Wasi {
     pub(crate) connections: Option<Arc<()>>,
     /// The monotonic clock's zero: its first reading.
     pub(crate) began: Option<Instant>,
+    /// What the guest's resources keep of the host's memory.
+    pub(crate) kept: KeptBytes,
     pub(crate) sockets: Quota,
     pub(crate) lookups: Quota,
 }
@@ -227,6 +229,7 @@ impl Wasi {
             terminals: [false; 3],
             connections: None,
             began: None,
+            kept: KeptBytes::default(),
             sockets: Quota::default(),
             lookups: Quota::default(),
         }

@@ -1,6 +1,6 @@
 //! `incoming-body`, `future-trailers` and `outgoing-body`, and the error of a stream.
 
-use super::fields::{Fields, remove_forbidden};
+use super::fields::{Fields, Headers, remove_forbidden};
 use super::names::{
     FieldsType, FutureTrailersType, IncomingBodyType, OutgoingBodyType, TYPES, resource,
 };
@@ -12,7 +12,6 @@ use crate::streams::{ErrorType, InputStream, InputType, OutputStream, OutputType
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use pirn_component::{Borrow, LinkError, Linker, Own};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The resource `incoming-body`.
@@ -139,7 +138,7 @@ fn link_trailers<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         TYPES,
         "[method]future-trailers.get",
         |state, (this,): (This,)| {
-            let table = &mut state.data_mut().wasi().table;
+            let Wasi { table, kept, .. } = state.data_mut().wasi();
             let future = table.get::<FutureTrailers>(this.rep())?;
             let mut context = Context::from_waker(std::task::Waker::noop());
             if future.poll_ready(&mut context).is_pending() {
@@ -154,9 +153,8 @@ fn link_trailers<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
                 Some(Err(error)) => Err(error),
                 Some(Ok(Some(mut map))) => {
                     remove_forbidden(&mut map);
-                    Ok(Some(Own::host(
-                        table.add(Fields::immutable(&Arc::new(map)))?,
-                    )))
+                    let headers = Headers::new(map, kept)?;
+                    Ok(Some(Own::host(table.add(Fields::immutable(&headers))?)))
                 }
             })))
         },
@@ -189,10 +187,10 @@ fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             let table = &mut state.data_mut().wasi().table;
             let outgoing = table.take::<Outgoing>(this.rep())?;
             let trailers = match trailers {
-                Some(fields) => Some(table.take::<Fields>(fields.rep())?.map),
+                Some(fields) => Some(table.take::<Fields>(fields.rep())?.headers),
                 None => None,
             };
-            Ok(outgoing.writer.finish(trailers.map(Arc::unwrap_or_clone)))
+            Ok(outgoing.writer.finish(trailers.map(Headers::into_map)))
         },
     )?;
     Ok(())

@@ -2,13 +2,15 @@
 
 use super::names::{FieldsType, TYPES, resource};
 use crate::limits::FIELDS_BYTES_MAX;
+use crate::quota::{Kept, KeptBytes};
 use crate::table::Resource;
-use crate::wasi::View;
+use crate::wasi::{View, Wasi};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use pirn_component::{Borrow, LinkError, Linker, Own, Typed};
 use pirn_runtime::HostError;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Fields that a guest can neither set nor see: they belong to the connection.
@@ -32,9 +34,38 @@ pub(super) enum HeaderError {
     Immutable,
 }
 
+/// The fields of a message, and the memory that they take.
+pub(super) struct Headers {
+    map: HeaderMap,
+    kept: Kept,
+}
+
+impl Headers {
+    pub(super) fn new(map: HeaderMap, bytes: &KeptBytes) -> Result<Arc<Self>, HostError> {
+        let kept = bytes.keep(size(&map))?;
+        Ok(Arc::new(Self { map, kept }))
+    }
+
+    /// The fields, for the connection.
+    pub(super) fn into_map(this: Arc<Self>) -> HeaderMap {
+        match Arc::try_unwrap(this) {
+            Ok(headers) => headers.map,
+            Err(shared) => shared.map.clone(),
+        }
+    }
+}
+
+impl Deref for Headers {
+    type Target = HeaderMap;
+
+    fn deref(&self) -> &HeaderMap {
+        &self.map
+    }
+}
+
 /// The resource `fields`.
 pub(super) struct Fields {
-    pub(super) map: Arc<HeaderMap>,
+    pub(super) headers: Arc<Headers>,
     is_immutable: bool,
 }
 
@@ -42,25 +73,26 @@ impl Resource for Fields {}
 
 impl Fields {
     /// Fields that the guest cannot change.
-    pub(super) fn immutable(map: &Arc<HeaderMap>) -> Self {
+    pub(super) fn immutable(headers: &Arc<Headers>) -> Self {
         Self {
-            map: Arc::clone(map),
+            headers: Arc::clone(headers),
             is_immutable: true,
         }
     }
 
     /// Fields that the guest can change.
-    fn mutable(map: HeaderMap) -> Self {
-        Self {
-            map: Arc::new(map),
+    fn mutable(map: HeaderMap, bytes: &KeptBytes) -> Result<Self, HostError> {
+        Ok(Self {
+            headers: Headers::new(map, bytes)?,
             is_immutable: false,
-        }
+        })
     }
 
-    fn map_mut(&mut self) -> Result<&mut HeaderMap, HeaderError> {
+    /// The fields. Only immutable ones are shared.
+    fn headers_mut(&mut self) -> Result<&mut Headers, HeaderError> {
         match self.is_immutable {
             true => Err(HeaderError::Immutable),
-            false => Ok(Arc::make_mut(&mut self.map)),
+            false => Arc::get_mut(&mut self.headers).ok_or(HeaderError::Immutable),
         }
     }
 }
@@ -99,14 +131,21 @@ fn value(bytes: Bytes) -> Result<HeaderValue, HeaderError> {
     HeaderValue::from_maybe_shared(bytes).map_err(|_| HeaderError::InvalidSyntax)
 }
 
-/// Ends the guest if fields are larger than allowed.
-fn check_size(map: &HeaderMap) -> Result<(), HostError> {
-    // What a map takes for a field beside its bytes.
+/// What a field takes in a map.
+fn entry_size(name: &str, value: &[u8]) -> usize {
     const ENTRY_BYTES: usize = 128;
-    let bytes = map
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + ENTRY_BYTES);
-    let bytes: usize = bytes.sum();
+    name.len() + value.len() + ENTRY_BYTES
+}
+
+/// What fields take.
+fn size(map: &HeaderMap) -> usize {
+    let all = map.iter();
+    all.map(|(name, value)| entry_size(name.as_str(), value.as_bytes()))
+        .sum()
+}
+
+/// Ends the guest if fields are larger than allowed.
+fn check_size(bytes: usize) -> Result<(), HostError> {
     match bytes <= FIELDS_BYTES_MAX {
         true => Ok(()),
         false => Err(HostError::message(format!(
@@ -144,8 +183,14 @@ fn change<T: View>(
     change: impl FnOnce(&mut HeaderMap) -> Result<(), HeaderError>,
 ) -> Result<Result<(), HeaderError>, HostError> {
     let fields = state.data_mut().wasi().table.get::<Fields>(fields.rep())?;
-    let changed = fields.map_mut().and_then(change);
-    check_size(&fields.map)?;
+    let headers = match fields.headers_mut() {
+        Ok(headers) => headers,
+        Err(error) => return Ok(Err(error)),
+    };
+    let changed = change(&mut headers.map);
+    let bytes = size(&headers.map);
+    check_size(bytes)?;
+    headers.kept.set(bytes)?;
     Ok(changed)
 }
 
@@ -153,21 +198,26 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     type This = Borrow<FieldsType>;
     resource::<T, FieldsType>(linker)?;
     linker.func(TYPES, "[constructor]fields", |state, ()| {
-        let table = &mut state.data_mut().wasi().table;
-        table
-            .add(Fields::mutable(HeaderMap::new()))
-            .map(Own::<FieldsType>::host)
+        let Wasi { table, kept, .. } = state.data_mut().wasi();
+        let fields = Fields::mutable(HeaderMap::new(), kept)?;
+        table.add(fields).map(Own::<FieldsType>::host)
     })?;
     linker.func(
         TYPES,
         "[static]fields.from-list",
         |state, (list,): (Vec<Entry>,)| {
+            // Before a map takes memory for them.
+            check_size(
+                list.iter()
+                    .map(|(name, value)| entry_size(name, value))
+                    .sum(),
+            )?;
             Ok(match from_list(list) {
                 Err(error) => Err(error),
                 Ok(map) => {
-                    check_size(&map)?;
-                    let table = &mut state.data_mut().wasi().table;
-                    Ok(Own::<FieldsType>::host(table.add(Fields::mutable(map))?))
+                    let Wasi { table, kept, .. } = state.data_mut().wasi();
+                    let fields = Fields::mutable(map, kept)?;
+                    Ok(Own::<FieldsType>::host(table.add(fields)?))
                 }
             })
         },
@@ -177,7 +227,7 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         "[method]fields.get",
         |state, (this, name): (This, String)| {
             let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
-            let values = fields.map.get_all(&*name).iter().map(bytes);
+            let values = fields.headers.get_all(&*name).iter().map(bytes);
             Ok(values.collect::<Vec<_>>())
         },
     )?;
@@ -186,7 +236,7 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         "[method]fields.has",
         |state, (this, name): (This, String)| {
             let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
-            Ok(fields.map.contains_key(&*name))
+            Ok(fields.headers.contains_key(&*name))
         },
     )?;
     type Set = (Borrow<FieldsType>, String, Vec<Bytes>);
@@ -194,6 +244,7 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         TYPES,
         "[method]fields.set",
         |state, (this, text, values): Set| {
+            check_size(values.iter().map(|value| entry_size(&text, value)).sum())?;
             change(state, &this, |map| {
                 let name = name(&text)?;
                 let values: Vec<_> = values.into_iter().map(value).collect::<Result<_, _>>()?;
@@ -232,13 +283,14 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         "[method]fields.entries",
         |state, (this,): (This,)| {
             let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
-            Ok(entries(&fields.map))
+            Ok(entries(&fields.headers))
         },
     )?;
     linker.func(TYPES, "[method]fields.clone", |state, (this,): (This,)| {
-        let table = &mut state.data_mut().wasi().table;
-        let map = HeaderMap::clone(&table.get::<Fields>(this.rep())?.map);
-        table.add(Fields::mutable(map)).map(Own::<FieldsType>::host)
+        let Wasi { table, kept, .. } = state.data_mut().wasi();
+        let map = HeaderMap::clone(&table.get::<Fields>(this.rep())?.headers);
+        let fields = Fields::mutable(map, kept)?;
+        table.add(fields).map(Own::<FieldsType>::host)
     })?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Requests that a guest answers: `incoming-request` and `response-outparam`.
 
 use super::bodies::Incoming;
-use super::fields::{Fields, remove_forbidden};
+use super::fields::{Fields, Headers, remove_forbidden};
 use super::names::{
     FieldsType, IncomingBodyType, IncomingRequestType, MethodName, OutgoingResponseType,
     ResponseOutparamType, SchemeName, TYPES, resource,
@@ -13,7 +13,7 @@ use crate::wasi::{View, Wasi};
 use bytes::Bytes;
 use http::header::HOST;
 use http::uri::Scheme;
-use http::{HeaderMap, Method, Request, Response};
+use http::{Method, Request, Response};
 use http_body::Body;
 use pirn_component::{Borrow, LinkError, Linker, Own, TypedFunc};
 use pirn_runtime::HostError;
@@ -35,7 +35,7 @@ struct IncomingRequest {
     path_with_query: Option<String>,
     scheme: Option<Scheme>,
     authority: Option<String>,
-    headers: Arc<HeaderMap>,
+    headers: Arc<Headers>,
     body: Option<IncomingBody>,
 }
 
@@ -53,7 +53,7 @@ impl Resource for ResponseOutparam {}
 ///
 /// # Errors
 ///
-/// [`HostError`] if the guest has too many resources.
+/// [`HostError`] if the guest has too many resources, or if the fields take too much memory.
 #[expect(
     clippy::type_complexity,
     reason = "the parameters are those of a component's function"
@@ -84,7 +84,7 @@ where
         path_with_query: head.uri.path_and_query().map(ToString::to_string),
         scheme: Some(head.uri.scheme().cloned().unwrap_or(Scheme::HTTP)),
         authority,
-        headers: Arc::new(head.headers),
+        headers: Headers::new(head.headers, &wasi.kept)?,
         body: Some(IncomingBody::new(body)),
     };
     let request = wasi.table.add(request)?;

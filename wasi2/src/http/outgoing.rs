@@ -1,17 +1,20 @@
 //! Requests of a guest to other servers: `outgoing-request` and `request-options`.
 
 use super::bodies::Outgoing;
-use super::fields::{Fields, content_length};
+use super::fields::{Fields, Headers, content_length};
 use super::names::{
     FieldsType, MethodName, OutgoingBodyType, OutgoingRequestType, RequestOptionsType, SchemeName,
     TYPES, resource,
 };
+use crate::limits::{AUTHORITY_BYTES_MAX, METHOD_BYTES_MAX};
 use crate::message::{ErrorCode, OutgoingBody, RequestTimeouts, channel};
+use crate::quota::Kept;
 use crate::table::Resource;
-use crate::wasi::View;
+use crate::wasi::{View, Wasi};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, Method, Request, Uri};
+use http::{Method, Request, Uri};
 use pirn_component::{Borrow, LinkError, Linker, Own};
+use pirn_runtime::HostError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +24,26 @@ pub(super) struct OutgoingRequest {
     path_with_query: Option<PathAndQuery>,
     scheme: Option<Scheme>,
     authority: Option<Authority>,
-    headers: Arc<HeaderMap>,
+    headers: Arc<Headers>,
     /// The body, if the guest has asked for it.
     body: Option<OutgoingBody>,
+    /// The memory of method, path and authority.
+    kept: Kept,
 }
 
 impl Resource for OutgoingRequest {}
 
 impl OutgoingRequest {
+    /// Counts the memory of what the guest has set.
+    fn count(&mut self) -> Result<(), HostError> {
+        let path = self.path_with_query.as_ref();
+        let authority = self.authority.as_ref();
+        let bytes = self.method.as_str().len()
+            + path.map_or(0, |path| path.as_str().len())
+            + authority.map_or(0, |authority| authority.as_str().len());
+        self.kept.set(bytes)
+    }
+
     /// The request as it is sent.
     pub(super) fn request(self) -> Result<Request<OutgoingBody>, ErrorCode> {
         content_length(&self.headers).map_err(|()| ErrorCode::HttpProtocolError)?;
@@ -43,7 +58,7 @@ impl OutgoingRequest {
         let mut request = Request::new(body);
         *request.method_mut() = self.method;
         *request.uri_mut() = uri.map_err(|_| ErrorCode::HttpRequestUriInvalid)?;
-        *request.headers_mut() = Arc::unwrap_or_clone(self.headers);
+        *request.headers_mut() = Headers::into_map(self.headers);
         Ok(request)
     }
 }
@@ -65,14 +80,15 @@ fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, OutgoingRequestType>(linker)?;
     let name = "[constructor]outgoing-request";
     linker.func(TYPES, name, |state, (fields,): (Own<FieldsType>,)| {
-        let table = &mut state.data_mut().wasi().table;
+        let Wasi { table, kept, .. } = state.data_mut().wasi();
         let request = OutgoingRequest {
             method: Method::GET,
             path_with_query: None,
             scheme: None,
             authority: None,
-            headers: table.take::<Fields>(fields.rep())?.map,
+            headers: table.take::<Fields>(fields.rep())?.headers,
             body: None,
+            kept: kept.keep(0)?,
         };
         table.add(request).map(Own::<OutgoingRequestType>::host)
     })?;
@@ -80,7 +96,7 @@ fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         TYPES,
         "[method]outgoing-request.body",
         |state, (this,): (This,)| {
-            let table = &mut state.data_mut().wasi().table;
+            let Wasi { table, kept, .. } = state.data_mut().wasi();
             let request = table.get::<OutgoingRequest>(this.rep())?;
             if request.body.is_some() {
                 return Ok(Err(()));
@@ -88,7 +104,7 @@ fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             let Ok(announced) = content_length(&request.headers) else {
                 return Ok(Err(()));
             };
-            let (writer, body) = channel(announced, true);
+            let (writer, body) = channel(announced, true, kept)?;
             request.body = Some(body);
             let body = table.add(Outgoing::new(writer))?;
             Ok(Ok(Own::<OutgoingBodyType>::host(body)))
@@ -124,10 +140,12 @@ fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             .wasi()
             .table
             .get::<OutgoingRequest>(this.rep())?;
-        Ok(method
+        let method = method
             .method()
-            .map(|method| request.method = method)
-            .ok_or(()))
+            .filter(|method| method.as_str().len() <= METHOD_BYTES_MAX);
+        let set = method.map(|method| request.method = method).ok_or(());
+        request.count()?;
+        Ok(set)
     })?;
     Ok(())
 }
@@ -153,9 +171,9 @@ fn link_target<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             .table
             .get::<OutgoingRequest>(this.rep())?;
         let path = path.map(PathAndQuery::try_from).transpose();
-        Ok(path
-            .map(|path| request.path_with_query = path)
-            .map_err(drop))
+        let set = path.map(|path| request.path_with_query = path);
+        request.count()?;
+        Ok(set.map_err(drop))
     })?;
     linker.func(
         TYPES,
@@ -196,10 +214,16 @@ fn link_target<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             .wasi()
             .table
             .get::<OutgoingRequest>(this.rep())?;
+        if authority
+            .as_ref()
+            .is_some_and(|text| text.len() > AUTHORITY_BYTES_MAX)
+        {
+            return Ok(Err(()));
+        }
         let authority = authority.map(Authority::try_from).transpose();
-        Ok(authority
-            .map(|authority| request.authority = authority)
-            .map_err(drop))
+        let set = authority.map(|authority| request.authority = authority);
+        request.count()?;
+        Ok(set.map_err(drop))
     })?;
     Ok(())
 }

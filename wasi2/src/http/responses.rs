@@ -1,22 +1,22 @@
 //! `outgoing-response` and `incoming-response`.
 
 use super::bodies::{Incoming, Outgoing};
-use super::fields::{Fields, content_length};
+use super::fields::{Fields, Headers, content_length};
 use super::names::{
     FieldsType, IncomingBodyType, IncomingResponseType, OutgoingBodyType, OutgoingResponseType,
     TYPES, resource,
 };
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody, channel};
 use crate::table::Resource;
-use crate::wasi::View;
-use http::{HeaderMap, Response, StatusCode};
+use crate::wasi::{View, Wasi};
+use http::{Response, StatusCode};
 use pirn_component::{Borrow, LinkError, Linker, Own};
 use std::sync::Arc;
 
 /// The resource `outgoing-response`.
 pub(super) struct OutgoingResponse {
     status: StatusCode,
-    headers: Arc<HeaderMap>,
+    headers: Arc<Headers>,
     /// The body, if the guest has asked for it.
     body: Option<OutgoingBody>,
 }
@@ -31,7 +31,7 @@ impl OutgoingResponse {
         let body = self.body.unwrap_or_else(OutgoingBody::empty);
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
-        *response.headers_mut() = Arc::unwrap_or_clone(self.headers);
+        *response.headers_mut() = Headers::into_map(self.headers);
         Ok(response)
     }
 }
@@ -39,7 +39,7 @@ impl OutgoingResponse {
 /// The resource `incoming-response`.
 pub(super) struct IncomingResponse {
     pub(super) status: StatusCode,
-    pub(super) headers: Arc<HeaderMap>,
+    pub(super) headers: Arc<Headers>,
     pub(super) body: Option<IncomingBody>,
 }
 
@@ -58,7 +58,7 @@ fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         let table = &mut state.data_mut().wasi().table;
         let response = OutgoingResponse {
             status: StatusCode::OK,
-            headers: table.take::<Fields>(fields.rep())?.map,
+            headers: table.take::<Fields>(fields.rep())?.headers,
             body: None,
         };
         table.add(response).map(Own::<OutgoingResponseType>::host)
@@ -98,7 +98,7 @@ fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     })?;
     let name = "[method]outgoing-response.body";
     linker.func(TYPES, name, |state, (this,): (This,)| {
-        let table = &mut state.data_mut().wasi().table;
+        let Wasi { table, kept, .. } = state.data_mut().wasi();
         let response = table.get::<OutgoingResponse>(this.rep())?;
         if response.body.is_some() {
             return Ok(Err(()));
@@ -106,7 +106,7 @@ fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         let Ok(announced) = content_length(&response.headers) else {
             return Ok(Err(()));
         };
-        let (writer, body) = channel(announced, false);
+        let (writer, body) = channel(announced, false, kept)?;
         response.body = Some(body);
         let body = table.add(Outgoing::new(writer))?;
         Ok(Ok(Own::<OutgoingBodyType>::host(body)))

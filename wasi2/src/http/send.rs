@@ -1,6 +1,6 @@
 //! `outgoing-handler` and `future-incoming-response`.
 
-use super::fields::remove_forbidden;
+use super::fields::{Headers, remove_forbidden};
 use super::names::{
     FutureResponseType, IncomingResponseType, OutgoingRequestType, RequestOptionsType, TYPES,
     resource,
@@ -93,7 +93,7 @@ fn get(wasi: &mut Wasi, future: u32) -> Result<Got, HostError> {
             remove_forbidden(&mut head.headers);
             let response = IncomingResponse {
                 status: head.status,
-                headers: Arc::new(head.headers),
+                headers: Headers::new(head.headers, &wasi.kept)?,
                 body: Some(body),
             };
             Ok(Own::host(wasi.table.add(response)?))

@@ -3,9 +3,11 @@
 use super::error_code::ErrorCode;
 use crate::io::{IoError, Output, StreamFailure};
 use crate::limits::{BODY_QUEUE_MAX, QUEUED_PIECE_MIN};
+use crate::quota::{Kept, KeptBytes};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use pirn_runtime::HostError;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +28,8 @@ struct Queue {
     is_gone: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
+    /// The memory of the host that the pieces may take.
+    _kept: Option<Kept>,
 }
 
 /// How far the guest is.
@@ -58,9 +62,18 @@ pub struct OutgoingBody(Arc<Mutex<Queue>>);
 
 /// A body for a guest to write, and the same for the connection. `announced` is the value of the
 /// `Content-Length` field.
-pub(crate) fn channel(announced: Option<u64>, is_request: bool) -> (Writer, OutgoingBody) {
+///
+/// # Errors
+///
+/// [`HostError`] if the guest has too many bodies.
+pub(crate) fn channel(
+    announced: Option<u64>,
+    is_request: bool,
+    bytes: &KeptBytes,
+) -> Result<(Writer, OutgoingBody), HostError> {
     let queue = Arc::new(Mutex::new(Queue {
         announced,
+        _kept: Some(bytes.keep(BODY_QUEUE_MAX)?),
         ..Queue::default()
     }));
     let side = match is_request {
@@ -68,7 +81,7 @@ pub(crate) fn channel(announced: Option<u64>, is_request: bool) -> (Writer, Outg
         false => Side::Response,
     };
     let body = OutgoingBody(Arc::clone(&queue));
-    (Writer { queue, side }, body)
+    Ok((Writer { queue, side }, body))
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {

@@ -1,5 +1,6 @@
 //! A handler that answers requests without a network.
 
+use super::handler::handler;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, response};
 use http_body::Body;
@@ -40,33 +41,44 @@ pub(crate) struct Server {
     region: Region,
 }
 
+fn compiled(wasm: &[u8]) -> Component {
+    let so = compile(wasm, &Options::default()).expect("it compiles");
+    let module = Module::from_bytes(&so).expect("it opens");
+    Component::new(&module).expect("it is a component")
+}
+
 /// The component of a committed guest, compiled once in a process.
 fn component(guest: &str) -> Component {
     static COMPILED: Mutex<Option<HashMap<String, Component>>> = Mutex::new(None);
-    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    let compiled = compiled.get_or_insert_default();
+    let mut all = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let made = || {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
-        let wasm = std::fs::read(folder.join(guest).with_extension("wasm")).expect("the guest");
-        let so = compile(&wasm, &Options::default()).expect("it compiles");
-        let module = Module::from_bytes(&so).expect("it opens");
-        Component::new(&module).expect("it is a component")
+        compiled(&std::fs::read(folder.join(guest).with_extension("wasm")).expect("the guest"))
     };
-    compiled
+    all.get_or_insert_default()
         .entry(guest.to_owned())
         .or_insert_with(made)
         .clone()
 }
 
 impl Server {
+    /// A server of a committed guest.
     pub(crate) fn new(guest: &str) -> Self {
-        let component = component(guest);
+        Self::of(&component(guest))
+    }
+
+    /// A server of a handler with these functions.
+    pub(crate) fn of_text(core: &str) -> Self {
+        Self::of(&compiled(&handler(core)))
+    }
+
+    fn of(component: &Component) -> Self {
         let region = Region::builder().slots(1).memory_bytes_max(64 << 20);
         let region = region.table_elements(10_000).build().expect("a region");
         let mut linker = Linker::<Wasi>::new();
         pirn_wasi2::link(&mut linker).expect("nothing is defined twice");
         pirn_wasi2::http::link(&mut linker).expect("nothing is defined twice");
-        let prepared = linker.prepare(&region, &component).expect("it links");
+        let prepared = linker.prepare(&region, component).expect("it links");
         let handle = prepared.typed(HANDLE).expect("it answers requests");
         Self {
             prepared,

@@ -2,4 +2,5 @@
 
 #![allow(dead_code, reason = "no suite uses all of it")]
 
+pub(crate) mod handler;
 pub(crate) mod http;

@@ -1,0 +1,134 @@
+//! Handlers that want the host's memory, or requests that are not theirs, and servers that answer
+//! such requests in hostile ways.
+
+mod common;
+
+use bytes::Bytes;
+use common::http::{NoReply, Server};
+use http::{Request, StatusCode};
+use http_body_util::Full;
+
+const HANDLE: &str = r#"(export "wasi:http/incoming-handler@0.2.12#handle")
+  (param i32) (param $out i32)"#;
+
+/// 60,000 letters at 8192.
+const LETTERS: &str = "(memory.fill (i32.const 8192) (i32.const 97) (i32.const 60000))";
+
+fn get() -> Request<Full<Bytes>> {
+    Request::get("/").body(Full::default()).expect("a request")
+}
+
+/// How the call of a handler ends that gives no response.
+async fn end(core: &str) -> String {
+    match Server::of_text(core).reply(get()).await {
+        Err(NoReply::Ended(Some(error))) => error.to_string(),
+        other => panic!("{core}: {other:?}"),
+    }
+}
+
+/// The status of a handler's response.
+async fn status(server: &Server) -> StatusCode {
+    server.reply(get()).await.expect("a response").0.status
+}
+
+/// Each of these would keep hundreds of MiB in the host.
+#[tokio::test]
+async fn what_the_host_keeps_for_a_guest_is_bounded() {
+    let fields = format!(
+        r#"(func {HANDLE} (local $fields i32) (local $left i32)
+          {LETTERS}
+          (local.set $fields (call $fields))
+          (local.set $left (i32.const 100))
+          (loop $more
+            (call $append (local.get $fields) (i32.const 8192) (i32.const 10)
+              (i32.const 8192) (i32.const 1000) (i32.const 0))
+            (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+            (br_if $more (local.get $left)))
+          (loop $again (drop (call $clone (local.get $fields))) (br $again)))"#
+    );
+    let paths = format!(
+        r#"(func {HANDLE}
+          {LETTERS}
+          (i32.store8 (i32.const 8192) (i32.const 47))
+          (loop $again
+            (if (call $path (call $request (call $fields)) (i32.const 1)
+                (i32.const 8192) (i32.const 60000))
+              (then unreachable))
+            (br $again)))"#
+    );
+    let bodies = format!(
+        r#"(func {HANDLE} (local $stream i32) (local $left i32)
+          (loop $again
+            (call $body (call $response (call $fields)) (i32.const 0))
+            (call $stream (call $ok) (i32.const 0))
+            (local.set $stream (call $ok))
+            (local.set $left (i32.const 15))
+            (loop $more
+              (call $write (local.get $stream) (i32.const 8192) (i32.const 4096) (i32.const 0))
+              (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+              (br_if $more (local.get $left)))
+            (call $drop-stream (local.get $stream))
+            (br $again)))"#
+    );
+    // The fields of a response that was dropped, which another one has.
+    let shared = format!(
+        r#"(func {HANDLE} (local $fields i32) (local $first i32) (local $second i32)
+            (local $left i32)
+          {LETTERS}
+          (loop $again
+            (local.set $fields (call $fields))
+            (local.set $left (i32.const 2))
+            (loop $more
+              (call $append (local.get $fields) (i32.const 8192) (i32.const 10)
+                (i32.const 8192) (i32.const 60000) (i32.const 0))
+              (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+              (br_if $more (local.get $left)))
+            (local.set $first (call $response (local.get $fields)))
+            (drop (call $response (call $headers (local.get $first))))
+            (call $drop-response (local.get $first))
+            (br $again)))"#
+    );
+    for core in [fields, paths, bodies, shared] {
+        let error = end(&core).await;
+        assert!(error.contains("bytes of the host"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+/// What was dropped is not kept.
+#[tokio::test]
+async fn a_guest_that_drops_what_it_makes_may_go_on() {
+    let core = format!(
+        r#"(func {HANDLE} (local $left i32) (local $fields i32)
+          {LETTERS}
+          (local.set $left (i32.const 10000))
+          (loop $more
+            (local.set $fields (call $fields))
+            (call $append (local.get $fields) (i32.const 8192) (i32.const 10)
+              (i32.const 8192) (i32.const 60000) (i32.const 0))
+            (call $drop-fields (local.get $fields))
+            (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+            (br_if $more (local.get $left)))
+          (call $sent (local.get $out) (call $response (call $fields))))"#
+    );
+    assert_eq!(status(&Server::of_text(&core)).await, 200);
+}
+
+#[tokio::test]
+async fn names_in_requests_have_a_limit() {
+    for (set, limit) in [
+        ("(call $method (local.get $request) (i32.const 9)", 256),
+        ("(call $authority (local.get $request) (i32.const 1)", 1024),
+    ] {
+        let core = format!(
+            r#"(func {HANDLE} (local $request i32)
+              {LETTERS}
+              (local.set $request (call $request (call $fields)))
+              (if {set} (i32.const 8192) (i32.const {limit})) (then unreachable))
+              (if (i32.eqz {set} (i32.const 8192) (i32.const {}))) (then unreachable))
+              (call $sent (local.get $out) (call $response (call $fields))))"#,
+            limit + 1
+        );
+        assert_eq!(status(&Server::of_text(&core)).await, 200, "{set}");
+    }
+}
