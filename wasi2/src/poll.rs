@@ -1,5 +1,6 @@
 //! `wasi:io/poll`: pollables, and the wait for them.
 
+use crate::limits::RESOURCES_MAX;
 use crate::table::{Resource, Table};
 use crate::wasi::{View, Wasi};
 use pirn_component::{Borrow, HostFuture, LinkError, Linker, Own, ResourceType, State};
@@ -102,6 +103,13 @@ fn wait<T: View>(state: &mut State<T>, all: Vec<u32>) -> HostFuture<'_, Vec<u32>
             return Err(HostError::message(
                 "poll of no pollables would wait forever",
             ));
+        }
+        // Each wake-up polls all of them. A guest has no more than this, so others are repeated.
+        if all.len() > RESOURCES_MAX {
+            let found = all.len();
+            return Err(HostError::message(format!(
+                "poll of {found} pollables, at most {RESOURCES_MAX} are allowed"
+            )));
         }
         let table = &mut state.data_mut().wasi().table;
         poll_fn(|context| match poll_all(table, &all, context) {

@@ -132,3 +132,24 @@ async fn names_in_requests_have_a_limit() {
         assert_eq!(status(&Server::of_text(&core)).await, 200, "{set}");
     }
 }
+
+#[tokio::test]
+async fn a_list_of_pollables_has_a_limit() {
+    let core = |number: u32| {
+        format!(
+            r#"(func {HANDLE} (local $left i32) (local $timer i32)
+              (local.set $timer (call $timer (i64.const 1)))
+              (local.set $left (i32.const {number}))
+              (loop $more
+                (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+                (i32.store (i32.add (i32.const 65536) (i32.mul (local.get $left) (i32.const 4)))
+                  (local.get $timer))
+                (br_if $more (local.get $left)))
+              (call $poll (i32.const 65536) (i32.const {number}) (i32.const 0))
+              (if (i32.ne (i32.load (i32.const 4)) (i32.const {number})) (then unreachable))
+              (call $sent (local.get $out) (call $response (call $fields))))"#
+        )
+    };
+    assert_eq!(status(&Server::of_text(&core(4096))).await, 200);
+    assert!(end(&core(4097)).await.contains("4097 pollables"));
+}
