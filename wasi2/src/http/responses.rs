@@ -9,6 +9,7 @@ use super::names::{
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody, channel};
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
+use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode};
 use pirn_component::{Borrow, LinkError, Linker, Own};
 use std::sync::Arc;
@@ -32,6 +33,10 @@ impl OutgoingResponse {
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = Headers::into_map(self.headers);
+        if self.status == StatusCode::NO_CONTENT {
+            // A client that believes it would wait for a body (RFC 9110, section 8.6).
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
         Ok(response)
     }
 }
