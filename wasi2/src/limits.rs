@@ -35,6 +35,10 @@ pub(crate) const AUTHORITY_BYTES_MAX: usize = 1024;
 /// Most bytes of a request's method.
 pub(crate) const METHOD_BYTES_MAX: usize = 256;
 
+/// Most bytes of the head of a response from another server, and of its body that wait for the
+/// guest.
+pub(crate) const CONNECTION_BUFFER_MAX: usize = 64 << 10;
+
 /// Most connections of a guest to other servers (wasi:http).
 pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Default of the files and directories that a guest has open at the same time, streams of entries

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use common::http::{NoReply, Server};
 use http::{Request, StatusCode};
 use http_body_util::Full;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 const HANDLE: &str = r#"(export "wasi:http/incoming-handler@0.2.12#handle")
   (param i32) (param $out i32)"#;
@@ -152,4 +154,100 @@ async fn a_list_of_pollables_has_a_limit() {
     };
     assert_eq!(status(&Server::of_text(&core(4096))).await, 200);
     assert!(end(&core(4097)).await.contains("4097 pollables"));
+}
+
+/// A handler that sends a request, and answers with status 200 if there is a response, and with
+/// 400 and the number of the error if not.
+fn calls(authority: &str, path: &str) -> String {
+    let (authority_len, path_len) = (authority.len(), path.len());
+    format!(
+        r#"(data (i32.const 1000) "{authority}") (data (i32.const 2000) "{path}")
+        (func {HANDLE} (local $request i32) (local $future i32) (local $response i32)
+          (local.set $request (call $request (call $fields)))
+          (if (call $scheme (local.get $request) (i32.const 1) (i32.const 0) (i32.const 0)
+              (i32.const 0))
+            (then unreachable))
+          (if (call $authority (local.get $request) (i32.const 1) (i32.const 1000)
+              (i32.const {authority_len}))
+            (then unreachable))
+          (if (call $path (local.get $request) (i32.const 1) (i32.const 2000)
+              (i32.const {path_len}))
+            (then unreachable))
+          (call $handle (local.get $request) (i32.const 0) (i32.const 0) (i32.const 0))
+          (if (i32.load8_u (i32.const 0)) (then unreachable))
+          (local.set $future (i32.load (i32.const 8)))
+          (call $block (call $subscribe (local.get $future)))
+          (call $get (local.get $future) (i32.const 0))
+          (local.set $response (call $response (call $fields)))
+          (if (i32.load8_u (i32.const 16))
+            (then (drop (call $status (local.get $response)
+              (i32.add (i32.const 400) (i32.load8_u (i32.const 24)))))))
+          (call $sent (local.get $out) (local.get $response)))"#
+    )
+}
+
+/// The status of a handler that sends a request to a server, and the request as it came.
+async fn called(path: &str, answer: Vec<u8>) -> (StatusCode, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+    let address = listener.local_addr().expect("an address").to_string();
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a client");
+        let mut request = vec![];
+        while !request.ends_with(b"\r\n\r\n") {
+            request.push(stream.read_u8().await.expect("a request"));
+        }
+        // The client may hang up.
+        let _ = stream.write_all(&answer).await;
+        String::from_utf8(request).expect("text")
+    });
+    let server = Server::of_text(&calls(&address, path)).allow(&address);
+    let status = status(&server).await;
+    (
+        status,
+        served
+            .await
+            .expect("a request")
+            .replace(&address, "allowed"),
+    )
+}
+
+/// A request target that names a host would be meant for it, whatever the field `Host` says
+/// (RFC 9112, section 3.2.2).
+#[tokio::test]
+async fn a_path_cannot_name_another_host() {
+    for (path, target) in [
+        ("/", "/"),
+        ("/a?b=c#d", "/a?b=c"),
+        ("//other/", "//other/"),
+        ("*", "*"),
+    ] {
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_vec();
+        let (status, request) = called(path, answer).await;
+        assert_eq!(status, 200, "{path}");
+        let line = format!("GET {target} HTTP/1.1\r\n");
+        assert!(request.starts_with(&line), "{path}: {request}");
+        assert!(request.contains("host: allowed\r\n"), "{request}");
+    }
+    for path in [
+        "other",
+        "other:80",
+        "http://other/",
+        "*/",
+        "/ x",
+        "/\\r\\nx: y",
+    ] {
+        let error = end(&calls("127.0.0.1", path)).await;
+        assert!(error.contains("unreachable"), "{path}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn the_head_of_a_response_has_a_limit() {
+    let answer = |bytes: usize| {
+        let value = "a".repeat(bytes);
+        format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx: {value}\r\n\r\n").into_bytes()
+    };
+    assert_eq!(called("/", answer(30_000)).await.0, 200);
+    // HTTP-response-header-section-size
+    assert_eq!(called("/", answer(200_000)).await.0, 426);
 }

@@ -5,6 +5,7 @@ use super::error_code::{DnsErrorPayload, ErrorCode};
 use super::incoming::IncomingBody;
 use super::outgoing::OutgoingBody;
 use super::send::{RequestTimeouts, SendRequest, Sending};
+use crate::limits::CONNECTION_BUFFER_MAX;
 use bytes::Bytes;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response, Uri};
@@ -215,7 +216,9 @@ async fn handshake<S>(stream: S) -> Result<Connected, ErrorCode>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let begun = http1::handshake(TokioIo::new(stream)).await;
+    let mut http = http1::Builder::new();
+    http.max_buf_size(CONNECTION_BUFFER_MAX);
+    let begun = http.handshake(TokioIo::new(stream)).await;
     let (sender, connection) = begun.map_err(|error| ErrorCode::of(&error))?;
     let task = tokio::spawn(async move {
         // Errors also end the request or the body.
