@@ -133,6 +133,7 @@ const CRATES: [(&str, &[&str]); 13] = [
         &[
             "limits",
             "quota",
+            "resolver",
             "network",
             "exit",
             "table",

@@ -15,6 +15,21 @@ pub(crate) struct Token {
     _counted: Arc<()>,
 }
 
+/// A token that several parts of a connection share. It is among the extensions of a request,
+/// because a name that is looked up counts until the system's function returns.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted {
+    _token: Arc<Token>,
+}
+
+impl Counted {
+    pub(crate) fn new(token: Token) -> Self {
+        Self {
+            _token: Arc::new(token),
+        }
+    }
+}
+
 impl Quota {
     /// One more token, unless there are `max`.
     pub(crate) fn take(&mut self, max: usize) -> Option<Token> {

@@ -59,8 +59,8 @@ pub struct Wasi {
     pub(crate) stderr: Option<Opener<dyn Output>>,
     /// Whether standard input, output and error are terminals.
     pub(crate) terminals: [bool; 3],
-    /// Is cloned for each connection to another server.
-    pub(crate) connections: Option<Arc<()>>,
+    /// Connections to other servers, for requests.
+    pub(crate) connections: Quota,
     /// The monotonic clock's zero: its first reading.
     pub(crate) began: Option<Instant>,
     /// What the guest's resources keep of the host's memory.
@@ -227,7 +227,7 @@ impl Wasi {
             stdout: None,
             stderr: None,
             terminals: [false; 3],
-            connections: None,
+            connections: Quota::default(),
             began: None,
             kept: KeptBytes::default(),
             sockets: Quota::default(),

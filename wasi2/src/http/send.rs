@@ -10,6 +10,7 @@ use super::responses::IncomingResponse;
 use crate::limits::CONNECTIONS_MAX;
 use crate::message::{ErrorCode, IncomingBody};
 use crate::poll::subscribe;
+use crate::quota::Counted;
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use http::Response;
@@ -60,12 +61,11 @@ fn handle(
     let Some(outgoing) = wasi.config.outgoing.as_ref().map(Arc::clone) else {
         return Err(ErrorCode::HttpRequestDenied);
     };
-    let connections = wasi.connections.get_or_insert_default();
-    if Arc::strong_count(connections) > CONNECTIONS_MAX {
-        return Err(ErrorCode::ConnectionLimitReached);
-    }
-    let connection = Arc::clone(connections);
-    let sending = outgoing.send(request.request()?, options.0)?;
+    let token = wasi.connections.take(CONNECTIONS_MAX);
+    let connection = Counted::new(token.ok_or(ErrorCode::ConnectionLimitReached)?);
+    let mut request = request.request()?;
+    request.extensions_mut().insert(connection.clone());
+    let sending = outgoing.send(request, options.0)?;
     // The task sends the request while the guest writes the body.
     let task = tokio::spawn(async move {
         let response = sending.await?;

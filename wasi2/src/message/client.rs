@@ -6,6 +6,8 @@ use super::incoming::IncomingBody;
 use super::outgoing::OutgoingBody;
 use super::send::{RequestTimeouts, SendRequest, Sending};
 use crate::limits::CONNECTION_BUFFER_MAX;
+use crate::quota::Counted;
+use crate::resolver::look_up;
 use bytes::Bytes;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response, Uri};
@@ -13,13 +15,13 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -133,7 +135,8 @@ async fn exchange(
     tls: Tls,
 ) -> Result<Response<IncomingBody>, ErrorCode> {
     let uri = request.uri().clone();
-    let connected = timeout(timeouts.connect, connect(&uri, &tls)).await;
+    let counted = request.extensions_mut().remove::<Counted>();
+    let connected = timeout(timeouts.connect, connect(&uri, &tls, counted)).await;
     let mut connected = connected.map_err(|_| ErrorCode::ConnectionTimeout)??;
     let host = HeaderValue::from_str(authority(&uri)?).map_err(ErrorCode::internal)?;
     request.headers_mut().insert(HOST, host);
@@ -163,18 +166,24 @@ fn authority(uri: &Uri) -> Result<&str, ErrorCode> {
 }
 
 /// Connects to the server of a URI.
-async fn connect(uri: &Uri, tls: &Tls) -> Result<Connected, ErrorCode> {
+async fn connect(uri: &Uri, tls: &Tls, counted: Option<Counted>) -> Result<Connected, ErrorCode> {
     let host = uri.host().ok_or(ErrorCode::HttpRequestUriInvalid)?;
     // An IPv6 address has brackets in a URI.
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let is_tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let addresses = lookup_host((name, port)).await.map_err(|error| {
-        ErrorCode::DnsError(DnsErrorPayload {
-            rcode: Some(error.to_string()),
-            info_code: None,
-        })
-    })?;
+    let addresses = match name.parse::<IpAddr>() {
+        Ok(address) => vec![SocketAddr::new(address, port)],
+        Err(_) => {
+            let found = look_up(name.to_owned(), port, counted).await;
+            found.map_err(|error| {
+                ErrorCode::DnsError(DnsErrorPayload {
+                    rcode: Some(error.to_string()),
+                    info_code: None,
+                })
+            })?
+        }
+    };
     let stream = connect_first(addresses).await?;
     match is_tls {
         true => tls.handshake(name, stream).await,
@@ -183,9 +192,7 @@ async fn connect(uri: &Uri, tls: &Tls) -> Result<Connected, ErrorCode> {
 }
 
 /// Connects to the first address that accepts.
-async fn connect_first(
-    addresses: impl Iterator<Item = SocketAddr>,
-) -> Result<TcpStream, ErrorCode> {
+async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, ErrorCode> {
     let mut failed = ErrorCode::DestinationNotFound;
     for address in addresses {
         match TcpStream::connect(address).await {

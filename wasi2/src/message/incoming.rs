@@ -2,6 +2,7 @@
 
 use super::error_code::ErrorCode;
 use crate::io::{Input, IoError, StreamFailure};
+use crate::quota::Counted;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::Body;
@@ -9,7 +10,6 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
@@ -20,7 +20,7 @@ pub struct IncomingBody {
     /// Longest time between two frames.
     between_bytes: Option<Duration>,
     /// Counts the connection of the body.
-    connection: Option<Arc<()>>,
+    connection: Option<Counted>,
 }
 
 impl IncomingBody {
@@ -45,7 +45,7 @@ impl IncomingBody {
     }
 
     /// Counts a connection while the body exists.
-    pub(crate) fn counted(mut self, connection: Arc<()>) -> Self {
+    pub(crate) fn counted(mut self, connection: Counted) -> Self {
         self.connection = Some(connection);
         self
     }

@@ -2,19 +2,19 @@
 
 use super::fd::runtime;
 use super::types::{ErrorCode, Failure, IpAddress, NetworkType, answer};
-use crate::limits::{ADDRESSES_MAX, LOOKUP_THREADS_MAX, LOOKUPS_MAX};
+use crate::limits::{ADDRESSES_MAX, LOOKUPS_MAX};
 use crate::poll::subscribe;
 use crate::quota::Token;
+use crate::resolver;
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType};
 use std::future::Future;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::vec;
-use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 
 const LOOKUP: &str = "wasi:sockets/ip-name-lookup@0.2.12";
 
@@ -26,9 +26,6 @@ impl ResourceType for ResolveType {
     const NAME: &'static str = "resolve-address-stream";
 }
 
-/// The threads of the process that look up names.
-static THREADS: Semaphore = Semaphore::const_new(LOOKUP_THREADS_MAX);
-
 /// A `resolve-address-stream`.
 enum Lookup {
     Runs(JoinHandle<Result<Vec<IpAddr>, ErrorCode>>),
@@ -36,26 +33,20 @@ enum Lookup {
     Failed(ErrorCode),
 }
 
-/// Looks up a name on a thread of its own, because the system's function blocks. Nothing can end
-/// that function: it counts as one of the guest's lookups until it returns.
+/// Looks up a name. It counts as one of the guest's lookups until the system's function returns.
 async fn look_up(name: String, counted: Token) -> Result<Vec<IpAddr>, ErrorCode> {
-    let permit = THREADS.acquire().await;
-    let found = spawn_blocking(move || {
-        let _until_it_ends = (permit, counted);
-        (name, 0).to_socket_addrs().map(|all| {
-            let mut addresses = vec![];
-            for address in all.map(|address| address.ip().to_canonical()) {
-                if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
-                    addresses.push(address);
-                }
-            }
-            addresses
-        })
-    });
-    match found.await {
-        Ok(Ok(addresses)) if !addresses.is_empty() => Ok(addresses),
-        Ok(_) => Err(ErrorCode::NameUnresolvable),
-        Err(_) => Err(ErrorCode::TemporaryResolverFailure),
+    let found = resolver::look_up(name, 0, counted)
+        .await
+        .unwrap_or_default();
+    let mut addresses = vec![];
+    for address in found.iter().map(|address| address.ip().to_canonical()) {
+        if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    match addresses.is_empty() {
+        true => Err(ErrorCode::NameUnresolvable),
+        false => Ok(addresses),
     }
 }
 
