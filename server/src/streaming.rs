@@ -32,6 +32,8 @@ impl Default for ReplyBody {
 pub(crate) struct Stream {
     body: OutgoingBody,
     exchanged: Arc<Exchanged>,
+    /// The bytes that were announced and not taken yet. The connection takes no more than these.
+    left: Option<u64>,
     /// The task of the guest, if it has not ended.
     guest: Option<AbortHandle>,
 }
@@ -146,12 +148,14 @@ impl Stream {
         exchanged: Arc<Exchanged>,
         guest: Option<AbortHandle>,
     ) -> Self {
-        if body.is_end_stream() {
+        let left = body.size_hint().exact();
+        if left == Some(0) || body.is_end_stream() {
             exchanged.set_sent(Sent::All);
         }
         Self {
             body,
             exchanged,
+            left,
             guest,
         }
     }
@@ -190,8 +194,10 @@ impl Body for ReplyBody {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 exchanged.bytes_out.fetch_add(bytes, Ordering::Relaxed);
-                // The connection does not ask again after the last frame.
-                if stream.body.is_end_stream() {
+                stream.left = stream.left.map(|left| left.saturating_sub(bytes));
+                // The connection does not ask again after the last frame. A guest that has written
+                // all that it announced may not have finished yet.
+                if stream.left == Some(0) || stream.body.is_end_stream() {
                     exchanged.set_sent(Sent::All);
                 }
             }

@@ -1,0 +1,107 @@
+//! Component routes whose guests answer in unusual ways and at unusual times.
+
+mod common;
+#[path = "../../wasi2/tests/common/handler.rs"]
+mod handler;
+
+use common::{TestServer, soon};
+use handler::handler;
+use pirn_runtime::Module;
+use pirn_server::{Limits, Settings};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+fn settings() -> Settings {
+    Settings {
+        slots: 2,
+        memory_bytes_max: 16 << 20,
+        deadline: Duration::from_secs(600),
+        ..Settings::default()
+    }
+}
+
+fn module(core: &str) -> Module {
+    let so = pirn_compiler::compile(&handler(core), &pirn_compiler::Options::default());
+    Module::from_bytes(&so.expect("it is valid")).expect("it opens")
+}
+
+async fn server(core: &str, limits: Limits) -> TestServer {
+    TestServer::of(&[("/", module(core))], settings(), limits).await
+}
+
+/// A handler that gives a response with the body `abc`. Its text runs between the head of the
+/// response, the body, its end, and the end of the guest.
+fn answers(status: u16, announced: &str, before: &str, middle: &str, after: &str) -> String {
+    let announce = match announced {
+        "" => String::new(),
+        text => format!(
+            r#"(call $append (local.get $fields) (i32.const 100) (i32.const 14)
+              (i32.const 130) (i32.const {}) (i32.const 0))"#,
+            text.len()
+        ),
+    };
+    format!(
+        r#"(data (i32.const 100) "content-length")
+        (data (i32.const 130) "{announced}")
+        (data (i32.const 140) "abc")
+        (func (export "wasi:http/incoming-handler@0.2.12#handle") (param i32) (param $out i32)
+          (local $fields i32) (local $response i32) (local $body i32) (local $stream i32)
+          (local.set $fields (call $fields))
+          {announce}
+          (local.set $response (call $response (local.get $fields)))
+          (drop (call $status (local.get $response) (i32.const {status})))
+          (call $body (local.get $response) (i32.const 0))
+          (local.set $body (call $ok))
+          (call $stream (local.get $body) (i32.const 0))
+          (local.set $stream (call $ok))
+          (call $sent (local.get $out) (local.get $response))
+          {before}
+          (call $write (local.get $stream) (i32.const 140) (i32.const 3) (i32.const 0))
+          {middle}
+          (call $drop-stream (local.get $stream))
+          (call $finish (local.get $body) (i32.const 0) (i32.const 0) (i32.const 0))
+          {after})"#
+    )
+}
+
+/// Sleeps for 50 ms.
+const NAP: &str = "(call $sleep (i64.const 50000000))";
+
+/// All bytes that a server sends for these of a client, which then sends no more.
+async fn exchange(server: &TestServer, request: &str) -> String {
+    let connected = TcpStream::connect(server.address).await;
+    let mut client = connected.expect("it listens");
+    let sent = client.write_all(request.as_bytes()).await;
+    sent.expect("it listens");
+    let mut answer = String::new();
+    let read = soon("the end", client.read_to_string(&mut answer)).await;
+    read.expect("text");
+    answer
+}
+
+/// Waits until this number of requests has this outcome.
+async fn counted(server: &TestServer, outcome: &str, number: f64) {
+    let all = async {
+        while server.count("/", outcome).await < number {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(outcome, all).await;
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+/// The connection takes no more than the announced bytes, while the guest has not finished yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_with_an_announced_body_may_finish_late() {
+    let core = answers(200, "3", "", NAP, NAP);
+    let server = server(&core, Limits::default()).await;
+    for number in 1..=3 {
+        let answer = exchange(&server, GET).await;
+        assert!(answer.ends_with("\r\n\r\nabc"), "{answer}");
+        counted(&server, "ok", f64::from(number)).await;
+    }
+    assert_eq!(server.count("/", "gone").await, 0.0);
+    server.stop().await;
+}
