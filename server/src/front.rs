@@ -172,7 +172,7 @@ impl Front {
         mut record: Record,
     ) -> Result<Reply, (Record, Refusal)> {
         let bytes_in = Arc::default();
-        let is_head = request.method() == Method::HEAD;
+        let is_head = *request.method() == Method::HEAD;
         let begun = begin(site, number, request, &mut record, &bytes_in);
         let (begun, turn) = match begun {
             Ok(begun) => begun,
@@ -220,12 +220,9 @@ impl Front {
                 return Err((record, no_response(ended.as_ref(), error)));
             }
         };
-        let status = response.status().as_u16();
-        let exchanged = Exchanged::new(record, &self.journal, status, bytes_in);
-        // The connection drops the body of these at once (RFC 9112, section 6.3).
-        if is_head || matches!(status, 204 | 304) {
-            exchanged.without_body();
-        }
+        let status = response.status();
+        let is_sent = !is_head && has_body(status);
+        let exchanged = Exchanged::new(record, &self.journal, status.as_u16(), bytes_in);
         let guest = match ended {
             Some(ended) => {
                 exchanged.guest_ended(&ended);
@@ -242,7 +239,8 @@ impl Front {
                 Some(task.abort_handle())
             }
         };
-        Ok(response.map(|body| ReplyBody::Stream(Stream::new(body, exchanged, guest))))
+        let stream = |body| Stream::new(body, exchanged, guest, is_sent);
+        Ok(response.map(|body| ReplyBody::Stream(stream(body))))
     }
 
     async fn serve(
@@ -366,6 +364,11 @@ fn begin(
     let begun = site.engine.begin(exchange);
     let begun = begun.map_err(|end| Refusal::new(Outcome::Failed, end.to_string()))?;
     Ok((begun, turn))
+}
+
+/// Whether responses with this status have a body (RFC 9112, section 6.3).
+fn has_body(status: StatusCode) -> bool {
+    status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
 }
 
 /// Why a guest that has ended gave no response.

@@ -106,11 +106,6 @@ impl Exchanged {
         *lock(&self.failure) = failure(&ended.end);
     }
 
-    /// The client gets no body, whatever the guest writes.
-    pub(crate) fn without_body(&self) {
-        self.set_sent(Sent::All);
-    }
-
     fn set_sent(&self, sent: Sent) {
         *lock(&self.sent) = sent;
     }
@@ -142,14 +137,15 @@ impl Drop for Exchanged {
 
 impl Stream {
     /// The body of a response. If the client does not take all of it, the task of the guest is
-    /// ended.
+    /// ended. `is_sent` says whether the response has a body; the connection drops another one.
     pub(crate) fn new(
         body: OutgoingBody,
         exchanged: Arc<Exchanged>,
         guest: Option<AbortHandle>,
+        is_sent: bool,
     ) -> Self {
         let left = body.size_hint().exact();
-        if left == Some(0) || body.is_end_stream() {
+        if !is_sent || left == Some(0) || body.is_end_stream() {
             exchanged.set_sent(Sent::All);
         }
         Self {

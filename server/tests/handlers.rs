@@ -105,3 +105,22 @@ async fn a_guest_with_an_announced_body_may_finish_late() {
     assert_eq!(server.count("/", "gone").await, 0.0);
     server.stop().await;
 }
+
+/// A response to HEAD, and those with status 204 and 304, have no body, whatever the guest writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_response_without_a_body_is_whole() {
+    let head = "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    for (status, request, length) in [(200, head, true), (204, GET, false), (304, GET, true)] {
+        for announced in ["3", ""] {
+            let core = answers(status, announced, NAP, "", "");
+            let server = server(&core, Limits::default()).await;
+            let answer = exchange(&server, request).await;
+            assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+            let has_length = answer.contains("content-length: 3");
+            assert_eq!(has_length, length && announced == "3", "{answer}");
+            counted(&server, "ok", 1.0).await;
+            assert_eq!(server.count("/", "gone").await, 0.0);
+            server.stop().await;
+        }
+    }
+}
