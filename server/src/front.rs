@@ -12,7 +12,7 @@ use crate::metrics::{Metrics, Outcome};
 use crate::place::Place;
 use crate::record::Record;
 use crate::site::{Mount, Site};
-use crate::streaming::{Exchanged, ReplyBody, Stream, failure};
+use crate::streaming::{Exchanged, Guests, ReplyBody, Stream, failure};
 use crate::traces::Traces;
 use anyhow::Result;
 use arc_swap::ArcSwap;
@@ -48,6 +48,7 @@ pub(crate) struct Front {
     pub(crate) access: Option<Arc<AccessLog>>,
     pub(crate) traces: Option<Traces>,
     journal: Arc<Journal>,
+    pub(crate) guests: Guests,
     /// Paths of the public address that belong to the server.
     reserved: &'static [&'static str],
     /// Whether the server was told to stop.
@@ -85,6 +86,7 @@ impl Front {
             access: access.map(Arc::new),
             traces,
             journal: Arc::new(journal),
+            guests: Guests::default(),
             reserved,
             is_stopping: AtomicBool::new(false),
         })
@@ -230,13 +232,12 @@ impl Front {
             }
             None => {
                 let exchanged = Arc::clone(&exchanged);
-                let task = tokio::spawn(async move {
+                Some(self.guests.spawn(async move {
                     if let Some(ended) = run.await {
                         exchanged.guest_ended(&ended);
                     }
                     drop(turn);
-                });
-                Some(task.abort_handle())
+                }))
             }
         };
         let stream = |body| Stream::new(body, exchanged, guest, is_sent);

@@ -203,11 +203,18 @@ impl Server {
         drop(listener);
         tracing::info!(connections = connections.len(), "stopping");
         let grace = front.site().limits.grace;
-        if timeout(grace, graceful.shutdown()).await.is_err() {
+        let all = async {
+            graceful.shutdown().await;
+            // Some go on after their responses.
+            front.guests.ended().await;
+        };
+        if timeout(grace, all).await.is_err() {
             tracing::warn!(?grace, "ending what has not ended by itself");
         }
         // Dropping a request ends its guest.
         connections.shutdown().await;
+        // Before the log is closed, which gets a line of each.
+        front.guests.shutdown().await;
         if let Some(access) = &front.access {
             access.close().await;
         }

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use pirn_wasi2::http::{ErrorCode, OutgoingBody};
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// The body of a response.
 pub(crate) enum ReplyBody {
@@ -60,6 +61,33 @@ enum Sent {
     All,
     /// Not all, because the guest did not complete the body.
     Broken,
+}
+
+/// The tasks of guests that go on after the heads of their responses.
+#[derive(Default)]
+pub(crate) struct Guests(Mutex<JoinSet<()>>);
+
+impl Guests {
+    /// Runs a guest in a task.
+    pub(crate) fn spawn(&self, guest: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let mut all = lock(&self.0);
+        while all.try_join_next().is_some() {}
+        all.spawn(guest)
+    }
+
+    /// Waits until all have ended.
+    pub(crate) async fn ended(&self) {
+        while poll_fn(|context| lock(&self.0).poll_join_next(context))
+            .await
+            .is_some()
+        {}
+    }
+
+    /// Ends all.
+    pub(crate) async fn shutdown(&self) {
+        let mut all = std::mem::take(&mut *lock(&self.0));
+        all.shutdown().await;
+    }
 }
 
 /// The outcome of a guest that failed, and the reason.

@@ -7,7 +7,9 @@ mod handler;
 use common::{TestServer, soon};
 use handler::handler;
 use pirn_runtime::Module;
-use pirn_server::{Limits, Settings};
+use pirn_server::access::Format;
+use pirn_server::{AccessLog, Extras, Limits, Settings};
+use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -122,5 +124,50 @@ async fn a_response_without_a_body_is_whole() {
             assert_eq!(server.count("/", "gone").await, 0.0);
             server.stop().await;
         }
+    }
+}
+/// The outcomes in an access log.
+fn outcomes(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).expect("text");
+    let outcome = |line| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a line");
+        line["outcome"].as_str().expect("an outcome").to_owned()
+    };
+    text.lines().map(outcome).collect()
+}
+
+/// Guests that go on after their response are part of the server's grace, and end with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_ends_guests_after_their_response() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let forever = "(call $sleep (i64.const 3600000000000))";
+    for (number, (after, grace_ms)) in [
+        (NAP, 60_000),
+        (forever, 50),
+        ("(loop $again (br $again))", 50),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = folder.path().join(number.to_string());
+        let limits = Limits {
+            grace: Duration::from_millis(grace_ms),
+            ..Limits::default()
+        };
+        let log = AccessLog::open(&path, Format::Json).expect("it opens");
+        let extras = Extras {
+            access: Some(log),
+            ..Extras::default()
+        };
+        let core = answers(200, "", "", "", after);
+        let routes = [("/", module(&core))];
+        let mut server = TestServer::with(&routes, settings(), limits, extras).await;
+        exchange(&server, GET).await;
+        let region = server.engine.region().clone();
+        assert_eq!(region.slots_free(), 1, "the guest goes on");
+        server.begin_stop();
+        soon("the end", &mut server.served).await.expect("no panic");
+        assert_eq!(region.slots_free(), 2);
+        assert_eq!(outcomes(&path), ["ok"]);
     }
 }
