@@ -6,7 +6,7 @@ use crate::body::{self, Unread};
 use crate::engine::{Begun, End, Ended, Engine, Exchange, Ran, Work};
 use crate::environment::{Ends, environment};
 use crate::guest_body::GuestBody;
-use crate::journal::Journal;
+use crate::journal::{Journal, short};
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Outcome};
 use crate::place::Place;
@@ -378,7 +378,11 @@ fn no_response(ended: Option<&Ended>, error: Option<ErrorCode>) -> Refusal {
         return Refusal::new(outcome, why);
     }
     match error {
-        Some(error) => Refusal::new(Outcome::Malformed, format!("guest gave an error: {error}")),
+        // The guest may have put a long text into it.
+        Some(error) => {
+            let why = short(format_args!("guest gave an error: {error}"));
+            Refusal::new(Outcome::Malformed, why)
+        }
         None => Refusal::new(Outcome::Malformed, "guest set no response"),
     }
 }

@@ -1,6 +1,7 @@
 //! [`Journal`]: logs messages of guests, with a limit of bytes per second.
 
 use metrics::Counter;
+use std::fmt::{self, Display, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,27 @@ const WHY_CHARS_MAX: usize = 1024;
 
 /// The period of a quota.
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// The start of a text: as much of it as is logged.
+pub(crate) fn short(text: impl Display) -> String {
+    struct Short(String);
+
+    impl fmt::Write for Short {
+        fn write_str(&mut self, piece: &str) -> fmt::Result {
+            let left = WHY_CHARS_MAX.saturating_sub(self.0.len());
+            self.0.extend(piece.chars().take(left));
+            match self.0.len() < WHY_CHARS_MAX {
+                true => Ok(()),
+                false => Err(fmt::Error),
+            }
+        }
+    }
+
+    let mut short = Short(String::new());
+    // The error says that there is more.
+    let _ = write!(short, "{text}");
+    short.0
+}
 
 /// Logs messages of guests, at most so many bytes per second for all guests together.
 pub(crate) struct Journal {
@@ -116,6 +138,23 @@ mod tests {
         assert_eq!(journal.take(1, at(1999)), (false, 0));
         assert_eq!(journal.take(101, at(3000)), (false, 1), "it never fits");
         assert_eq!(journal.take(100, at(2000)), (true, 0), "clocks of threads");
+    }
+
+    #[test]
+    fn a_text_without_end_is_cut() {
+        struct Endless;
+
+        impl Display for Endless {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                loop {
+                    f.write_str("abc\u{e4}")?;
+                }
+            }
+        }
+
+        assert_eq!(short("abc"), "abc");
+        let cut = short(Endless);
+        assert!((WHY_CHARS_MAX..WHY_CHARS_MAX + 4).contains(&cut.len()));
     }
 
     #[test]
