@@ -19,7 +19,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use pirn_wasi2::http::ErrorCode;
@@ -127,6 +127,11 @@ impl Front {
         let route = site.route(path);
         let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
         let mut record = Record::new(&site, route, log, traces, &request, ends);
+        // A proxy could have meant the other one (RFC 9112, section 3.2).
+        if request.headers().get_all(HOST).iter().nth(1).is_some() {
+            let refusal = Refusal::new(Outcome::Bad, "the request has two Host fields");
+            return self.refuse(record, refusal);
+        }
         if let Some(number) = route
             && site.engine.is_handler(number)
         {

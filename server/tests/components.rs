@@ -201,6 +201,7 @@ async fn malformed_requests_do_not_reach_a_guest() {
         "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: x\r\n\r\n",
         "GET /hello HTTP/1.1\r\nHost: a\r\nx: a\rb\r\n\r\n",
         "GET /hello HTTP/1.1\r\n: a\r\n\r\n",
+        "GET /hello HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n",
         "CONNECT a:80 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     ] {
         let mut client = TcpStream::connect(server.address)
