@@ -204,6 +204,7 @@ impl Pirn {
         pirn_wasi::link_async(&mut linker, |wasi| wasi, sleep)?;
         more(&mut linker)?;
         let mut components = pirn_component::Linker::new();
+        components.host_bytes_max(VALUES_BYTES_MAX);
         pirn_wasi2::link(&mut components)?;
         pirn_wasi2::http::link(&mut components)?;
         let start_deadline = settings.deadline.min(settings.start_deadline);
@@ -353,6 +354,10 @@ pub fn warm(
     let names: Vec<&str> = initialisers.iter().map(String::as_str).collect();
     Ok(instance.snapshot_after(&names)?)
 }
+
+/// Most bytes of the host for the values of one call of a component. Its functions take less: a
+/// write has 64 KiB, and fields 128 KiB. Larger values would only take the time of other guests.
+const VALUES_BYTES_MAX: usize = 4 << 20;
 
 /// Number of standard streams.
 const STREAMS: usize = 3;

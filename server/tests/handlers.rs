@@ -126,6 +126,21 @@ async fn a_response_without_a_body_is_whole() {
         }
     }
 }
+/// What a guest passes by value is bounded before the host reads it.
+#[tokio::test]
+async fn a_guest_cannot_pass_long_lists() {
+    let core = r#"(func (export "wasi:http/incoming-handler@0.2.12#handle") (param i32 i32)
+      (drop (memory.grow (i32.const 200)))
+      (memory.fill (i32.const 8192) (i32.const 97) (i32.const 5000000))
+      (call $append (call $fields) (i32.const 8192) (i32.const 5000000)
+        (i32.const 8192) (i32.const 1) (i32.const 0)))"#;
+    let server = server(core, Limits::default()).await;
+    let answer = exchange(&server, GET).await;
+    assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
+    assert_eq!(server.count("/", "trap").await, 1.0);
+    server.stop().await;
+}
+
 /// The outcomes in an access log.
 fn outcomes(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).expect("text");
