@@ -4,11 +4,16 @@
 //!
 //!     cargo run --release --bin components-http -- answers GUEST.wasm...
 //!     cargo run --release --bin components-http -- measure GUEST.wasm... --rounds 21
-//!     cargo run --release --bin components-http -- serve GUEST.wasm --listen 127.0.0.1:8080
+//!     cargo run --release --bin components-http -- memory GUEST.wasm
+//!     cargo run --release --bin components-http -- load GUEST.wasm --connections 4
+//!     cargo run --release --bin components-http -- serve GUEST.wasm --engine pirn
 //!
-//! `answers` prints the answers to the requests that the guests know, to be compared. `measure`
-//! prints the time of a request without sockets: make an instance and the request, call the guest,
-//! collect the response, drop the instance. `serve` is a server with one worker thread.
+//! `answers` prints the answers to the requests that the guests know, and fails if the engines
+//! differ where no difference is listed. `measure` prints the time of a request without sockets:
+//! make an instance and the request, call the guest, collect the response, drop the instance.
+//! "pirn, reused" calls one instance of pirn again and again, which no server should do. `memory`
+//! prints the memory of many instances that have answered a request, and of their slots when they
+//! are dropped. `load` sends requests to a server with one thread, and `serve` only runs it.
 //!
 //! An engine is one implementation of [`Engine`] and one line in [`engines`].
 
@@ -16,7 +21,11 @@
 
 #[path = "../../best.rs"]
 mod best;
+mod exchange;
+mod load;
+mod memory;
 mod message;
+mod pirn;
 #[path = "../../row.rs"]
 #[expect(dead_code, reason = "the rows of the other table have more engines")]
 mod row;
@@ -24,20 +33,31 @@ mod row;
 mod turns;
 mod wasmtime;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
+use memory::Held;
 use message::{Ask, Ended};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use row::Run;
-use std::net::SocketAddr;
+use std::any::Any;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 /// Time of the processor that is enough to measure it, in microseconds.
 const PROCESSOR_US_MIN: f64 = 200e3;
 
+/// Instances at a time.
+const SLOTS: u32 = 64;
+
+/// Largest memory of a guest.
+const MEMORY_BYTES_MAX: usize = 128 << 20;
+
+/// Stack of a guest.
+const STACK_BYTES: usize = 1 << 20;
+
 /// A guest in an engine.
-trait Engine {
+trait Engine: Send {
     fn name(&self) -> &'static str;
 
     /// The answer to a request.
@@ -45,11 +65,39 @@ trait Engine {
 
     /// Answers the same request `count` times, and panics unless each answer has the status 200.
     fn repeat(&self, ask: &Ask, count: u64);
+
+    /// Answers the same request in one instance. None if the guest or the engine cannot.
+    fn reused(&self, _: &Ask) -> Option<Run<'_>> {
+        None
+    }
+
+    /// So many live instances that have answered a request each.
+    fn live(&self, ask: &Ask, count: u32) -> Box<dyn Any>;
+
+    /// Serves the guest on this thread.
+    fn serve(self: Box<Self>, listener: TcpListener) -> Result<()>;
+}
+
+/// The names of the engines.
+const ENGINES: [&str; 2] = ["pirn", "wasmtime"];
+
+/// The guest in an engine.
+fn engine(name: &str, wasm: &[u8], slots: u32, options: &Options) -> Result<Box<dyn Engine>> {
+    Ok(match name {
+        "pirn" => Box::new(pirn::Pirn::new(wasm, slots)?),
+        "wasmtime" => Box::new(wasmtime::Wasmtime::new(wasm, slots, options)?),
+        other => bail!("{other:?} is no engine; these are: {ENGINES:?}"),
+    })
 }
 
 /// The guest in each engine.
 fn engines(wasm: &[u8], options: &Options) -> Result<Vec<Box<dyn Engine>>> {
-    Ok(vec![Box::new(wasmtime::Wasmtime::new(wasm, options)?)])
+    let wanted = options.engine.as_deref();
+    let names = wanted.map_or(ENGINES.to_vec(), |name| vec![name]);
+    let names = names.into_iter();
+    names
+        .map(|name| engine(name, wasm, SLOTS, options))
+        .collect()
 }
 
 #[derive(Parser)]
@@ -60,17 +108,19 @@ struct Args {
     options: Options,
 }
 
-/// Settings of Wasmtime.
 #[derive(clap::Args)]
 struct Options {
-    /// No epoch checks in guest code: a guest cannot be stopped
+    /// Only this engine
+    #[arg(long, global = true)]
+    engine: Option<String>,
+    /// No epoch checks in guest code of Wasmtime: a guest cannot be stopped
     #[arg(long, global = true)]
     no_epochs: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print the answers to all requests that the guests know
+    /// Print and compare the answers to all requests that the guests know
     Answers {
         #[arg(required = true)]
         guests: Vec<PathBuf>,
@@ -81,8 +131,29 @@ enum Command {
         guests: Vec<PathBuf>,
         #[arg(long, default_value_t = 21)]
         rounds: usize,
+        /// Only rows whose name contains this
+        #[arg(long, default_value = "")]
+        row: String,
     },
-    /// Serve a guest by Wasmtime, on one thread
+    /// Print the memory of instances and of their slots, each engine in a process of its own
+    Memory {
+        guest: PathBuf,
+        #[arg(long, default_value_t = 1000)]
+        slots: u32,
+    },
+    /// Send requests to a server with one thread
+    Load {
+        guest: PathBuf,
+        #[arg(long, default_value = "/hello")]
+        path: String,
+        #[arg(long, default_value_t = 4)]
+        connections: usize,
+        #[arg(long, default_value_t = 5000)]
+        requests: usize,
+        #[arg(long, default_value_t = 7)]
+        rounds: usize,
+    },
+    /// Serve a guest on one thread
     Serve {
         guest: PathBuf,
         #[arg(long, default_value = "127.0.0.1:8080")]
@@ -93,20 +164,34 @@ enum Command {
 fn main() -> Result<()> {
     let Args { command, options } = Args::parse();
     match command {
-        Command::Answers { guests } => {
-            for guest in guests {
-                println!("=== {}", guest.display());
-                for engine in engines(&read(&guest)?, &options)? {
-                    for ask in message::known() {
-                        println!("--- {}: {ask}\n{}", engine.name(), engine.answer(&ask));
-                    }
-                }
-            }
-            Ok(())
+        Command::Answers { guests } => answers(&guests, &options),
+        Command::Measure {
+            guests,
+            rounds,
+            row,
+        } => measure(&guests, rounds, &row, &options),
+        Command::Memory { guest, slots } => memories(&guest, slots, &options),
+        Command::Load {
+            guest,
+            path,
+            connections,
+            requests,
+            rounds,
+        } => {
+            let load = load::Load {
+                path,
+                connections,
+                requests,
+            };
+            load::compare(engines(&read(&guest)?, &options)?, &load, rounds)
         }
-        Command::Measure { guests, rounds } => measure(&guests, rounds, &options),
         Command::Serve { guest, listen } => {
-            wasmtime::Wasmtime::new(&read(&guest)?, &options)?.serve(listen)
+            let listener = TcpListener::bind(listen)?;
+            listener.set_nonblocking(true)?;
+            let name = options.engine.as_deref().unwrap_or("wasmtime");
+            let engine = engine(name, &read(&guest)?, SLOTS, &options)?;
+            println!("listening on {}", listener.local_addr()?);
+            engine.serve(listener)
         }
     }
 }
@@ -115,37 +200,100 @@ fn read(guest: &Path) -> Result<Vec<u8>> {
     std::fs::read(guest).with_context(|| guest.display().to_string())
 }
 
-fn measure(guests: &[PathBuf], rounds: usize, options: &Options) -> Result<()> {
+fn answers(guests: &[PathBuf], options: &Options) -> Result<()> {
+    let mut differing = 0;
+    for guest in guests {
+        println!("=== {}", guest.display());
+        let engines = engines(&read(guest)?, options)?;
+        for ask in message::known() {
+            let answers = engines.iter().map(|engine| {
+                let answer = engine.answer(&ask);
+                println!("--- {}: {ask}\n{answer}", engine.name());
+                answer
+            });
+            let answers: Vec<_> = answers.collect();
+            for two in answers.windows(2) {
+                if let Some(how) = message::difference(&ask, &two[0], &two[1]) {
+                    println!("DIFFERS: {}: {ask}: {how}", guest.display());
+                    differing += 1;
+                }
+            }
+        }
+    }
+    match differing {
+        0 => Ok(()),
+        _ => bail!("{differing} answers differ"),
+    }
+}
+
+fn measure(guests: &[PathBuf], rounds: usize, row: &str, options: &Options) -> Result<()> {
     println!(
         "microseconds a request, one thread: medians of {rounds} rounds, and the time of the \
          processor, which other programs disturb less"
     );
     for guest in guests {
         let engines = engines(&read(guest)?, options)?;
-        print!("{:<44}", guest.display());
-        for engine in &engines {
-            print!(" {:>10} {:>10}", engine.name(), "processor");
-        }
-        println!();
+        println!("{}", guest.display());
         for (name, ask) in message::measured() {
             // A guest need not know all of them.
-            if engines
-                .iter()
-                .any(|engine| engine.answer(&ask).status() != Some(200))
+            if !name.contains(row)
+                || engines
+                    .iter()
+                    .any(|engine| engine.answer(&ask).status() != Some(200))
             {
                 continue;
             }
             let ask = &ask;
-            let runs = engines
-                .iter()
-                .map(|engine| -> Run<'_> { Box::new(move |count| engine.repeat(ask, count)) });
-            let mut runs: Vec<_> = runs.collect();
-            print!("{name:<44}");
-            let ns = turns::measure(&mut runs.iter_mut().collect::<Vec<_>>(), rounds);
-            for (run, ns) in runs.iter_mut().zip(ns) {
-                print!(" {:>10.1} {:>10.1}", ns / 1e3, processor_us(run));
+            let mut names = vec![];
+            let mut runs: Vec<Run<'_>> = vec![];
+            for engine in &engines {
+                names.push(engine.name().to_owned());
+                runs.push(Box::new(move |count| engine.repeat(ask, count)));
+                if let Some(reused) = engine.reused(ask) {
+                    names.push(format!("{}, reused", engine.name()));
+                    runs.push(reused);
+                }
             }
-            println!();
+            let ns = turns::measure(&mut runs.iter_mut().collect::<Vec<_>>(), rounds);
+            for ((engine, run), ns) in names.iter().zip(&mut runs).zip(ns) {
+                let us = ns / 1e3;
+                println!(
+                    "    {name:<24} {engine:<16} {us:>10.1} {:>10.1}",
+                    processor_us(run)
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn memories(guest: &Path, slots: u32, options: &Options) -> Result<()> {
+    let ask = &message::measured()[0].1;
+    if let Some(name) = &options.engine {
+        let engine = engine(name, &read(guest)?, slots, options)?;
+        // What the first instance alone needs is not an instance's.
+        engine.repeat(ask, 3);
+        let before = Held::now()?;
+        let live = engine.live(ask, slots);
+        println!("{name:<10} {:<8} {}", "live", Held::now()? - before);
+        drop(live);
+        println!("{name:<10} {:<8} {}", "idle", Held::now()? - before);
+        return Ok(());
+    }
+    println!("{slots} instances of {}, KiB", guest.display());
+    println!(
+        "{:<19} {:>14} {:>14} {:>14}",
+        "", "share (PSS)", "resident", "page tables"
+    );
+    for name in ENGINES {
+        let mut program = std::process::Command::new(std::env::current_exe()?);
+        program.arg("memory").arg(guest).args(["--engine", name]);
+        program.args(["--slots", &slots.to_string()]);
+        if options.no_epochs {
+            program.arg("--no-epochs");
+        }
+        if !program.status()?.success() {
+            bail!("{name} failed");
         }
     }
     Ok(())

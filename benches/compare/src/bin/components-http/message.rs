@@ -193,3 +193,43 @@ fn hash(bytes: &[u8]) -> u64 {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
     })
 }
+
+/// Requests whose answers may have different bodies, and why.
+const DIFFERENT: [(&str, &str); 2] = [
+    (
+        "/fail",
+        "JavaScript exits with an open body: pirn breaks it off, Wasmtime ends it",
+    ),
+    ("/never", "the same"),
+];
+
+/// How the answers of two engines to a request differ, unless they may. The texts of errors may.
+pub fn difference(ask: &Ask, one: &Ended, other: &Ended) -> Option<String> {
+    let mut different = DIFFERENT.iter();
+    let is_listed = different.any(|(start, _)| ask.target.starts_with(start));
+    let shown = |ended: &Ended| match &ended.response {
+        Ok(response) => {
+            let broken = response.broken.as_ref().map(|_| String::new());
+            let response = Response {
+                status: response.status,
+                fields: response.fields.clone(),
+                body: response.body.clone(),
+                trailers: response.trailers.clone(),
+                broken,
+            };
+            response.to_string()
+        }
+        Err(_) => "no response\n".into(),
+    };
+    let is_broken = |ended: &Ended| {
+        let response = ended.response.as_ref();
+        response.is_ok_and(|response| response.broken.is_some())
+    };
+    let (first, second) = (shown(one), shown(other));
+    let may_differ = is_listed && one.status() == other.status() && is_broken(one);
+    if first != second && !may_differ {
+        return Some(format!("{first:?} and {second:?}"));
+    }
+    let failed = [one.error.is_some(), other.error.is_some()];
+    (failed[0] != failed[1]).then(|| format!("the guest failed: {failed:?}"))
+}

@@ -3,14 +3,14 @@
 //! The component is linked once (`ProxyPre`). Each request has a store and an instance of its own,
 //! in slots of the pool. Guest code yields to other tasks by epochs unless `--no-epochs` is given.
 
-use crate::message::{Ask, Ended, Response, SERVER};
-use crate::{Engine, Options, best};
+use crate::exchange::{self, collected};
+use crate::message::{Ask, Ended};
+use crate::{Engine, MEMORY_BYTES_MAX, Options, STACK_BYTES, best};
 use anyhow::{Result, anyhow};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Body;
-use hyper::service::service_fn;
-use std::convert::Infallible;
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +20,16 @@ use tokio::sync::{Semaphore, oneshot};
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
-use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 use wasmtime_wasi_http::{Error, WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-/// Instances at a time.
-const SLOTS: u32 = 64;
-
 /// Core instances, memories and tables of one component: guest, adapter, shim and fixup, and as
 /// many again.
 const PARTS: u32 = 8;
 
-const MEMORY_BYTES_MAX: usize = 128 << 20;
 const TABLE_ELEMENTS_MAX: usize = 100_000;
-const STACK_BYTES: usize = 1 << 20;
 
 /// Stack for host functions, which run on the guest's stack.
 const HOST_STACK_BYTES: usize = 1 << 20;
@@ -83,6 +77,7 @@ impl WasiHttpView for State {
 /// A guest in Wasmtime.
 pub struct Wasmtime {
     pre: ProxyPre<State>,
+    slots: u32,
     epochs: bool,
     runtime: Runtime,
     /// A server that the guest can call.
@@ -90,13 +85,13 @@ pub struct Wasmtime {
 }
 
 impl Wasmtime {
-    pub fn new(wasm: &[u8], options: &Options) -> Result<Self> {
+    pub fn new(wasm: &[u8], slots: u32, options: &Options) -> Result<Self> {
         let mut pool = PoolingAllocationConfig::new();
-        pool.total_component_instances(SLOTS)
-            .total_core_instances(SLOTS * PARTS)
-            .total_memories(SLOTS)
-            .total_tables(SLOTS * PARTS)
-            .total_stacks(SLOTS)
+        pool.total_component_instances(slots)
+            .total_core_instances(slots * PARTS)
+            .total_memories(slots)
+            .total_tables(slots * PARTS)
+            .total_stacks(slots)
             .max_memory_size(MEMORY_BYTES_MAX)
             .table_elements(TABLE_ELEMENTS_MAX);
         let mut config = Config::new();
@@ -124,30 +119,23 @@ impl Wasmtime {
         });
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-        let callee = listener.local_addr()?;
-        runtime.spawn(accept(listener, |request| async move {
-            let (method, uri) = (request.method(), request.uri());
-            let body = Full::from(format!("called by {method} {uri}\n"));
-            let mut response = hyper::Response::new(body);
-            *response.status_mut() = hyper::StatusCode::NON_AUTHORITATIVE_INFORMATION;
-            Ok::<_, Infallible>(response)
-        }));
+        let callee = exchange::callee(&runtime)?;
         Ok(Self {
             pre,
+            slots,
             epochs: !options.no_epochs,
             runtime,
             callee,
         })
     }
 
-    /// Calls a new instance. It gives its response to `sender`.
+    /// Calls a new instance, and returns its store. It gives its response to `sender`.
     async fn call<B>(
         pre: &ProxyPre<State>,
         epochs: bool,
         request: hyper::Request<B>,
         sender: oneshot::Sender<Sent>,
-    ) -> wasmtime::Result<()>
+    ) -> wasmtime::Result<Store<State>>
     where
         B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static,
     {
@@ -166,50 +154,22 @@ impl Wasmtime {
         let out = http.new_response_outparam(sender)?;
         let proxy = pre.instantiate_async(&mut store).await?;
         let handler = proxy.wasi_http_incoming_handler();
-        handler.call_handle(&mut store, request, out).await
+        handler.call_handle(&mut store, request, out).await?;
+        Ok(store)
     }
 
     /// Calls a new instance, and collects its response meanwhile.
     async fn ended(&self, request: hyper::Request<Full<Bytes>>) -> Ended {
         let (sender, receiver) = oneshot::channel();
         let (called, response) = tokio::join!(
-            Self::call(&self.pre, self.epochs, request, sender),
+            async {
+                let called = Self::call(&self.pre, self.epochs, request, sender);
+                called.await.map(drop)
+            },
             collected(receiver)
         );
         let error = called.err().map(|error| error.root_cause().to_string());
         Ended { response, error }
-    }
-
-    fn request(&self, ask: &Ask) -> hyper::Request<Full<Bytes>> {
-        let callee = self.callee.to_string().replace(':', "%3A");
-        let mut request = hyper::Request::builder()
-            .method(ask.method)
-            .uri(ask.target.replace(SERVER, &callee));
-        for (name, value) in &ask.fields {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(ask.body.clone()));
-        request.expect("a request is well-formed")
-    }
-
-    /// Serves the guest on this thread.
-    pub fn serve(self, listen: SocketAddr) -> Result<()> {
-        let Self {
-            pre,
-            epochs,
-            runtime,
-            ..
-        } = self;
-        // The pool fails when it is full, and does not wait.
-        let slots = Arc::new(Semaphore::new(SLOTS as usize));
-        runtime.block_on(async move {
-            let listener = TcpListener::bind(listen).await?;
-            println!("listening on {}", listener.local_addr()?);
-            accept(listener, move |request| {
-                served(pre.clone(), epochs, slots.clone(), request)
-            })
-            .await
-        })
     }
 }
 
@@ -219,11 +179,12 @@ impl Engine for Wasmtime {
     }
 
     fn answer(&self, ask: &Ask) -> Ended {
-        self.runtime.block_on(self.ended(self.request(ask)))
+        self.runtime
+            .block_on(self.ended(exchange::request(ask, self.callee)))
     }
 
     fn repeat(&self, ask: &Ask, count: u64) {
-        let request = self.request(ask);
+        let request = exchange::request(ask, self.callee);
         self.runtime.block_on(async {
             for _ in 0..count {
                 let ended = self.ended(request.clone()).await;
@@ -231,28 +192,41 @@ impl Engine for Wasmtime {
             }
         });
     }
-}
 
-async fn collected(receiver: oneshot::Receiver<Sent>) -> Result<Response, String> {
-    let response = match receiver.await {
-        Ok(Ok(response)) => response,
-        Ok(Err(code)) => return Err(format!("{code:?}")),
-        Err(_) => return Err("the guest set none".into()),
-    };
-    let (parts, body) = response.into_parts();
-    let mut response = Response {
-        status: parts.status.as_u16(),
-        fields: parts.headers,
-        ..Response::default()
-    };
-    match body.collect().await {
-        Ok(collected) => {
-            response.trailers = collected.trailers().cloned();
-            response.body = collected.to_bytes();
-        }
-        Err(error) => response.broken = Some(error.to_string()),
+    fn live(&self, ask: &Ask, count: u32) -> Box<dyn Any> {
+        let request = exchange::request(ask, self.callee);
+        let live: Vec<_> = (0..count)
+            .map(|_| {
+                let (sender, receiver) = oneshot::channel();
+                let (store, response) = self.runtime.block_on(async {
+                    let call = Self::call(&self.pre, self.epochs, request.clone(), sender);
+                    tokio::join!(call, collected(receiver))
+                });
+                assert_eq!(response.expect("it answers").status, 200);
+                store.expect("it returns")
+            })
+            .collect();
+        Box::new(live)
     }
-    Ok(response)
+
+    fn serve(self: Box<Self>, listener: std::net::TcpListener) -> Result<()> {
+        let Self {
+            pre,
+            slots,
+            epochs,
+            runtime,
+            ..
+        } = *self;
+        // The pool fails when it is full, and does not wait.
+        let slots = Arc::new(Semaphore::new(slots as usize));
+        runtime.block_on(async move {
+            let listener = TcpListener::from_std(listener)?;
+            exchange::accept(listener, move |request| {
+                served(pre.clone(), epochs, slots.clone(), request)
+            })
+            .await
+        })
+    }
 }
 
 /// Answers a request of the server. The guest may go on after its response has begun.
@@ -266,6 +240,7 @@ async fn served(
     let (sender, receiver) = oneshot::channel();
     let guest = tokio::spawn(async move {
         let called = Wasmtime::call(&pre, epochs, request, sender).await;
+        let called = called.map(drop);
         drop(slot);
         called
     });
@@ -281,27 +256,5 @@ async fn served(
             *response.status_mut() = hyper::StatusCode::INTERNAL_SERVER_ERROR;
             Ok(response)
         }
-    }
-}
-
-/// Serves each connection in a task.
-async fn accept<F, A, B, E>(listener: TcpListener, answer: F) -> Result<()>
-where
-    F: Fn(hyper::Request<hyper::body::Incoming>) -> A + Clone + Send + 'static,
-    A: Future<Output = Result<hyper::Response<B>, E>> + Send + 'static,
-    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
-    E: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    loop {
-        let (client, _) = listener.accept().await?;
-        client.set_nodelay(true)?;
-        let service = service_fn(answer.clone());
-        tokio::spawn(async move {
-            let connection = hyper::server::conn::http1::Builder::new();
-            // A client that leaves is no error of the server.
-            let _ = connection
-                .serve_connection(TokioIo::new(client), service)
-                .await;
-        });
     }
 }
