@@ -42,6 +42,7 @@ fn settings() -> Settings {
         slots: 2,
         memory_bytes_max: 128 << 20,
         deadline: Duration::from_secs(60),
+        start_deadline: Duration::from_secs(60),
         ..Settings::default()
     }
 }
