@@ -1,5 +1,5 @@
-//! The functions that the core module of a component imports: lowered functions of the host, and
-//! what the canonical ABI offers to guests.
+//! The functions that the core module of a component imports: lowered host functions, and the
+//! built-ins of the canonical ABI.
 
 use crate::component::Info;
 use crate::error::{AbiError, LinkError, of_host};
@@ -24,25 +24,25 @@ pub(crate) struct Place<'a> {
     pub(crate) ty: FuncType,
 }
 
-/// A function of the host, as a component calls it.
+/// A lowered host function: everything that a call from a component needs.
 #[derive(Clone)]
 pub(crate) struct Lowered {
     pub(crate) info: Arc<Info>,
     pub(crate) name: String,
-    /// Index of its type.
+    /// Index of the function's type.
     pub(crate) ty: u32,
-    /// Index of its canonical options.
+    /// Index of the function's canonical options.
     pub(crate) options: u32,
-    /// Size and alignment of its parameters, if they are passed in memory.
+    /// Size and alignment of the parameters, if the caller passes them in memory.
     pub(crate) params_in_memory: Option<(u64, u32)>,
-    /// Whether its result has more core values than a core function may return.
+    /// Whether the result is written to memory, because it has too many core values.
     pub(crate) result_in_memory: bool,
     pub(crate) host_bytes_max: usize,
 }
 
-/// A function of the host. Its types are erased until a component imports it.
+/// A host function with erased parameter and result types. Linking checks the types.
 pub(crate) trait HostFunc<T>: Send + Sync {
-    /// Checks the type of an import. An error names the types of the function.
+    /// Checks that the function has the type of an import. The error names the function's types.
     fn check(&self, info: &Info, ty: &ComponentFuncType) -> Result<(), String>;
 
     /// Adds the function to the linker of the core module (`canon lower`).
@@ -54,19 +54,19 @@ pub(crate) trait HostFunc<T>: Send + Sync {
     ) -> Result<(), LinkError>;
 }
 
-/// A function that returns its result.
+/// A synchronous host function. `V` converts its parameters and its result.
 pub(crate) struct SyncFunc<V, F> {
     func: F,
     values: PhantomData<fn() -> V>,
 }
 
-/// A function that returns a future of its result.
+/// An asynchronous host function. `V` converts its parameters and its result.
 pub(crate) struct AsyncFunc<V, F> {
     func: F,
     values: PhantomData<fn() -> V>,
 }
 
-/// A function of the host that returns its result.
+/// Wraps a synchronous host function.
 pub(crate) fn sync<T, V, F>(func: F) -> Arc<dyn HostFunc<T>>
 where
     T: Send + 'static,
@@ -77,7 +77,7 @@ where
     Arc::new(SyncFunc { func, values })
 }
 
-/// A function of the host that returns a future of its result.
+/// Wraps a host function that returns a future of its result.
 pub(crate) fn future<T, V, F>(func: F) -> Arc<dyn HostFunc<T>>
 where
     T: Send + 'static,
@@ -142,7 +142,8 @@ where
         let Place { module, name, ty } = place;
         let has_result = !ty.results.is_empty();
         let lowered = Arc::new(lowered);
-        // The parameters are read before the first wait, while all memories have views.
+        // Read the parameters before the first wait. After it, a component with several memories
+        // offers no view of them.
         macro_rules! future {
             ($convert:expr) => {
                 move |mut caller, flat| {
@@ -166,8 +167,8 @@ where
 }
 
 impl Lowered {
-    /// Reads the parameters of a call. Also returns where the guest wants a result that is passed
-    /// in memory.
+    /// Reads the parameters of a call. Also returns the address for the result, if the result is
+    /// written to memory.
     #[inline]
     fn lift<T, V: HostValues>(
         &self,
@@ -196,8 +197,8 @@ impl Lowered {
         Ok((params, result_at))
     }
 
-    /// Ends a call: returns the result as a core value, or writes it to memory. If it needs memory
-    /// of the guest, returns the first request for it.
+    /// Ends a call: returns the result as a core value, or writes it to memory. If the guest must
+    /// first allocate memory for the result, returns the first request for memory.
     #[inline]
     fn finish<T, V: HostValues>(
         &self,
@@ -242,7 +243,7 @@ impl Lowered {
     }
 }
 
-/// A request for memory, as a guest gets it.
+/// Encodes a request for memory as the core value that the guest receives.
 fn request(bytes: u32, align: u32) -> u64 {
     u64::from(align) << 32 | u64::from(bytes)
 }
@@ -259,8 +260,8 @@ fn memory<'a, T>(
     }
 }
 
-/// Only a component with several memories, one of which belongs to a function of the host that has
-/// waited, has no view.
+/// The error if no view of a memory is available. This happens only in a component with several
+/// memories, after a host function has waited.
 fn no_view() -> HostError {
     HostError::message(
         "an asynchronous function of the host cannot return a record or the like to a component \
@@ -291,7 +292,8 @@ fn store<T>(
     value.store(&mut lower, ty, at).map_err(of_host)
 }
 
-/// Takes the address of memory that a result needs, and returns the next request.
+/// Records the address of memory that the guest has allocated for a result. Returns the next
+/// request, or writes the result if no request is left.
 fn allocated<T>(
     caller: &mut Caller<'_, State<T>>,
     info: &Info,
@@ -319,7 +321,7 @@ fn allocated<T>(
     Ok(0)
 }
 
-/// Adds what the canonical ABI offers to guests to the linker of the core module.
+/// Adds a built-in of the canonical ABI to the linker of the core module.
 pub(crate) fn intrinsic<T: 'static>(
     core: &mut Linker<State<T>>,
     place: Place<'_>,
@@ -366,7 +368,7 @@ pub(crate) fn intrinsic<T: 'static>(
                     (Some(rep), Some(destructor)) => {
                         destructor(caller.data_mut(), Resource::host(rep)).map(|()| 0)
                     }
-                    // A guest's destructor is called by the guest.
+                    // The guest's own code calls the destructor of a guest's resource type.
                     (Some(rep), None) => Ok(1 << 32 | u64::from(rep)),
                     (None, _) => Ok(0),
                 };
@@ -385,7 +387,7 @@ pub(crate) fn intrinsic<T: 'static>(
             }
             Adapter::ExitCall => scopes.exit().map(|()| 0),
             Adapter::Allocated => return allocated(caller, &info, word(0)),
-            // One with two results has returned above.
+            // A transcoder with two results has its own function, see the start of `intrinsic`.
             Adapter::Transcode { op, .. } => {
                 let params = std::array::from_fn(word);
                 let numbers = transcode(caller, op, &memories, params, host_bytes_max)?;

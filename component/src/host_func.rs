@@ -10,6 +10,6 @@ use std::sync::Arc;
 /// The future of an asynchronous function of the host.
 pub type HostFuture<'a, R> = Pin<Box<dyn Future<Output = Result<R, HostError>> + Send + 'a>>;
 
-/// What the host does when the last handle to one of its resources is dropped.
+/// The function that the host calls when a guest drops the owned handle to one of its resources.
 pub(crate) type Destructor<T> =
     Arc<dyn Fn(&mut State<T>, Resource) -> Result<(), HostError> + Send + Sync>;

@@ -1,5 +1,5 @@
-//! How a function of the host gets its parameters, and gives its result: as values, or as Rust
-//! types.
+//! Conversion of the parameters and the result of a host function: to and from dynamic values, or
+//! to and from Rust types.
 
 use crate::component::Info;
 use crate::error::{AbiError, of_host};
@@ -14,13 +14,13 @@ use pirn_runtime::HostError;
 use std::any::type_name;
 use std::marker::PhantomData;
 
-/// The parameters and the result of a function of the host.
+/// Converts the parameters and the result of a host function.
 pub(crate) trait HostValues: Send + Sync + 'static {
     type Params: Send + 'static;
     type Output: Send + 'static;
     type Unwritten: Unwritten + 'static;
 
-    /// Checks the type of a function. An error names the Rust types.
+    /// Checks that a component's function type fits. The error names the Rust types.
     fn check(info: &Info, ty: &FuncType) -> Result<(), String>;
 
     /// Reads the parameters.
@@ -31,14 +31,15 @@ pub(crate) trait HostValues: Send + Sync + 'static {
         in_memory: Option<(u64, u32)>,
     ) -> Result<Self::Params, AbiError>;
 
-    /// The result as it is written to the guest. An error says what is wrong with it.
+    /// Converts the result to a form that can be written to the guest. The error describes a result
+    /// that does not fit the type.
     fn unwritten(
         output: Self::Output,
         ty: Option<ValueType>,
     ) -> Result<Option<Self::Unwritten>, &'static str>;
 }
 
-/// Values whose types are known at run time.
+/// Converts dynamic values ([`Value`]).
 pub(crate) struct Untyped;
 
 impl HostValues for Untyped {
@@ -104,7 +105,7 @@ impl Unwritten for Value {
     }
 }
 
-/// Values of Rust types.
+/// Converts to parameters of the Rust type `P`, and from a result of the Rust type `R`.
 pub(crate) struct OfTypes<P, R>(PhantomData<fn(P) -> R>);
 
 /// A result of a Rust type.
@@ -139,7 +140,7 @@ impl<P: TypedParams, R: Typed> HostValues for OfTypes<P, R> {
 
     #[inline]
     fn unwritten(output: R, ty: Option<ValueType>) -> Result<Option<OfType<R>>, &'static str> {
-        // The types were compared.
+        // `check` has compared the types.
         Ok(ty.map(|_| OfType(output)))
     }
 }

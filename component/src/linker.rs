@@ -18,17 +18,20 @@ use std::sync::Arc;
 
 /// The functions and resource types that components can import from the host.
 ///
-/// Names are as in the interface language: `wasi:io/streams@0.2.0` for an interface, and within it
-/// `[method]output-stream.write`. An instance within another is named by both: `outer#inner`. An
-/// import also matches a definition whose version is compatible (the same major version, or the
-/// same minor version below 1.0).
+/// Interfaces and functions have their names in WIT: `wasi:io/streams@0.2.0` for an interface,
+/// `[method]output-stream.write` for a function in it. The name of a nested instance contains both
+/// names: `outer#inner`.
+///
+/// An import also matches a definition of a compatible version: the same major version, or below
+/// 1.0 the same minor version. Versions 0.0.x and pre-releases are compatible only with themselves.
+/// An equal version is preferred, then the newest compatible one.
 pub struct Linker<T> {
     funcs: HashMap<String, HashMap<String, Arc<dyn HostFunc<T>>>>,
     resources: HashMap<String, HashMap<String, Destructor<T>>>,
     pub(crate) host_bytes_max: usize,
 }
 
-/// The largest default of [`Linker::host_bytes_max`].
+/// The default of [`Linker::host_bytes_max`].
 const HOST_BYTES_MAX: usize = 128 << 20;
 
 impl<T: Send + 'static> Linker<T> {
@@ -42,15 +45,15 @@ impl<T: Send + 'static> Linker<T> {
         }
     }
 
-    /// Most bytes of the host that the values of one call may take when they are read from a guest:
-    /// 128 MiB by default. A guest's list of bytes takes 32 bytes an element.
+    /// Limits the host memory for the values that the host reads from a guest during one call. The
+    /// default is 128 MiB. As a [`Value`], a list of bytes takes 32 bytes for each element.
     pub fn host_bytes_max(&mut self, bytes: usize) -> &mut Self {
         self.host_bytes_max = bytes;
         self
     }
 
-    /// Adds a function with Rust types. `interface` is empty for a function that the component
-    /// imports by its name alone. The types are compared when a component is prepared.
+    /// Adds a function with Rust types. Use an empty `interface` for a function that the component
+    /// imports outside an interface. [`prepare`](Self::prepare) compares the types with the import.
     ///
     /// # Errors
     ///
@@ -65,7 +68,7 @@ impl<T: Send + 'static> Linker<T> {
         self.define(interface, name, func)
     }
 
-    /// Adds an asynchronous function with Rust types, for components that are called by
+    /// Adds an asynchronous function with Rust types. Call the component by
     /// [`Instance::call_async`](crate::Instance::call_async).
     ///
     /// # Errors
@@ -84,7 +87,7 @@ impl<T: Send + 'static> Linker<T> {
         self.define(interface, name, func)
     }
 
-    /// Adds a function over values, whatever its type is.
+    /// Adds a function over dynamic values. It matches an import of any function type.
     ///
     /// # Errors
     ///
@@ -104,7 +107,8 @@ impl<T: Send + 'static> Linker<T> {
         self.define(interface, name, adapter::sync::<T, Untyped, _>(func))
     }
 
-    /// Adds an asynchronous function over values, as [`func_async`](Self::func_async).
+    /// Adds an asynchronous function over dynamic values. Call the component by
+    /// [`Instance::call_async`](crate::Instance::call_async).
     ///
     /// # Errors
     ///
@@ -138,7 +142,7 @@ impl<T: Send + 'static> Linker<T> {
         Ok(self)
     }
 
-    /// Adds a resource type. `destructor` runs when a guest drops an owned handle of it.
+    /// Adds a resource type. `destructor` runs when a guest drops an owned handle of this type.
     ///
     /// # Errors
     ///
@@ -224,7 +228,7 @@ impl<T: Send + 'static> Default for Linker<T> {
     }
 }
 
-/// The definition with these names, or one of a compatible version.
+/// The definition with these names, or else the newest one of a compatible version.
 fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) -> Option<&'a D> {
     let (name, interface) = path.split_last()?;
     let interface = &interface.join("#")[..];
@@ -241,7 +245,8 @@ fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) ->
     newest.map(|(_, found)| found)
 }
 
-/// The names of an import, for messages of one line. The name of a function may be any address.
+/// The names of an import, for messages of one line. A name may contain control characters, because
+/// a component may import a URL.
 fn shown(path: &[String]) -> String {
     path.join("#").replace(char::is_control, "_")
 }

@@ -9,22 +9,22 @@ pub(crate) struct Versioned<'a> {
 }
 
 impl<'a> Versioned<'a> {
-    /// The parts of a name with a version.
+    /// Splits a name into interface and version. `None` if it has no valid version.
     pub(crate) fn parse(interface: &'a str) -> Option<Self> {
         let (name, version) = interface.rsplit_once('@')?;
         let version = Version::parse(version).ok()?;
         Some(Self { name, version })
     }
 
-    /// Whether one interface can be used for the other.
+    /// Whether both have the same name and compatible versions.
     pub(crate) fn is_compatible(&self, other: &Self) -> bool {
         let one = track(&self.version);
         self.name == other.name && one.is_some() && one == track(&other.version)
     }
 }
 
-/// Whether an interface can be used for another one: both are the same, or their versions are
-/// compatible.
+/// Whether a definition of one interface can satisfy an import of the other. Their names are the
+/// same, or differ only in compatible versions.
 pub(crate) fn is_compatible(one: &str, other: &str) -> bool {
     if one == other {
         return true;

@@ -20,17 +20,18 @@ pub trait Engine: Send + Sync + 'static {
     /// The guest's resources are free again when the future ends or is dropped.
     fn run(&self, work: Work) -> Running<'_>;
 
-    /// Whether the guest of a route takes a request as it comes, and answers while it runs. If not,
-    /// [`run`](Self::run) gives it the whole request.
+    /// Whether the guest of a route is a handler: it gets the request before its body has arrived,
+    /// and answers while it runs. The server calls [`begin`](Self::begin) for a handler, and
+    /// [`run`](Self::run) with the whole request for any other guest.
     fn is_handler(&self, _route: usize) -> bool {
         false
     }
 
-    /// Gives a request to a guest that takes it as it comes.
+    /// Gives a request to a handler, before the body of the request has arrived.
     ///
     /// # Errors
     ///
-    /// If there is no such guest, or no memory for its state.
+    /// If the guest of the route is not a handler, or if the request cannot be passed to it.
     fn begin(&self, _exchange: Exchange) -> Result<Begun, End> {
         Err(End::System("the engine has no such guests".to_owned()))
     }
@@ -39,7 +40,7 @@ pub trait Engine: Send + Sync + 'static {
     fn slots(&self) -> Slots;
 }
 
-/// A request to a guest that takes it as it comes.
+/// A request to a handler. Its body may still arrive.
 pub struct Exchange {
     /// Number of the route, which selects the guest.
     pub route: usize,
@@ -49,28 +50,28 @@ pub struct Exchange {
     pub place: Place,
 }
 
-/// A guest that has got a request. It runs while `run` is polled.
+/// A handler that has got a request. The handler runs while the caller polls `run`.
 pub struct Begun {
-    /// The response, as soon as the guest gives its head.
+    /// Resolves to the response when the guest sets the head of its response.
     pub answer: Answer,
     /// The run of the guest. The guest's resources are free again when the future ends or is
     /// dropped.
     pub run: EndedLater,
 }
 
-/// The end of a guest. `None` if no slot was free in time.
+/// Resolves to the end of a handler, or to `None` if no slot was free in time.
 pub type EndedLater = Pin<Box<dyn Future<Output = Option<Ended>> + Send>>;
 
-/// How a guest ended that took a request as it came.
+/// The result of one run of a handler.
 #[derive(Debug)]
 pub struct Ended {
     /// How the guest ended.
     pub end: End,
-    /// What the guest printed, up to its limit.
+    /// Standard output and standard error, up to their common limit.
     pub errors: Vec<u8>,
     /// Time of waiting for a slot.
     pub waited: Duration,
-    /// Time from getting a slot to the end of the guest.
+    /// Time from getting a slot to the end of its reset.
     pub took: Duration,
     /// Resources that the guest used.
     pub usage: Usage,

@@ -92,7 +92,7 @@ impl Front {
         })
     }
 
-    /// Serves the next requests from another site.
+    /// Replaces the site. Requests that have begun keep the old one.
     pub(crate) fn replace(
         &self,
         engine: Arc<dyn Engine>,
@@ -127,7 +127,7 @@ impl Front {
         let route = site.route(path);
         let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
         let mut record = Record::new(&site, route, log, traces, &request, ends);
-        // A proxy could have meant the other one (RFC 9112, section 3.2).
+        // A proxy could have routed the request by the other `Host` (RFC 9112, section 3.2).
         if request.headers().get_all(HOST).iter().nth(1).is_some() {
             let refusal = Refusal::new(Outcome::Bad, "the request has two Host fields");
             return self.refuse(record, refusal);
@@ -155,8 +155,8 @@ impl Front {
     /// Logs and records a refusal, and answers the client.
     fn refuse(&self, record: Record, refusal: Refusal) -> Reply {
         let (outcome, why) = (refusal.outcome, refusal.why);
-        // Failures of guests go to the log. Errors of clients do not, so that a client cannot fill
-        // it.
+        // Only failures of guests go to the log at its default level. Otherwise a client could fill
+        // the log.
         if outcome.is_guests() {
             self.journal.failure(record.route(), outcome.name(), &why);
         } else {
@@ -169,8 +169,8 @@ impl Front {
         reply
     }
 
-    /// Answers a request by a guest that takes it as it comes. The guest runs here until it gives
-    /// the head of its response, and in a task of its own after that.
+    /// Answers a request by a handler. The handler runs in this future until it sets the head of
+    /// its response, and then in its own task.
     async fn stream(
         &self,
         site: &Arc<Site>,
@@ -199,7 +199,7 @@ impl Front {
             head = &mut answer => head.ok(),
         };
         if head.is_none() && ended.is_none() {
-            // The guest has dropped the means to answer. How it ends says why.
+            // The guest has dropped its `response-outparam`. Its end is the reason to report.
             ended = Some(run.as_mut().await);
             head = None;
         }
@@ -212,7 +212,7 @@ impl Front {
             None => None,
         };
         let response = match head {
-            // A body that has failed already would end the connection without an answer.
+            // If the body has already failed, the connection would end without an answer.
             Some(Ok(response)) if response.body().error().is_none() => response,
             other => {
                 let error = other.and_then(|head| match head {
@@ -283,12 +283,12 @@ impl Front {
         response(ran)
     }
 
-    /// Says from now on that the server is not ready.
+    /// Makes `/readyz` fail from now on.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// A page of the server itself.
+    /// The response to one of the server's own paths, or 404 for another path.
     pub(crate) fn own_or_missing(&self, path: &str) -> Reply {
         let site = self.site();
         let slots = site.engine.slots();
@@ -313,7 +313,7 @@ impl Front {
     }
 }
 
-/// A page of the server itself.
+/// A response of the server itself, with this text.
 fn page(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Reply {
     let mut reply = Response::new(whole(text));
     *reply.status_mut() = status;
@@ -340,8 +340,8 @@ async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refusal> {
     })
 }
 
-/// Gives a request to a guest that takes it as it comes. Also returns the permit of the route,
-/// which is held until the guest has ended.
+/// Gives a request to a handler. Also returns the permit of the route. The caller must hold the
+/// permit until the guest has ended.
 fn begin(
     site: &Arc<Site>,
     number: usize,
@@ -377,13 +377,13 @@ fn has_body(status: StatusCode) -> bool {
     status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
 }
 
-/// Why a guest that has ended gave no response.
+/// The refusal of a request whose guest gave no response.
 fn no_response(ended: Option<&Ended>, error: Option<ErrorCode>) -> Refusal {
     if let Some((outcome, why)) = ended.and_then(|ended| failure(&ended.end)) {
         return Refusal::new(outcome, why);
     }
     match error {
-        // The guest may have put a long text into it.
+        // The guest may have set an error with a long text.
         Some(error) => {
             let why = short(format_args!("guest gave an error: {error}"));
             Refusal::new(Outcome::Malformed, why)
@@ -392,14 +392,14 @@ fn no_response(ended: Option<&Ended>, error: Option<ErrorCode>) -> Refusal {
     }
 }
 
-/// A place in the queue for slots.
+/// Takes a place in the queue for slots.
 fn place(site: &Site) -> Result<Place, Refusal> {
     let full = |_| Refusal::new(Outcome::Full, "the queue of waiting requests is full");
     let place = Arc::clone(&site.places).try_acquire_owned().map_err(full)?;
     Ok(Place::new(place, site.limits.wait))
 }
 
-/// A body that is whole.
+/// A body that is complete in memory.
 fn whole(body: impl Into<Bytes>) -> ReplyBody {
     ReplyBody::Whole(Full::new(body.into()))
 }
@@ -422,7 +422,7 @@ fn work(
     })
 }
 
-/// Builds the response of a guest that has ended.
+/// Builds the response from the output of a CGI guest.
 fn response(ran: Ran) -> Result<Reply, Refusal> {
     let outcome = match ran.end {
         End::Exited(0) if ran.overflowed => {
@@ -434,7 +434,7 @@ fn response(ran: Ran) -> Result<Reply, Refusal> {
                 |error: answer::Malformed| Refusal::new(Outcome::Malformed, error.to_string());
             return Ok(answer::parse(ran.output).map_err(malformed)?.map(whole));
         }
-        // A program often ends itself when its output is refused. The output is then the cause.
+        // A program often fails after its output is refused. Then report the output as the cause.
         End::Exited(_) | End::Trap(_) if ran.overflowed => Outcome::Output,
         End::Exited(_) => Outcome::Exit,
         End::Trap(_) => Outcome::Trap,
@@ -444,7 +444,7 @@ fn response(ran: Ran) -> Result<Reply, Refusal> {
     Err(Refusal::new(outcome, ran.end.to_string()))
 }
 
-/// The response to a client whose request failed. It reveals nothing about guests and modules.
+/// The response to a failed request. It reveals nothing about guests and modules.
 fn refused(outcome: Outcome) -> Reply {
     let (status, why) = match outcome {
         Outcome::Ok => (StatusCode::OK, ""),

@@ -1,4 +1,4 @@
-//! [`GuestBody`]: the body of a request that a guest reads as it comes.
+//! [`GuestBody`]: the body of a request that streams to the guest.
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// The body of a request, with a limit of its bytes.
+/// The body of a request, with a limit of its size.
 #[derive(Debug)]
 pub struct GuestBody {
     body: Incoming,
     bytes_max: u64,
-    /// The bytes that the guest has got.
+    /// Number of bytes that have arrived.
     bytes: Arc<AtomicU64>,
 }
 
 impl GuestBody {
-    /// A body that fails if it has more than `bytes_max` bytes. `bytes` counts them.
+    /// A body that fails after more than `bytes_max` bytes. `bytes` counts the bytes that arrive.
     pub(crate) fn new(body: Incoming, bytes_max: usize, bytes: &Arc<AtomicU64>) -> Self {
         Self {
             body,

@@ -10,26 +10,26 @@ use pirn_wasi2::{Collected, Exit, Pipe, Wasi, WasiBuilder, WasiConfig};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A guest that is a `wasi:http` component.
+/// A guest that is a `wasi:http` component, ready to be instantiated for each request.
 pub(crate) struct Handler {
     prepared: Prepared<Wasi>,
     handle: Handle,
     config: Arc<WasiConfig>,
 }
 
-/// The limits of one request of a guest.
+/// The limits of a guest during one request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// Longest wall time, with all waits.
+    /// Longest wall time of the guest's call, including its waits.
     pub(crate) deadline: Duration,
-    /// Longest time that the guest keeps a thread before others have their turn.
+    /// Longest time that the guest keeps a thread before other guests run.
     pub(crate) timeslice: Duration,
-    /// Most bytes of what the guest prints.
+    /// Most bytes of standard output and standard error together that the server keeps.
     pub(crate) errors_max: usize,
 }
 
 impl Handler {
-    /// Finds the function of a component that answers requests.
+    /// Prepares a component. Fails if it does not export `wasi:http/incoming-handler`.
     pub(crate) fn new(
         region: &Region,
         component: &Component,
@@ -47,7 +47,7 @@ impl Handler {
         })
     }
 
-    /// Sets the longest time of the start of an instance.
+    /// Limits the time of a start function.
     pub(crate) fn set_start_deadline(&mut self, limit: Duration) {
         self.prepared = self.prepared.start_deadline(limit);
     }
@@ -58,7 +58,7 @@ impl Handler {
         self.config = Arc::new(WasiBuilder::new().outgoing(client).config());
     }
 
-    /// Begins an exchange.
+    /// Gives a request to a new instance. The guest runs while the caller polls the result's `run`.
     pub(crate) fn begin(&self, exchange: Exchange, times: Times) -> Result<Begun, End> {
         let mut wasi = Wasi::new(&self.config);
         let printed = Pipe::new(Collected::new(times.errors_max));
@@ -110,7 +110,7 @@ fn not_made(error: InstantiateError) -> End {
     }
 }
 
-/// How a guest ended whose call did not return.
+/// Converts the error of a guest's call.
 fn ended(error: CallError) -> End {
     if let Some(exit) = Exit::of(&error) {
         return End::Exited(exit.code.into());

@@ -15,7 +15,7 @@ const WHY_CHARS_MAX: usize = 1024;
 /// The period of a quota.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The start of a text: as much of it as is logged.
+/// The start of a text, up to the limit of the log.
 pub(crate) fn short(text: impl Display) -> String {
     struct Short(String);
 

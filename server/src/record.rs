@@ -1,4 +1,4 @@
-//! [`Record`]: what a request came to, for the metrics, the access log and the trace.
+//! [`Record`]: reports the outcome of a request to the metrics, the access log and the trace.
 
 use crate::access::{AccessLog, Line, TEXT_BYTES_MAX};
 use crate::engine::Ended;
@@ -13,31 +13,32 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Name of the header field with what other tracing systems add to `traceparent`.
+/// Name of the header field with the data that other tracing systems add to `traceparent`.
 const TRACESTATE: &str = "tracestate";
 
 /// Most bytes of `tracestate` (W3C Trace Context, section 3.3.1.5). A longer one is ignored.
 const STATE_BYTES_MAX: usize = 512;
 
-/// A request from its header to its answer. If it is dropped early, the client is gone.
+/// Follows a request from its header to its answer. If the record is dropped before
+/// [`end`](Record::end), the client is gone.
 pub(crate) struct Record {
     site: Arc<Site>,
     route: Option<usize>,
     start: Instant,
     logged: Option<Logged>,
     span: Option<RequestSpan>,
-    /// Bytes of the body.
+    /// Bytes of the request's body.
     pub(crate) bytes_in: u64,
     /// Time until the request began to wait for a slot.
     pub(crate) before: Option<Duration>,
-    /// Time of waiting for a slot.
+    /// Time that the request waited for a slot.
     pub(crate) wait: Option<Duration>,
-    /// Time of the guest.
+    /// Time from getting a slot to the end of its reset.
     pub(crate) guest: Option<Duration>,
     is_over: bool,
 }
 
-/// What only the access log needs.
+/// Data of a request for the access log only.
 struct Logged {
     log: Arc<AccessLog>,
     time: SystemTime,
@@ -125,7 +126,7 @@ impl Record {
             .map_or("-", |route| &self.site.routes[route].prefix)
     }
 
-    /// Keeps the times of a guest that has ended, and counts what it used.
+    /// Keeps the times of a guest that has ended, and counts the resources that it used.
     pub(crate) fn guest_ended(&mut self, ended: &Ended) {
         self.wait = Some(ended.waited);
         self.guest = Some(ended.took);
@@ -135,13 +136,13 @@ impl Record {
         }
     }
 
-    /// Time since the request's header came.
+    /// Time since the request's header arrived.
     pub(crate) fn took(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Replaces the parent in the header of a request, so that spans of its guest are below its
-    /// own span.
+    /// Replaces `traceparent` in the request, so that spans of the guest become children of the
+    /// request's span.
     pub(crate) fn pass_trace(&self, headers: &mut HeaderMap) {
         if let Some(span) = &self.span
             && let Ok(parent) = HeaderValue::try_from(span.traceparent())
@@ -153,7 +154,7 @@ impl Record {
         }
     }
 
-    /// Counts and logs the request, which has this answer.
+    /// Counts and logs the request with its answer.
     pub(crate) fn end(mut self, outcome: Outcome, status: u16, bytes_out: u64) {
         self.is_over = true;
         self.tell(outcome, Some(status), bytes_out);

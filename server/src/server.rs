@@ -205,7 +205,7 @@ impl Server {
         let grace = front.site().limits.grace;
         let all = async {
             graceful.shutdown().await;
-            // Some go on after their responses.
+            // Some guests continue after their responses.
             front.guests.ended().await;
         };
         if timeout(grace, all).await.is_err() {
@@ -213,7 +213,7 @@ impl Server {
         }
         // Dropping a request ends its guest.
         connections.shutdown().await;
-        // Before the log is closed, which gets a line of each.
+        // End the guests before closing the access log, which gets a line for each of them.
         front.guests.shutdown().await;
         if let Some(access) = &front.access {
             access.close().await;

@@ -17,9 +17,9 @@ use tokio::task::{AbortHandle, JoinSet};
 
 /// The body of a response.
 pub(crate) enum ReplyBody {
-    /// All of it.
+    /// The whole body is in memory.
     Whole(Full<Bytes>),
-    /// What a guest writes while it runs.
+    /// The guest may still write the body.
     Stream(Stream),
 }
 
@@ -33,14 +33,15 @@ impl Default for ReplyBody {
 pub(crate) struct Stream {
     body: OutgoingBody,
     exchanged: Arc<Exchanged>,
-    /// The bytes that were announced and not taken yet. The connection takes no more than these.
+    /// Bytes of `Content-Length` that the connection has not taken yet. It takes no more than
+    /// these.
     left: Option<u64>,
     /// The task of the guest, if it has not ended.
     guest: Option<AbortHandle>,
 }
 
-/// What a request comes to whose guest answers while it runs. It is recorded when both the guest
-/// and the response have ended.
+/// Collects the outcome of a request whose guest answers while it runs. The guest's task and the
+/// response share it. When both have ended, dropping it records the request.
 pub(crate) struct Exchanged {
     record: Mutex<Option<Record>>,
     journal: Arc<Journal>,
@@ -55,15 +56,15 @@ pub(crate) struct Exchanged {
 /// How much of a response was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
-    /// Not all. If it ends so, the client is gone.
+    /// The body is not complete yet. If the response is dropped in this state, the client is gone.
     Begun,
-    /// All of it.
+    /// The whole body was sent.
     All,
-    /// Not all, because the guest did not complete the body.
+    /// The body ended early, because the guest did not complete it.
     Broken,
 }
 
-/// The tasks of guests that go on after the heads of their responses.
+/// The tasks of guests that still run after the heads of their responses.
 #[derive(Default)]
 pub(crate) struct Guests(Mutex<JoinSet<()>>);
 
@@ -75,7 +76,7 @@ impl Guests {
         all.spawn(guest)
     }
 
-    /// Waits until all have ended.
+    /// Waits until all tasks have ended.
     pub(crate) async fn ended(&self) {
         while poll_fn(|context| lock(&self.0).poll_join_next(context))
             .await
@@ -83,14 +84,14 @@ impl Guests {
         {}
     }
 
-    /// Ends all.
+    /// Aborts all tasks.
     pub(crate) async fn shutdown(&self) {
         let mut all = std::mem::take(&mut *lock(&self.0));
         all.shutdown().await;
     }
 }
 
-/// The outcome of a guest that failed, and the reason.
+/// The outcome and the reason, if the guest failed.
 pub(crate) fn failure(end: &End) -> Option<(Outcome, String)> {
     let outcome = match end {
         End::Exited(0) => return None,
@@ -107,7 +108,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Exchanged {
-    /// An exchange whose response has begun.
+    /// Begins to collect. The guest has already set the head of its response.
     pub(crate) fn new(
         record: Record,
         journal: &Arc<Journal>,
@@ -125,7 +126,7 @@ impl Exchanged {
         })
     }
 
-    /// The guest has ended.
+    /// Records the end of the guest.
     pub(crate) fn guest_ended(&self, ended: &Ended) {
         if let Some(record) = &mut *lock(&self.record) {
             record.guest_ended(ended);
@@ -164,8 +165,9 @@ impl Drop for Exchanged {
 }
 
 impl Stream {
-    /// The body of a response. If the client does not take all of it, the task of the guest is
-    /// ended. `is_sent` says whether the response has a body; the connection drops another one.
+    /// The body of a response. If the connection drops it before its end, the guest's task is
+    /// aborted. `is_sent` is false if the response has no body because of its method or status. The
+    /// connection then drops the body at once, and the guest continues.
     pub(crate) fn new(
         body: OutgoingBody,
         exchanged: Arc<Exchanged>,
@@ -219,8 +221,8 @@ impl Body for ReplyBody {
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 exchanged.bytes_out.fetch_add(bytes, Ordering::Relaxed);
                 stream.left = stream.left.map(|left| left.saturating_sub(bytes));
-                // The connection does not ask again after the last frame. A guest that has written
-                // all that it announced may not have finished yet.
+                // The connection does not poll again after the last frame. A guest that has written
+                // all announced bytes may not have finished the body yet.
                 if stream.left == Some(0) || stream.body.is_end_stream() {
                     exchanged.set_sent(Sent::All);
                 }

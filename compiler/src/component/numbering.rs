@@ -1,8 +1,8 @@
-//! Numbers options, memories, allocators and functions to call after results were read.
+//! Renumbers canonical options, memories, `realloc` functions and `post-return` functions.
 //!
-//! The library that reads components keeps some exports in an order that differs each time, and
-//! numbers these things in the order in which exports use them. The same input must give the same
-//! bytes, so they are numbered again: in the order of adapters, then of sorted exports.
+//! The same input must give the same bytes. But wasmtime-environ returns some exports in an order
+//! that differs between runs, and its numbers follow that order. [`renumber`] assigns new numbers,
+//! first in the order of the adapters, then in the order of the sorted exports.
 
 use super::part::Export as JoinedExport;
 use pirn_format::component::{
@@ -10,7 +10,7 @@ use pirn_format::component::{
 };
 use std::collections::HashMap;
 
-/// New numbers, in the order in which they are asked for.
+/// Maps old numbers to new ones. The first old number that is looked up becomes 0, the next one 1.
 #[derive(Default)]
 struct Numbers(HashMap<u32, u32>);
 
@@ -21,7 +21,7 @@ impl Numbers {
     }
 }
 
-/// Sorts the exports of a component, and numbers again what they and the adapters use.
+/// Sorts the exports of a component, and renumbers everything that exports and adapters use.
 pub(super) fn renumber(component: &mut Component, exports: &mut [JoinedExport]) {
     component
         .exports

@@ -5,11 +5,11 @@ use syn::{Attribute, Error, Ident, LitStr};
 
 /// The attributes of a type.
 pub(crate) struct OfType {
-    /// Whether a struct represents flags.
+    /// Whether the type is a struct that maps to flags.
     pub(crate) flags: bool,
 }
 
-/// The attributes of a type.
+/// Reads the attributes of a type.
 pub(crate) fn of_type(attributes: &[Attribute]) -> Result<OfType, Error> {
     let mut flags = false;
     for attribute in component(attributes) {

@@ -5,10 +5,10 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, FieldsNamed};
 
-/// Most flags of a type (the component model's limit).
+/// Largest number of flags of a type (the limit of the component model).
 const FLAGS_MAX: usize = 32;
 
-/// The methods of a struct that represents flags.
+/// Generates the methods of a struct that maps to flags.
 pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
     let count = fields.named.len();
     if !(1..=FLAGS_MAX).contains(&count) {

@@ -13,16 +13,16 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, parse_macro_input};
 
-/// Makes a Rust type represent a record, a variant, an enum or flags of the component model.
+/// Maps a Rust type to a record, a variant, an enum or flags of the component model.
 ///
-/// * A struct with named fields represents a record with the same fields in the same order.
-/// * An enum represents a variant, or an enum if no case has a payload. A case has no payload or
-///   one.
-/// * A struct of `bool` fields with `#[component(flags)]` represents flags.
+/// * A struct with named fields becomes a record with the same fields in the same order.
+/// * A Rust enum becomes a variant, or an enum if no case has a payload. A case has at most one
+///   payload.
+/// * A struct of `bool` fields with `#[component(flags)]` becomes flags.
 ///
-/// Names are those of Rust in kebab case: a field `status_code` is `status-code`, a case
-/// `LastOperationFailed` is `last-operation-failed`. `#[component(name = "...")]` at a field or a
-/// case gives another name.
+/// The macro converts names to kebab case: the field `status_code` becomes `status-code`, the case
+/// `LastOperationFailed` becomes `last-operation-failed`. `#[component(name = "...")]` sets another
+/// name for a field or a case.
 ///
 /// ```ignore
 /// #[derive(Typed)]

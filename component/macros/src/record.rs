@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, FieldsNamed};
 
-/// The methods of a struct that represents a record.
+/// Generates the methods of a struct that maps to a record.
 pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
     if fields.named.is_empty() {
         let what = "a record has at least one field; add one";

@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{DataEnum, Error, Fields, Type, Variant};
 
-/// The payload of a case, if it has one.
+/// The type of a case's payload, if the case has one.
 fn payload(case: &Variant) -> Result<Option<&Type>, Error> {
     if let Some((_, value)) = &case.discriminant {
         let what = "cases are numbered in their order; remove the discriminant";
@@ -21,7 +21,7 @@ fn payload(case: &Variant) -> Result<Option<&Type>, Error> {
     }
 }
 
-/// The methods of an enum that represents a variant or an enum.
+/// Generates the methods of a Rust enum that maps to a variant or an enum.
 pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
     if data.variants.is_empty() {
         let what = "a variant has at least one case; add one";
@@ -32,14 +32,14 @@ pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
     let names = names.collect::<Result<Vec<_>, _>>()?;
     let payloads = cases().map(payload).collect::<Result<Vec<_>, _>>()?;
     let count = names.len();
-    // A payload that is missing is `()`.
+    // A case without payload has the payload type `()`.
     let types: Vec<_> = payloads
         .iter()
         .map(|payload| payload.map_or_else(|| quote!(()), |ty| quote!(#ty)))
         .collect();
     let numbers: Vec<u32> = (0..).take(count).collect();
     let places: Vec<usize> = (0..count).collect();
-    // A pattern that names the payload, and the payload.
+    // For each case, a pattern that binds the payload, and an expression for the payload.
     let (patterns, values): (Vec<_>, Vec<_>) = cases()
         .zip(&payloads)
         .map(|(case, payload)| {

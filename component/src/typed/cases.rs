@@ -1,4 +1,5 @@
-//! The cases of variants, enums, options and results. `#[derive(Typed)]` uses what is public here.
+//! The cases of variants, enums, options and results. The code that `#[derive(Typed)]` generates
+//! calls the public functions of this module.
 
 use super::{Type, Typed};
 use crate::component::Info;
@@ -7,8 +8,8 @@ use crate::lift::{Flat, Lift};
 use crate::lower::{Lower, Requests, Words};
 use pirn_format::component::{DefinedType, StringEncoding, ValueType};
 
-/// Whether a type is a variant, or an enum, with these cases in this order. `is` has the payload of
-/// a case checked by the number of the case.
+/// Whether a type is a variant, or an enum, with these cases in this order. `is` checks the type of
+/// a case's payload. It gets the number of the case and the payload's type.
 pub fn is_variant(
     info: &Info,
     ty: ValueType,
@@ -33,7 +34,8 @@ pub fn is_variant(
     }
 }
 
-/// The type of the payload of a case. A case without payload has a type that is not used.
+/// The type of the payload of a case. For a case without payload, returns an arbitrary type, which
+/// `()` ignores.
 #[must_use]
 pub fn payload(info: &Info, ty: ValueType, number: u32) -> ValueType {
     let found = match ty {
@@ -55,7 +57,7 @@ pub fn payload(info: &Info, ty: ValueType, number: u32) -> ValueType {
 ///
 /// # Errors
 ///
-/// [`AbiError`] as the payload.
+/// [`AbiError`] if the payload cannot be written.
 pub fn lower<P: Type>(
     cx: &mut Lower<'_>,
     ty: ValueType,
@@ -74,7 +76,7 @@ pub fn lower<P: Type>(
 ///
 /// # Errors
 ///
-/// [`AbiError`] as the payload.
+/// [`AbiError`] if the payload cannot be written, or if the value exceeds the memory.
 pub fn store<P: Type>(
     cx: &mut Lower<'_>,
     ty: ValueType,
@@ -89,11 +91,11 @@ pub fn store<P: Type>(
     value.store(cx, payload, at.saturating_add(offset))
 }
 
-/// Reads a case from core values. `read` reads the payload of the case with a number.
+/// Reads a case from core values. `read` gets the number of the case, and reads its payload.
 ///
 /// # Errors
 ///
-/// [`AbiError`] as `read`.
+/// The error of `read`.
 pub fn lift<V>(
     cx: &mut Lift<'_>,
     ty: ValueType,
@@ -108,11 +110,12 @@ pub fn lift<V>(
     Ok(value)
 }
 
-/// Reads a case from memory. `read` reads the payload of the case with a number at an address.
+/// Reads a case from memory. `read` gets the number of the case and the address of its payload, and
+/// reads the payload.
 ///
 /// # Errors
 ///
-/// [`AbiError`] as `read`, or if the value exceeds the memory.
+/// The error of `read`, or [`AbiError`] if the value exceeds the memory.
 pub fn load<V>(
     cx: &mut Lift<'_>,
     ty: ValueType,
@@ -126,7 +129,7 @@ pub fn load<V>(
     read(cx, number, payload, at.saturating_add(offset))
 }
 
-/// The error of a discriminant that no case has.
+/// Reports a discriminant for which no case exists.
 ///
 /// # Errors
 ///
@@ -135,8 +138,8 @@ pub fn unknown<V>(found: u32, cases: usize) -> Result<V, AbiError> {
     Err(AbiError::Discriminant { found, cases })
 }
 
-/// An enumeration of Rust with one payload a case. Each case has a number, a pattern, and an
-/// expression that makes it of its payload.
+/// Implements [`Type`] for a Rust enum with one payload in each case. Each case has a number, a
+/// pattern, and an expression that makes the case from the payload.
 macro_rules! cases {
     (
         [$($generic:ident),*] $rust:ty, |$info:ident, $of:ident| $is:expr;

@@ -1,11 +1,12 @@
-//! The fields of records and tuples. `#[derive(Typed)]` uses what is public here.
+//! The fields of records and tuples. The code that `#[derive(Typed)]` generates calls the public
+//! functions of this module.
 
 use crate::component::Info;
 use crate::lift::aligned;
 use pirn_format::component::{DefinedType, ValueType};
 
-/// Whether a type is a record with these fields, in this order. `is` has a field's type checked by
-/// its number.
+/// Whether a type is a record with these fields, in this order. `is` checks the type of a field. It
+/// gets the number of the field and the type.
 pub fn is_record(
     info: &Info,
     ty: ValueType,
@@ -45,22 +46,22 @@ pub fn field(info: &Info, ty: ValueType, at: usize) -> ValueType {
         DefinedType::Record(fields) => fields.get(at).map(|(_, ty)| *ty),
         _ => None,
     };
-    // Types were compared before.
+    // Linking has compared the types, so the field exists.
     found.unwrap_or(ValueType::Bool)
 }
 
-/// Goes through the addresses of the fields of a record.
+/// Computes the addresses of the fields of a record, one after another.
 #[derive(Debug, Clone, Copy)]
 pub struct Place(u32);
 
 impl Place {
-    /// Begins at the address of the record.
+    /// Starts at the address of the record.
     #[must_use]
     pub fn new(at: u32) -> Self {
         Self(at)
     }
 
-    /// The address of the next field, which has this type.
+    /// The address of the next field. `ty` is the type of this field.
     pub fn next(&mut self, info: &Info, ty: ValueType) -> u32 {
         let layout = info.layout(ty);
         let at = aligned(self.0, layout.align);

@@ -1,4 +1,5 @@
-//! Flags, as bits. `#[derive(Typed)]` uses what is public here.
+//! Flags, as bits. The code that `#[derive(Typed)]` generates calls the public functions of this
+//! module.
 
 use crate::component::Info;
 use crate::error::AbiError;

@@ -52,7 +52,8 @@ impl Type for String {
     }
 }
 
-/// The element type of a list; any type if it is none, which the check of types excludes.
+/// The element type of a list. Linking has checked that the type is a list; for any other type,
+/// returns the type itself.
 fn element(info: &Info, ty: ValueType) -> ValueType {
     match ty {
         ValueType::Defined(index) => match info.defined(index) {
@@ -109,7 +110,7 @@ impl<T: Typed> Type for Vec<T> {
     }
 }
 
-/// A list of bytes that is copied once.
+/// A list of bytes. The host copies the bytes once.
 impl Typed for Bytes {}
 impl Type for Bytes {
     fn is(info: &Info, ty: ValueType) -> bool {

@@ -86,7 +86,7 @@ numbers! {
     f64, F64, "an f64", |v| v.to_bits(), |w| Self::from_bits(w);
 }
 
-/// A type that is represented as another one.
+/// Implements [`Type`] for a Rust type that memory holds as a number.
 macro_rules! as_number {
     ($rust:ty, $number:ty, $ty:ident, |$value:ident| $into:expr, |$from:ident| $back:expr) => {
         impl Typed for $rust {}

@@ -11,7 +11,7 @@ use pirn_format::component::ValueType;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A resource type of the host, for [`Own`] and [`Borrow`].
+/// A resource type, as the parameter of [`Own`] and [`Borrow`].
 pub trait ResourceType: 'static {
     /// The interface with its version, as in `wasi:io/streams@0.2.0`. An import of a compatible
     /// version has the same resource type.
@@ -19,8 +19,8 @@ pub trait ResourceType: 'static {
     /// The name within the interface, as in `input-stream`.
     const NAME: &'static str;
 
-    /// Whether a resource type with these names is of this type. `None` for one that the component
-    /// defines.
+    /// Whether this type matches a resource type that a component imports by these names. For a
+    /// resource type that the component defines, `names` is `None`.
     #[doc(hidden)]
     fn is(names: Option<&[String]>) -> bool {
         match names {
@@ -58,13 +58,13 @@ macro_rules! handles {
         }
 
         impl<R> $name<R> {
-            /// A resource of the host, by the host's number for it.
+            /// A handle to the resource for which the host uses this number.
             #[must_use]
             pub fn host(rep: u32) -> Self {
                 Self::from(Resource::host(rep))
             }
 
-            /// The number that the definer of the resource gave it.
+            /// The representation: the number that the definition of the resource type chose.
             #[must_use]
             pub fn rep(&self) -> u32 {
                 self.resource.rep
@@ -135,8 +135,8 @@ macro_rules! handles {
 }
 
 handles! {
-    /// An owned handle: the receiver has the resource.
+    /// An owned handle: the receiver becomes the owner of the resource.
     Own;
-    /// A borrowed handle: the receiver may use the resource during the call.
+    /// A borrowed handle: the receiver may use the resource until the call returns.
     Borrow;
 }
