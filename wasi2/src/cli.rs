@@ -30,7 +30,7 @@ impl ResourceType for TerminalOutput {
     const NAME: &'static str = "terminal-output";
 }
 
-/// A terminal. No function takes one.
+/// A terminal. No function has a terminal as its parameter.
 struct Terminal;
 
 impl Resource for Terminal {}

@@ -18,7 +18,7 @@ pub(crate) struct Datetime {
 
 impl From<SystemTime> for Datetime {
     fn from(time: SystemTime) -> Self {
-        // A time before 1970 cannot be told.
+        // A `datetime` cannot express a time before 1970, so the result is 0.
         let since = time
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
@@ -34,8 +34,8 @@ fn began(wasi: &mut Wasi) -> Instant {
     *wasi.began.get_or_insert_with(Instant::now)
 }
 
-/// A pollable for a time on the guest's monotonic clock. A time that the host's clock cannot count
-/// is so far away that nobody waits for it.
+/// A pollable for a point in time. `None` stands for a time that an [`Instant`] cannot express. The
+/// pollable then becomes ready after a century.
 fn subscribe(wasi: &mut Wasi, when: Option<Instant>) -> Result<Own<PollableType>, HostError> {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     let pollable = match when {

@@ -3,7 +3,7 @@
 use pirn_component::CallError;
 use thiserror::Error;
 
-/// The guest called `exit`. This ends its call, but it is no fault.
+/// The guest called `exit`. This ends its call, but is not a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("guest exited with code {code}")]
 pub struct Exit {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Charge for a new file, directory or link, besides the bytes that are written to it: most file
-/// systems use a block for a directory.
+/// Charge for a new file, directory or link, in addition to the bytes that are written to it. Most
+/// file systems use a block for a directory.
 pub(crate) const ENTRY_BYTES: u64 = 4096;
 
 /// The limits of a guest.
@@ -58,8 +58,8 @@ impl FileQuota {
         self.max.disk_bytes != u64::MAX
     }
 
-    /// Charges bytes that are about to be written: at least `least`, at most `most`. Returns their
-    /// number.
+    /// Charges bytes before they are written: at most `most`. Returns their number. Fails if less
+    /// than `least` is left.
     pub(crate) fn charge(&self, least: u64, most: u64) -> Result<u64, Exceeded> {
         match self.is_disk_limited() {
             true => take(&self.disk_bytes, self.max.disk_bytes, least, most),
@@ -88,7 +88,7 @@ impl FileQuota {
     }
 }
 
-/// Counts at least `least` and at most `most` units as used, and returns how many.
+/// Counts at most `most` units as used, and returns how many. Fails if less than `least` is left.
 fn take(used: &AtomicU64, max: u64, least: u64, most: u64) -> Result<u64, Exceeded> {
     let mut taken = 0;
     let update = |used: u64| {

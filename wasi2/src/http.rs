@@ -1,7 +1,7 @@
 //! `wasi:http`: requests and responses in both directions.
 //!
-//! A server calls the component's [`HANDLE`] with the two resources that [`begin`] makes of a
-//! request, and gets the response from the [`Answer`] that it also returns.
+//! [`begin`] makes two resources from a request. A server passes them to the component's
+//! [`HANDLE`], and gets the response from the [`Answer`] that [`begin`] also returns.
 
 mod bodies;
 mod fields;

@@ -8,25 +8,26 @@ use std::task::{Context, Poll};
 
 /// A source of bytes. Its functions do not wait.
 pub trait Input: Send + 'static {
-    /// Bytes that are there, at most `max`, which is not 0. None if there are none yet.
+    /// Returns available bytes, at most `max`, which is not 0. Returns no bytes if none are
+    /// available yet.
     ///
     /// # Errors
     ///
     /// [`StreamFailure`] at the end, or if the source failed.
     fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure>;
 
-    /// Whether [`read`](Self::read) returns bytes, or an error. If not, wakes the task of the
-    /// context then.
+    /// Whether [`read`](Self::read) would return bytes or an error. If not, wakes the task of the
+    /// context when it would.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
 /// A sink of bytes. Its functions do not wait.
 pub trait Output: Send + 'static {
-    /// Number of bytes that [`write`](Self::write) takes. 0 if it takes none yet.
+    /// Number of bytes that [`write`](Self::write) would take. 0 if it takes none yet.
     ///
     /// # Errors
     ///
-    /// [`StreamFailure`] if the sink takes no bytes any more.
+    /// [`StreamFailure`] if the sink will take no more bytes.
     fn check_write(&mut self) -> Result<usize, StreamFailure>;
 
     /// Takes bytes, at most as many as [`check_write`](Self::check_write) returned last.
@@ -36,23 +37,23 @@ pub trait Output: Send + 'static {
     /// As [`check_write`](Self::check_write).
     fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure>;
 
-    /// Begins to pass on what was written. [`poll_ready`](Self::poll_ready) is ready when that has
-    /// ended.
+    /// Begins to flush the written bytes. [`poll_ready`](Self::poll_ready) is ready when the flush
+    /// has ended.
     ///
     /// # Errors
     ///
     /// As [`check_write`](Self::check_write).
     fn flush(&mut self) -> Result<(), StreamFailure>;
 
-    /// Whether [`check_write`](Self::check_write) returns a number above 0, or an error. If not,
-    /// wakes the task of the context then.
+    /// Whether [`check_write`](Self::check_write) would return a number above 0 or an error. If
+    /// not, wakes the task of the context when it would.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
 /// The end of a stream.
 #[derive(Debug)]
 pub enum StreamFailure {
-    /// There are no more bytes, or nobody takes any more.
+    /// The source has no more bytes, or the sink takes no more.
     Closed,
     /// An operation failed. The stream is closed after that.
     Failed(IoError),
@@ -66,13 +67,13 @@ impl From<io::Error> for StreamFailure {
 
 /// An error of a stream, as a resource (`wasi:io/error`).
 pub struct IoError {
-    /// An [`io::Error`], or a type of an interface that makes errors.
+    /// An [`io::Error`], or the error type of an interface, such as `wasi:http`.
     pub(crate) cause: Box<dyn Any + Send>,
     text: String,
 }
 
 impl IoError {
-    /// An error that other interfaces can ask about: the cause has a type that they know.
+    /// Makes an error. An interface that knows the type of the cause can read the cause.
     pub fn new(cause: impl ToString + Any + Send) -> Self {
         Self {
             text: cause.to_string(),

@@ -1,7 +1,7 @@
 //! WASI 0.2 for components: command line, streams, clocks, random numbers, files, sockets, HTTP.
 //!
 //! [`link()`] adds the interfaces to a linker of `pirn-component`. The data of an instance
-//! implements [`View`], and has a [`Wasi`]: what the guest may use, and the resources that it has.
+//! implements [`View`], and has a [`Wasi`]: the configuration of the guest, and its resources.
 //!
 //! ```no_run
 //! use pirn_component::{Component, Limits, Linker};

@@ -1,4 +1,4 @@
-//! Bounds of what a guest can make the host keep.
+//! Bounds of the host's resources that a guest can use.
 
 /// Most resources of a guest at a time, of all types: streams, pollables, errors and the like.
 pub(crate) const RESOURCES_MAX: usize = 4096;
@@ -15,34 +15,34 @@ pub(crate) const BLOCKING_WRITE_MAX: usize = 4096;
 /// Most random bytes of one call.
 pub(crate) const RANDOM_MAX: u64 = 64 << 20;
 
-/// Most bytes of a body that wait for the connection. The guest waits then.
+/// Most bytes of a body that wait for the connection. At this bound the guest must wait.
 pub(crate) const BODY_QUEUE_MAX: usize = 64 << 10;
 
-/// A piece of a body that is smaller counts as this many bytes in the queue, for the memory that it
-/// takes in the host.
+/// A smaller piece of a body counts as this many bytes in the queue. This bounds the memory for the
+/// pieces themselves.
 pub(crate) const QUEUED_PIECE_MIN: usize = 64;
 
-/// Most bytes of the names and values of one `fields` (wasi:http).
+/// Most bytes of one `fields` (wasi:http): names, values, and 128 bytes for each field.
 pub(crate) const FIELDS_BYTES_MAX: usize = 128 << 10;
 
-/// Most bytes of the host that the resources of a guest keep together: fields, targets of requests,
-/// and the queues of bodies that the guest writes. It has room for 256 such queues.
+/// Most host memory for all resources of a guest together: fields, targets of requests, and the
+/// queues of bodies that the guest writes. It has room for 256 such queues.
 pub(crate) const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// Most bytes of a request's authority. The longest name of a server has 253.
+/// Most bytes of a request's authority. The longest domain name has 253 bytes.
 pub(crate) const AUTHORITY_BYTES_MAX: usize = 1024;
 
 /// Most bytes of a request's method.
 pub(crate) const METHOD_BYTES_MAX: usize = 256;
 
-/// Most bytes of the head of a response from another server, and of its body that wait for the
-/// guest.
+/// Size of the read buffer of a connection to another server. It bounds the head of a response, and
+/// the bytes of the body that wait for the guest.
 pub(crate) const CONNECTION_BUFFER_MAX: usize = 64 << 10;
 
 /// Most connections of a guest to other servers (wasi:http).
 pub(crate) const CONNECTIONS_MAX: usize = 64;
-/// Default of the files and directories that a guest has open at the same time, streams of entries
-/// included.
+/// Default of the most files, directories and streams of directory entries that a guest has open at
+/// a time.
 pub(crate) const DESCRIPTORS_MAX: u64 = 64;
 
 /// Most bytes of one `descriptor.write`, so that the thread is soon free.
@@ -53,7 +53,8 @@ pub(crate) const SYNC_THREADS_MAX: usize = 16;
 
 /// Most bytes of a path, with a zero at its end. The kernel takes as many.
 pub(crate) const PATH_MAX: usize = 4096;
-/// Most sockets of a guest at a time by default, open streams of dropped ones included.
+/// Default of the most sockets of a guest at a time. A dropped socket counts while a stream of it
+/// is open.
 pub(crate) const SOCKETS_MAX: usize = 64;
 
 /// Connections that wait for a listening socket by default.
@@ -68,10 +69,11 @@ pub(crate) const SOCKET_BUFFER_MAX: u64 = 1 << 20;
 /// Most datagrams of one call that receives or sends.
 pub(crate) const DATAGRAMS_MAX: usize = 16;
 
-/// A call that receives datagrams ends when it has this many bytes.
+/// A call that receives datagrams stops after this many bytes.
 pub(crate) const DATAGRAM_BYTES: usize = 64 << 10;
 
-/// Most names that a guest looks up at a time, those included that it no longer waits for.
+/// Most names that a guest looks up at a time. A lookup counts until it ends, even if the guest has
+/// dropped it.
 pub(crate) const LOOKUPS_MAX: usize = 4;
 
 /// Most names that the process looks up at a time, each on a thread. Further ones wait.

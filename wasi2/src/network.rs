@@ -17,13 +17,14 @@ pub enum Access {
     TcpConnect,
     /// Bind a TCP socket to the address, and listen there.
     TcpListen,
-    /// Send datagrams to the address, from a socket that [`UdpBind`](Self::UdpBind) lets bind.
+    /// Send datagrams to the address. The socket must also be bound, which needs a rule for
+    /// [`UdpBind`](Self::UdpBind).
     UdpSend,
     /// Bind a UDP socket to the address, and receive datagrams there.
     UdpBind,
 }
 
-/// The addresses that guests may use: none, unless they are allowed.
+/// The addresses that guests may use. By default there are none.
 ///
 /// ```
 /// use pirn_wasi2::{Access, Network};
@@ -39,21 +40,21 @@ pub enum Access {
 ///
 /// A rule covers the addresses of its IP network, with these exceptions:
 ///
-/// * Loopback, link-local, multicast and broadcast addresses are covered only by a rule whose
-///   network is within the special one: `127.0.0.0/8`, `::1`, `169.254.0.0/16`, `fe80::/10`,
-///   `224.0.0.0/4`, `ff00::/8`, `255.255.255.255`. Thus `0.0.0.0/0` lets no guest reach services of
-///   the host itself by its loopback address, or the metadata of a cloud.
-/// * The unspecified address (`0.0.0.0`, `::`) stands for all interfaces. A rule for it, or for the
-///   network of all addresses, lets a guest listen there. No rule allows to connect to it, or to
-///   send there.
-/// * Private networks are like others: `0.0.0.0/0` covers `10.0.0.0/8`, and `::/0` the addresses by
-///   which a gateway reaches IPv4 (`64:ff9b::/96`).
-/// * No rule covers an IPv4 address that is written as an IPv6 address (`::ffff:192.0.2.1`).
+/// * The special networks are loopback (`127.0.0.0/8`, `::1`), link-local (`169.254.0.0/16`,
+///   `fe80::/10`), multicast (`224.0.0.0/4`, `ff00::/8`) and broadcast (`255.255.255.255`). Only a
+///   rule for a network inside a special network covers its addresses. Thus `0.0.0.0/0` covers
+///   neither services of the host on loopback addresses, nor the metadata service of a cloud.
+/// * The unspecified address (`0.0.0.0`, `::`) stands for all interfaces. A guest may bind to it by
+///   a rule for this address alone, or for the network of all addresses. No rule allows a guest to
+///   connect or send to it.
+/// * Private networks have no exception: `0.0.0.0/0` covers `10.0.0.0/8`. `::/0` covers the
+///   addresses of NAT64 gateways (`64:ff9b::/96`), which lead to IPv4 addresses.
+/// * No rule covers an IPv4-mapped IPv6 address (`::ffff:192.0.2.1`).
 ///
-/// A rule for [`TcpListen`](Access::TcpListen) or [`UdpBind`](Access::UdpBind) whose ports have
-/// port 0 lets the guest bind to a free port, which the system chooses; clients of UDP mostly bind
-/// to port 0 of the unspecified address. A connection needs no rule for its own end. A listening
-/// socket takes connections of everybody.
+/// If a rule for [`TcpListen`](Access::TcpListen) or [`UdpBind`](Access::UdpBind) includes port 0,
+/// the guest may bind to a free port, which the system chooses. UDP clients usually bind to port 0
+/// of the unspecified address. The local address of a TCP connection needs no rule. A listening
+/// socket accepts connections from all addresses.
 #[derive(Debug, Clone)]
 pub struct Network {
     rules: Vec<Rule>,
@@ -75,7 +76,7 @@ impl Default for Network {
 }
 
 impl Network {
-    /// No address.
+    /// Allows no address and no lookups.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -85,7 +86,7 @@ impl Network {
         }
     }
 
-    /// Allows a use of the addresses of an IP network with these ports; `..` is all ports.
+    /// Allows a use of the addresses of an IP network with these ports. `..` means all ports.
     #[must_use]
     pub fn allow(mut self, access: Access, network: IpNet, ports: impl RangeBounds<u16>) -> Self {
         let first = match ports.start_bound() {
@@ -98,7 +99,7 @@ impl Network {
             Bound::Excluded(port) => port.checked_sub(1),
             Bound::Unbounded => Some(u16::MAX),
         };
-        // Else the range is empty.
+        // Otherwise the range is empty.
         if let (Some(first), Some(last)) = (first, last) {
             self.rules.push(Rule {
                 access,
@@ -116,8 +117,8 @@ impl Network {
             .allow(access, LOOPBACK_V6, ports)
     }
 
-    /// Allows to look up names. This says nothing about the addresses that are found. A name is a
-    /// message to the servers of its domain, whatever they answer.
+    /// Allows guests to look up names. The addresses that a lookup returns still need rules. Note
+    /// that a guest can send data in a name to the name servers of a domain.
     #[must_use]
     pub fn allow_lookups(mut self) -> Self {
         self.lookups = true;
@@ -158,7 +159,7 @@ impl Network {
         self.lookups
     }
 
-    /// Whether guests may use any address so.
+    /// Whether a rule for this use exists.
     pub(crate) fn allows_some(&self, access: Access) -> bool {
         self.rules.iter().any(|rule| rule.access == access)
     }
@@ -172,7 +173,7 @@ impl Network {
 const LOOPBACK_V4: IpNet = v4(127, 0, 8);
 const LOOPBACK_V6: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128));
 
-/// Networks that a wider one does not cover.
+/// Special networks: a rule for a wider network does not cover their addresses.
 const SPECIAL: [IpNet; 7] = [
     LOOPBACK_V4,
     v4(169, 254, 16),

@@ -1,4 +1,4 @@
-//! Sources and sinks of bytes for guests: nothing, bytes, and those that several streams share.
+//! Sources and sinks of bytes for guests: empty ones, bytes in memory, and shared ones.
 
 use crate::io::{Input, Output, StreamFailure};
 use crate::limits::WRITE_MAX;
@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-/// A source of nothing, and a sink that forgets.
+/// An empty source, and a sink that discards bytes.
 pub(crate) struct Nothing;
 
 impl Input for Nothing {
@@ -38,7 +38,7 @@ impl Output for Nothing {
     }
 }
 
-/// A source or a sink that several streams share. A clone is the same one.
+/// A source or a sink that several streams share. All clones use the same one.
 #[derive(Debug)]
 pub struct Pipe<P: ?Sized>(Arc<Mutex<P>>);
 
@@ -54,7 +54,7 @@ impl<P> Pipe<P> {
         Self(Arc::new(Mutex::new(pipe)))
     }
 
-    /// Uses the source or sink.
+    /// Gives access to the source or sink.
     pub fn with<R>(&self, use_it: impl FnOnce(&mut P) -> R) -> R {
         use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -101,7 +101,8 @@ impl Input for Bytes {
     }
 }
 
-/// A sink that keeps bytes, up to a number. A write beyond it fails.
+/// A sink that keeps bytes up to a limit. A write that exceeds the limit fails; the sink keeps the
+/// bytes that fit.
 #[derive(Debug)]
 pub struct Collected {
     bytes: BytesMut,
@@ -110,7 +111,7 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// A sink for so many bytes.
+    /// A sink that keeps at most `bytes_max` bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self {
@@ -126,7 +127,7 @@ impl Collected {
         &self.bytes
     }
 
-    /// Whether a write failed because there were too many.
+    /// Whether a write has exceeded the limit.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full

@@ -23,11 +23,11 @@ impl ResourceType for PollableType {
 
 /// Something that a guest can wait for.
 pub(crate) enum Pollable {
-    /// It has happened.
+    /// The event has happened.
     Ready,
-    /// What its parent says.
+    /// Ready when the parent resource is ready.
     OfParent,
-    /// A point in time.
+    /// Ready from a point in time.
     Until {
         when: Instant,
         timer: Option<Pin<Box<Sleep>>>,
@@ -35,7 +35,7 @@ pub(crate) enum Pollable {
 }
 
 impl Pollable {
-    /// A point in time.
+    /// A pollable that is ready from a point in time.
     pub(crate) fn until(when: Instant) -> Self {
         Self::Until { when, timer: None }
     }
@@ -54,7 +54,7 @@ impl Resource for Pollable {
     }
 }
 
-/// Whether a pollable is ready. If not, wakes the task of the context when it is.
+/// Whether a pollable is ready. If not, wakes the task of the context when it becomes ready.
 fn poll_one(
     table: &mut Table,
     number: u32,
@@ -68,7 +68,7 @@ fn poll_one(
     table.poll(number, context)
 }
 
-/// Waits for a resource.
+/// Waits until a resource is ready.
 pub(crate) async fn ready(wasi: &mut Wasi, number: u32) -> Result<(), HostError> {
     poll_fn(|context| match wasi.table.poll(number, context) {
         Ok(Poll::Pending) => Poll::Pending,
@@ -78,7 +78,7 @@ pub(crate) async fn ready(wasi: &mut Wasi, number: u32) -> Result<(), HostError>
     .await
 }
 
-/// A pollable that waits for a resource.
+/// Makes a pollable that is ready when the resource `parent` is ready.
 pub(crate) fn subscribe(table: &mut Table, parent: u32) -> Result<Own<PollableType>, HostError> {
     table.add_child(parent, Pollable::OfParent).map(Own::host)
 }
@@ -104,7 +104,8 @@ fn wait<T: View>(state: &mut State<T>, all: Vec<u32>) -> HostFuture<'_, Vec<u32>
                 "poll of no pollables would wait forever",
             ));
         }
-        // Each wake-up polls all of them. A guest has no more than this, so others are repeated.
+        // Each wake-up polls the whole list, so bound its length. A guest cannot have more
+        // resources than this, so a longer list contains a pollable twice.
         if all.len() > RESOURCES_MAX {
             let found = all.len();
             return Err(HostError::message(format!(

@@ -1,19 +1,19 @@
-//! The directories that guests are given, and how much they may use of the host's file system.
+//! The preopened directories of guests, and the limits of their use of the file system.
 
 use crate::file_quota::FileQuotaMax;
 use cap_std::fs::Dir;
 use std::sync::Arc;
 
-/// What a guest may do with a directory and everything below it.
+/// The operations that a guest may perform on a directory and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everything.
+    /// All operations.
     Full,
-    /// Only operations that change nothing. Others fail with `read-only`.
+    /// Only operations that change nothing. All others fail with `read-only`.
     ReadOnly,
 }
 
-/// A directory that guests are given.
+/// A preopened directory.
 #[derive(Debug)]
 pub(crate) struct Preopen {
     pub(crate) dir: Arc<Dir>,
@@ -22,7 +22,7 @@ pub(crate) struct Preopen {
     pub(crate) access: Access,
 }
 
-/// What guests may use of the host's file system.
+/// The part of the host's file system that guests may use.
 #[derive(Debug, Default)]
 pub(crate) struct FilesConfig {
     pub(crate) preopens: Vec<Preopen>,

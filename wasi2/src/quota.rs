@@ -1,22 +1,23 @@
-//! What a guest has of the host: [`Quota`] counts things of one kind, [`KeptBytes`] memory.
+//! Limits of a guest's use of the host: [`Quota`] counts objects of one kind, [`KeptBytes`] counts
+//! memory.
 
 use crate::limits::KEPT_BYTES_MAX;
 use pirn_runtime::HostError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the tokens that were given and not dropped.
+/// Counts the tokens that exist.
 #[derive(Debug, Default)]
 pub(crate) struct Quota(Arc<()>);
 
-/// Counts as one while it lives.
+/// Counts as one until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Token {
     _counted: Arc<()>,
 }
 
-/// A token that several parts of a connection share. It is among the extensions of a request,
-/// because a name that is looked up counts until the system's function returns.
+/// A token that several parts of a connection share. The extensions of a request carry it to the
+/// name lookup, which counts until getaddrinfo(3) returns.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     _token: Arc<Token>,
@@ -31,9 +32,9 @@ impl Counted {
 }
 
 impl Quota {
-    /// One more token, unless there are `max`.
+    /// Makes one more token, unless `max` tokens exist.
     pub(crate) fn take(&mut self, max: usize) -> Option<Token> {
-        // Only this function makes tokens, so that the number can only sink meanwhile.
+        // Only this function makes tokens, so the number can only decrease after this check.
         let given = Arc::strong_count(&self.0) - 1;
         (given < max).then(|| Token {
             _counted: Arc::clone(&self.0),
@@ -41,11 +42,11 @@ impl Quota {
     }
 }
 
-/// The bytes of the host that the resources of a guest keep. A clone counts the same bytes.
+/// Counts the host memory for the resources of a guest. All clones share one counter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeptBytes(Arc<AtomicUsize>);
 
-/// Some of these bytes. They are free again when it is dropped.
+/// A number of counted bytes. Dropping it subtracts them from the counter.
 #[derive(Debug)]
 pub(crate) struct Kept {
     all: KeptBytes,
@@ -57,7 +58,7 @@ impl KeptBytes {
     ///
     /// # Errors
     ///
-    /// [`HostError`], which ends the guest, if it keeps too many.
+    /// [`HostError`], which ends the guest, if the sum exceeds the limit.
     pub(crate) fn keep(&self, bytes: usize) -> Result<Kept, HostError> {
         let mut kept = Kept {
             all: self.clone(),
@@ -69,14 +70,14 @@ impl KeptBytes {
 }
 
 impl Kept {
-    /// Counts so many bytes instead.
+    /// Replaces the number of counted bytes.
     ///
     /// # Errors
     ///
     /// As [`KeptBytes::keep`].
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), HostError> {
         let all = &self.all.0;
-        // Only the guest's own calls add bytes, so that the number can only sink meanwhile.
+        // Only the guest's own calls add bytes, so the sum can only decrease after this check.
         let kept = all.load(Ordering::Relaxed) - self.bytes;
         if kept.saturating_add(bytes) > KEPT_BYTES_MAX {
             return Err(HostError::message(format!(

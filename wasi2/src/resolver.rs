@@ -1,4 +1,4 @@
-//! [`look_up()`]: the addresses of a name, by the system's function on one of a few threads.
+//! [`look_up()`]: finds the addresses of a name with getaddrinfo(3), on one of a few threads.
 
 use crate::limits::LOOKUP_THREADS_MAX;
 use std::io;
@@ -6,11 +6,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// The threads of the process that look up names.
+/// Limits the threads of the process that look up names.
 static THREADS: Semaphore = Semaphore::const_new(LOOKUP_THREADS_MAX);
 
-/// Looks up a name on a thread of its own, because the system's function blocks. Nothing can end
-/// that function: `counted` is dropped when it returns.
+/// Looks up a name on a separate thread, because getaddrinfo(3) blocks. Nothing can cancel this
+/// function, so `counted` is dropped only when it returns.
 pub(crate) async fn look_up(
     name: String,
     port: u16,
@@ -41,7 +41,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::Duration;
 
-    /// Nobody waits for these lookups any more, but the threads do.
+    /// The tasks of these lookups are aborted, but their threads still run.
     #[tokio::test]
     async fn lookups_that_are_given_up_still_count() {
         let closed = Arc::new(AtomicBool::new(true));

@@ -1,7 +1,7 @@
 //! The standard streams of the process, as streams of a guest.
 //!
-//! A pipe, a terminal or a socket is read and written only when poll(2) says that this would not
-//! block. Until then the guest waits in the event loop of tokio. Other files never wait.
+//! The host reads or writes a pipe, a terminal or a socket only when poll(2) reports that this
+//! would not block. Until then the guest waits in the event loop of tokio. Other files never wait.
 
 use crate::io::{Input, Output, StreamFailure};
 use crate::limits::{READ_MAX, WRITE_MAX};
@@ -14,10 +14,11 @@ use std::task::{Context, Poll, ready};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::runtime::Handle;
 
-/// Most bytes of a write to a pipe that poll(2) calls ready: Linux has room for a page then.
+/// Most bytes of one write to a pipe. When poll(2) reports a pipe writable, Linux has room for a
+/// page.
 const PIPE_WRITE_MAX: usize = 4096;
 
-/// A standard stream. Other processes may share it, so its flags stay as they are.
+/// A standard stream. Other processes may share it, so the host does not change its flags.
 struct Stream {
     fd: OwnedFd,
     event: PollFlags,
@@ -28,11 +29,11 @@ struct Stream {
 enum EventLoop {
     /// The stream was not used yet.
     Unknown,
-    /// Any stream that is read. Tokio asks the kernel only whether it is ready.
+    /// An input stream, which need not be a pipe. Tokio only waits until it is ready.
     Read(Receiver),
-    /// Any stream that is written.
+    /// An output stream, which need not be a pipe.
     Write(Sender),
-    /// The system cannot wait for it: it is a regular file, a directory or /dev/null.
+    /// epoll(7) refuses the stream: it is a regular file, a directory or /dev/null.
     Refuses,
 }
 
@@ -63,7 +64,7 @@ impl Stream {
         &self.event_loop
     }
 
-    /// Whether the system can wait for the stream.
+    /// Whether epoll(7) accepts the stream.
     fn can_wait(&mut self) -> bool {
         matches!(self.event_loop(), EventLoop::Read(_) | EventLoop::Write(_))
     }
@@ -72,11 +73,13 @@ impl Stream {
         is_ready(&self.fd, self.event)
     }
 
-    /// Whether the stream can be read or written. If not, wakes the task of the context then.
+    /// Whether the stream can be read or written. If not, wakes the task of the context when it
+    /// can.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.event_loop();
-        // Tokio keeps a stream ready until an operation would block, and the last one may have
-        // read or written all: the second time, it waits.
+        // Tokio reports a stream ready until an operation would block. The last operation may have
+        // read or written everything. The first check then clears the readiness, and the second
+        // poll waits.
         for _ in 0..2 {
             let check = || match self.is_ready() {
                 true => Ok(()),
@@ -84,7 +87,7 @@ impl Stream {
             };
             let checked = match &self.event_loop {
                 EventLoop::Read(stream) => {
-                    // An error means that the runtime ends. The next operation waits itself.
+                    // An error means that the runtime ends.
                     let _ = ready!(stream.poll_read_ready(context));
                     stream.try_io(check)
                 }
@@ -98,14 +101,14 @@ impl Stream {
                 return Poll::Ready(());
             }
         }
-        // It became ready, and again not, since the last check.
+        // The stream became ready, and then not ready again, between the checks.
         context.waker().wake_by_ref();
         Poll::Pending
     }
 }
 
-/// Whether a file can be read or written now. This is also true at its end or after an error, which
-/// the read or write then reports.
+/// Whether a read or write would return at once. At the end of the file and after an error it
+/// would, and reports the end or the error.
 fn is_ready(fd: &OwnedFd, event: PollFlags) -> bool {
     let mut now = [PollFd::new(fd, event)];
     let polled = poll(&mut now, Some(&Timespec::default()));
@@ -165,7 +168,7 @@ impl Output for StandardOutput {
             match write(&self.0.fd, rest) {
                 Ok(len) => rest = &rest[len..],
                 Err(Errno::INTR) => {}
-                // Another process has made the file nonblocking, and it takes only a part.
+                // Another process has made the file nonblocking, and its buffer is full.
                 Err(Errno::AGAIN) => {
                     let mut room = [PollFd::new(&self.0.fd, PollFlags::OUT)];
                     poll(&mut room, None).map_err(io::Error::from)?;

@@ -47,7 +47,7 @@ pub(crate) struct InputStream {
 pub(crate) struct OutputStream {
     output: Box<dyn Output>,
     is_closed: bool,
-    /// The number of bytes that the guest may write without asking again.
+    /// Number of bytes that the guest may write before its next `check-write`.
     permitted: usize,
 }
 
@@ -110,7 +110,7 @@ impl OutputStream {
         Ok(self.permitted)
     }
 
-    /// Writes bytes, whose number was permitted.
+    /// Writes bytes. The caller has checked that their number is permitted.
     fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
         self.permitted = self.permitted.saturating_sub(bytes.len());
         match bytes.is_empty() {
@@ -124,11 +124,11 @@ impl OutputStream {
         self.with(<dyn Output>::flush)
     }
 
-    /// Ends the guest if it writes more than it may. Some guests do not ask before they write, so
-    /// this asks for them.
+    /// Ends the guest if it writes more bytes than permitted. Some guests write without
+    /// `check-write`, so this function calls it for them.
     fn check_permitted(&mut self, bytes: u64) -> Result<(), HostError> {
         if bytes > self.permitted as u64 {
-            // A stream that is closed tells so when it is written.
+            // If the stream is closed, the write reports that.
             let _ = self.check_write();
         }
         let permitted = self.permitted;
@@ -157,10 +157,10 @@ pub(crate) enum StreamError {
     Closed,
 }
 
-/// A result of an operation, as a guest gets it.
+/// The result of an operation. The inner result goes to the guest; the outer error ends the guest.
 pub(crate) type Streamed<R> = Result<Result<R, StreamError>, HostError>;
 
-/// The result of an operation, with its error as a resource.
+/// Converts the result of an operation. Its error becomes a resource.
 pub(crate) fn streamed<R>(table: &mut Table, result: Result<R, StreamFailure>) -> Streamed<R> {
     Ok(match result {
         Ok(result) => Ok(result),
@@ -215,7 +215,7 @@ async fn write_all(wasi: &mut Wasi, stream: u32, mut bytes: Bytes) -> Streamed<(
     Ok(Ok(()))
 }
 
-/// Passes on what was written, and waits for that.
+/// Flushes the written bytes, and waits for the end of the flush.
 async fn flush(wasi: &mut Wasi, stream: u32) -> Streamed<()> {
     let flushed = wasi.table.get::<OutputStream>(stream)?.flush();
     if flushed.is_err() {
@@ -223,7 +223,7 @@ async fn flush(wasi: &mut Wasi, stream: u32) -> Streamed<()> {
     }
     ready(wasi, stream).await?;
     let checked = wasi.table.get::<OutputStream>(stream)?.check_write();
-    // A stream that was closed by its last write has written everything.
+    // If the sink is closed after the flush, it has written everything.
     match checked {
         Err(StreamFailure::Closed) => Ok(Ok(())),
         checked => streamed(&mut wasi.table, checked.map(drop)),
@@ -243,7 +243,7 @@ async fn write_and_flush(wasi: &mut Wasi, stream: u32, bytes: Bytes) -> Streamed
     }
 }
 
-/// Moves bytes that are there to a sink that takes them.
+/// Moves available bytes from a source to a sink, as many as the sink takes.
 fn splice(wasi: &mut Wasi, to: u32, from: u32, len: u64) -> Streamed<u64> {
     let permitted = wasi.table.get::<OutputStream>(to)?.check_write();
     let permitted = match permitted {
@@ -263,7 +263,7 @@ fn splice(wasi: &mut Wasi, to: u32, from: u32, len: u64) -> Streamed<u64> {
     streamed(&mut wasi.table, written.map(|()| moved))
 }
 
-/// Zeros, whose number was permitted or is small.
+/// Returns `len` zeros, at most `WRITE_MAX`.
 fn zeros(len: u64) -> Bytes {
     const ZEROS: &[u8] = &[0; WRITE_MAX];
     let len = usize::try_from(len).map_or(ZEROS.len(), |len| len.min(ZEROS.len()));

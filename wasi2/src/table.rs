@@ -1,4 +1,4 @@
-//! [`Table`]: the resources that an instance has of the host.
+//! [`Table`]: the host's resources to which an instance has handles.
 
 use crate::limits::RESOURCES_MAX;
 use pirn_runtime::HostError;
@@ -6,22 +6,23 @@ use slab::Slab;
 use std::any::Any;
 use std::task::{Context, Poll};
 
-/// A resource of the host, which a guest has a handle to.
+/// A resource of the host. A guest refers to it by a handle.
 pub trait Resource: Any + Send {
-    /// Whether what a pollable of the resource waits for has happened. If not, wakes the task of
-    /// the context then.
+    /// Whether the pollables of the resource are ready. If not, wakes the task of the context when
+    /// they are.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 }
 
-/// The resources of an instance. Each has a number, which the guest's handles refer to.
+/// The resources of an instance. Each has a number, to which the guest's handles refer.
 #[derive(Default)]
 pub struct Table(Slab<Entry>);
 
 struct Entry {
     resource: Box<dyn Resource>,
-    /// The resource that this one was made from. It must be dropped later.
+    /// The resource that this one was made from. The guest must drop this resource before the
+    /// parent.
     parent: Option<u32>,
     /// Number of resources that were made from this one.
     children: u32,
@@ -32,16 +33,16 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`HostError`], which ends the guest, if the guest has as many resources as it may.
+    /// [`HostError`], which ends the guest, if the guest has the maximum number of resources.
     pub fn add(&mut self, resource: impl Resource) -> Result<u32, HostError> {
         self.add_entry(Box::new(resource), None)
     }
 
-    /// Adds a resource that was made from another one.
+    /// Adds a resource that was made from the resource `parent`.
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add), or if there is no resource `parent`.
+    /// The errors of [`add`](Self::add), or [`HostError`] if there is no resource `parent`.
     pub fn add_child(&mut self, parent: u32, resource: impl Resource) -> Result<u32, HostError> {
         self.entry(parent)?.children += 1;
         self.add_entry(Box::new(resource), Some(parent))
@@ -80,11 +81,11 @@ impl Table {
         resource.downcast_mut().ok_or_else(|| other_type(number))
     }
 
-    /// Removes a resource, which must have no children.
+    /// Removes a resource. It must have no children: resources that were made from it.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), or if resources that were made from it still exist.
+    /// The errors of [`get`](Self::get), or [`HostError`] if the resource has children.
     pub fn take<R: Resource>(&mut self, number: u32) -> Result<R, HostError> {
         self.get::<R>(number)?;
         let resource: Box<dyn Any> = self.remove(number)?;
@@ -92,11 +93,11 @@ impl Table {
         Ok(*resource)
     }
 
-    /// Removes a resource of any type, which must have no children.
+    /// Removes a resource of any type. It must have no children.
     ///
     /// # Errors
     ///
-    /// As [`take`](Self::take).
+    /// [`HostError`] if there is no such resource, or if it has children.
     pub fn remove(&mut self, number: u32) -> Result<Box<dyn Resource>, HostError> {
         let children = self.entry(number)?.children;
         if children > 0 {
@@ -121,7 +122,7 @@ impl Table {
         Ok(self.entry(number)?.resource.poll_ready(context))
     }
 
-    /// The number of the resource that another one was made from.
+    /// The number of a resource's parent, if it has one.
     pub(crate) fn parent(&mut self, number: u32) -> Result<Option<u32>, HostError> {
         Ok(self.entry(number)?.parent)
     }

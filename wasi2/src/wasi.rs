@@ -1,4 +1,4 @@
-//! [`Wasi`]: what a guest may use, and the resources that it has.
+//! [`Wasi`]: the configuration of a guest, and the resources that it has.
 
 use crate::file_quota::FileQuota;
 use crate::io::{Input, Output};
@@ -12,7 +12,7 @@ use crate::table::Table;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The data of an instance, which has a [`Wasi`].
+/// The data of an instance. It contains a [`Wasi`].
 pub trait View: Send + 'static {
     /// The instance's [`Wasi`].
     fn wasi(&mut self) -> &mut Wasi;
@@ -24,8 +24,8 @@ impl View for Wasi {
     }
 }
 
-/// What all instances of a program may use: arguments and the like. A server makes it once, and
-/// each instance shares it.
+/// The configuration that all instances of a program share: arguments, variables, directories,
+/// rules of the network. A server makes it once.
 #[derive(Default)]
 pub struct WasiConfig {
     pub(crate) args: Vec<String>,
@@ -38,7 +38,7 @@ pub struct WasiConfig {
 
 impl std::fmt::Debug for WasiConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Variables may be secret.
+        // Variables may contain secrets.
         let mut shown = f.debug_struct("WasiConfig");
         shown.field("args", &self.args);
         shown.finish_non_exhaustive()
@@ -48,7 +48,7 @@ impl std::fmt::Debug for WasiConfig {
 /// Makes a source or a sink for one more stream.
 type Opener<S> = Box<dyn Fn() -> Box<S> + Send>;
 
-/// What a guest may use, and the resources that it has.
+/// The configuration of a guest, and the resources that it has.
 pub struct Wasi {
     pub(crate) config: Arc<WasiConfig>,
     pub(crate) table: Table,
@@ -59,11 +59,11 @@ pub struct Wasi {
     pub(crate) stderr: Option<Opener<dyn Output>>,
     /// Whether standard input, output and error are terminals.
     pub(crate) terminals: [bool; 3],
-    /// Connections to other servers, for requests.
+    /// Counts connections to other servers (`wasi:http`).
     pub(crate) connections: Quota,
     /// The monotonic clock's zero: its first reading.
     pub(crate) began: Option<Instant>,
-    /// What the guest's resources keep of the host's memory.
+    /// Counts the host memory for the guest's resources.
     pub(crate) kept: KeptBytes,
     pub(crate) sockets: Quota,
     pub(crate) lookups: Quota,
@@ -97,8 +97,8 @@ fn sink(open: Option<&Opener<dyn Output>>) -> Box<dyn Output> {
     open.map_or_else(|| Box::new(Nothing) as Box<dyn Output>, |open| open())
 }
 
-/// Makes a [`Wasi`]. Without calls of its functions, a guest has no arguments, variables, files or
-/// network, reads nothing, and what it writes is forgotten.
+/// Makes a [`Wasi`]. By default a guest has no arguments, variables, files or network. Its standard
+/// input is empty, and its output is discarded.
 pub struct WasiBuilder {
     pub(crate) config: WasiConfig,
     wasi: Wasi,
@@ -149,7 +149,7 @@ impl WasiBuilder {
         self
     }
 
-    /// Sets the addresses that the guest may use: none by default.
+    /// Sets the addresses that the guest's sockets may use. The default is none.
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
         self.config.network = network;
@@ -200,7 +200,7 @@ impl WasiBuilder {
         self
     }
 
-    /// What the calls before have said, for one instance.
+    /// Makes the [`Wasi`] of one instance.
     #[must_use]
     pub fn build(self) -> Wasi {
         let mut wasi = self.wasi;
@@ -208,7 +208,7 @@ impl WasiBuilder {
         wasi
     }
 
-    /// What the calls before have said, but for the standard streams, for many instances.
+    /// Makes a configuration for many instances. It does not contain the standard streams.
     #[must_use]
     pub fn config(self) -> WasiConfig {
         self.config
@@ -216,7 +216,8 @@ impl WasiBuilder {
 }
 
 impl Wasi {
-    /// What one instance of a program has at its start. Its standard streams are empty.
+    /// Makes the [`Wasi`] of one instance from a shared configuration. Its standard streams are
+    /// empty.
     #[must_use]
     pub fn new(config: &Arc<WasiConfig>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What a [`WasiBuilder`] says about files.
+//! The methods of [`WasiBuilder`] for files.
 
 use crate::preopens::{Access, Preopen};
 use crate::wasi::WasiBuilder;

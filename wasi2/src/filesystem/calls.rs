@@ -11,9 +11,9 @@ use pirn_component::{Borrow, State};
 use pirn_runtime::HostError;
 use std::sync::Arc;
 
-/// A lent descriptor.
+/// A borrowed descriptor.
 pub(crate) type This = Borrow<DescriptorHandle>;
-/// A result of an operation, as a guest gets it.
+/// The result of an operation. The inner result goes to the guest; the outer error ends the guest.
 pub(crate) type Answer<R> = Result<Result<R, ErrorCode>, HostError>;
 
 /// The resources of the guest.
@@ -30,7 +30,7 @@ pub(crate) fn with<T: View, R>(
     Ok(use_it(table(state).get::<Descriptor>(this.rep())?))
 }
 
-/// Uses a file. Directories have no such operation.
+/// Uses a file. Fails for a directory.
 pub(crate) fn with_file<T: View, R>(
     state: &mut State<T>,
     this: &This,
@@ -39,7 +39,7 @@ pub(crate) fn with_file<T: View, R>(
     with(state, this, |found| use_it(found.file()?))
 }
 
-/// Uses a directory. Files have no such operation.
+/// Uses a directory. Fails for a file.
 pub(crate) fn with_folder<T: View, R>(
     state: &mut State<T>,
     this: &This,
@@ -60,7 +60,7 @@ pub(crate) fn with_both<T: View, R>(
     Ok(use_them(this, &other))
 }
 
-/// Adds what an operation made to the resources of the guest.
+/// Adds the result of an operation to the resources of the guest.
 pub(crate) fn add<R, H>(
     made: Result<R, ErrorCode>,
     add: impl FnOnce(R) -> Result<H, HostError>,

@@ -1,4 +1,4 @@
-//! [`Descriptor`]: a `descriptor`, and the operations on files as on directories.
+//! [`Descriptor`]: a `descriptor`, and the operations that files and directories share.
 
 use super::error::ErrorCode;
 use super::file::File;
@@ -44,8 +44,9 @@ impl Descriptor {
         }
     }
 
-    /// A directory that is opened in one that may be changed may be changed too, whether the guest
-    /// asked for that or not: libraries open directories to read, and remove files in them.
+    /// The flags. A directory inherits the right to change it from the directory in which it was
+    /// opened, even if the guest did not request it. C libraries open directories for reading, and
+    /// then remove files in them.
     pub(crate) fn flags(&self) -> DescriptorFlags {
         match self {
             Self::File(file) => file.flags,

@@ -7,8 +7,8 @@ use crate::file_quota::Held;
 use crate::table::Resource;
 use rustix::fs::{AtFlags, Dir};
 
-/// A `directory-entry-stream`. It counts as a descriptor, since it has one of the host. The host
-/// reads one buffer of entries at a time, however large the directory is.
+/// A `directory-entry-stream`. It counts as a descriptor, because it holds a file descriptor of the
+/// host. The host reads one buffer of entries at a time, even in a large directory.
 pub(crate) struct Entries {
     dir: Dir,
     _held: Held,
@@ -47,8 +47,8 @@ impl Entries {
         }
     }
 
-    /// The type of an entry, for file systems that do not record it in the directory. The name is
-    /// the kernel's.
+    /// The type of an entry, for file systems that do not record it in the directory. The name
+    /// comes from the kernel, so it cannot lead outside the directory.
     fn kind(&self, name: &std::ffi::CStr) -> rustix::io::Result<FileKind> {
         let found = rustix::fs::statat(self.dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(rustix::fs::FileType::from_raw_mode(found.st_mode).into())

@@ -47,7 +47,7 @@ pub(crate) enum ErrorCode {
     CrossDevice,
 }
 
-/// The kernel's number for an error of the disk quota, for errors of streams.
+/// The error of a stream that exceeds the disk quota.
 pub(crate) fn quota_error() -> io::Error {
     Errno::DQUOT.into()
 }

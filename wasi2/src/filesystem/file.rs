@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 /// A regular file that a guest has opened. Its streams share it.
 ///
-/// Reads and writes block the thread while the disk works, as those of all files do.
+/// Reads and writes block the thread while the disk works.
 pub(crate) struct File {
     pub(crate) file: cap_std::fs::File,
-    /// What the guest asked for. The host may have opened the file for more.
+    /// The flags that the guest requested. The host may have opened the file with more rights.
     pub(crate) flags: DescriptorFlags,
-    /// Of the directory that the file was opened in.
+    /// The access of the directory in which the file was opened.
     pub(crate) access: Access,
     pub(crate) quota: Arc<FileQuota>,
     pub(crate) _held: Held,
@@ -50,7 +50,7 @@ impl File {
         }
     }
 
-    /// Reads at most `max` bytes. None are the end of the file.
+    /// Reads at most `max` bytes. Returns no bytes at the end of the file.
     pub(crate) fn read(&self, max: usize, offset: u64) -> io::Result<Bytes> {
         let mut bytes = Vec::with_capacity(max.min(READ_MAX));
         retry_on_intr(|| rustix::io::pread(&self.file, spare_capacity(&mut bytes), offset))?;
@@ -79,7 +79,7 @@ impl File {
     fn append(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let vectors = [IoSlice::new(bytes)];
         match rustix::io::pwritev2(&self.file, &vectors, 0, ReadWriteFlags::APPEND) {
-            // Some file systems do not have the flag. Then another writer can come between.
+            // Some file systems do not support `RWF_APPEND`. Then this append is not atomic.
             Err(Errno::NOSYS | Errno::NOTSUP) => {
                 let end = rustix::fs::fstat(&self.file)?.st_size;
                 rustix::io::pwrite(&self.file, bytes, end.cast_unsigned())
@@ -118,7 +118,7 @@ impl File {
     }
 
     pub(crate) fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<(), ErrorCode> {
-        // This would take the file's pages from the cache that other guests use.
+        // Otherwise a guest could evict pages that other guests use from the page cache.
         if advice == Advice::DontNeed && !self.flags.write {
             return Ok(());
         }

@@ -42,10 +42,10 @@ fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<DescriptorHandle>, String)>, 
     all.collect()
 }
 
-/// Threads that may wait for the disk. A thread waits to the end, also after its guest was stopped.
+/// Limits the threads that wait for the disk. A sync runs to its end even if its guest is stopped.
 static SYNCS: Semaphore = Semaphore::const_new(SYNC_THREADS_MAX);
 
-/// Waits until the disk has a file, on a thread that may wait.
+/// Waits until the disk has a file, on a thread that may block.
 fn sync<T: View>(
     state: &mut State<T>,
     this: This,

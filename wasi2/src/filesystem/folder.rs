@@ -1,8 +1,8 @@
-//! [`Folder`]: a directory that a guest was given or has opened, and the operations on paths in it.
+//! [`Folder`]: a preopened or opened directory, and the operations on paths in it.
 //!
-//! This file confines guests. cap-std resolves all paths: none leads outside of the directory,
-//! whatever components and symbolic links it has, and whoever renames directories meanwhile.
-//! Nothing here passes a guest's path to the kernel.
+//! This file confines guests. cap-std resolves all paths. No path leads outside the directory, even
+//! with `..` and symbolic links, and even if other guests rename directories meanwhile. Nothing in
+//! this file passes a guest's path to the kernel.
 
 use super::error::ErrorCode;
 use super::types::{NewTimestamp, PathFlags};
@@ -16,12 +16,12 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A directory that a guest was given or has opened.
+/// A directory that is preopened, or that the guest has opened.
 pub(crate) struct Folder {
     pub(crate) dir: Arc<Dir>,
     pub(crate) access: Access,
     pub(crate) quota: Arc<FileQuota>,
-    /// None if the guest was given the directory.
+    /// `None` for a preopened directory.
     pub(crate) _held: Option<Held>,
 }
 
@@ -33,12 +33,14 @@ pub(crate) fn checked(path: &str) -> Result<&str, ErrorCode> {
     }
 }
 
-/// Whether a path ends as only that of a directory may. cap-std finds files by such paths, too.
+/// Whether a path ends in `/` or `/.`, so that it must name a directory. cap-std does not check
+/// this.
 pub(crate) fn names_directory(path: &str) -> bool {
     path.ends_with('/') || path.ends_with("/.")
 }
 
-/// A path without slashes at its end: cap-std refuses them where a name is made or removed.
+/// A path without trailing slashes. cap-std refuses trailing slashes when it makes or removes a
+/// name.
 fn trimmed(path: &str) -> Result<&str, ErrorCode> {
     match checked(path)?.trim_end_matches('/') {
         "" => Ok(path),
@@ -55,7 +57,7 @@ impl Folder {
         }
     }
 
-    /// The metadata of the file at a path. If `follow`, of the file that a symbolic link names.
+    /// The metadata of the file at a path. With `follow`, a symbolic link at the end is followed.
     pub(crate) fn find(&self, path: &str, follow: bool) -> Result<Metadata, ErrorCode> {
         let path = checked(path)?;
         let is_directory = names_directory(path);
@@ -69,7 +71,7 @@ impl Folder {
         }
     }
 
-    /// Checks a path. One that ends as that of a directory must be one.
+    /// Checks a path: if it ends in `/` or `/.`, it must name a directory.
     fn named<'a>(&self, path: &'a str) -> Result<&'a str, ErrorCode> {
         if names_directory(path) {
             self.find(path, true)?;
@@ -77,7 +79,7 @@ impl Folder {
         trimmed(path)
     }
 
-    /// Opens the directory once more, to read or sync it. `dir` may have been opened with `O_PATH`.
+    /// Opens the directory again, to read or sync it. `dir` may have been opened with `O_PATH`.
     pub(crate) fn reopen(&self) -> Result<OwnedFd, ErrorCode> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&*self.dir, ".", flags, Mode::empty())?)
@@ -110,7 +112,7 @@ impl Folder {
     ) -> Result<(), ErrorCode> {
         self.check_change()?;
         if flags.symlink_follow && self.find(path, false)?.is_symlink() {
-            // cap-std has no function for this that does not open the file.
+            // cap-std can set the times of a link's target only by opening the target.
             let kind = self.find(path, true)?.file_type();
             if !kind.is_file() && !kind.is_dir() {
                 return Err(ErrorCode::Unsupported);

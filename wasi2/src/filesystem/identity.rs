@@ -1,7 +1,7 @@
-//! `metadata-hash`: numbers that tell files apart, and do not tell which files they are.
+//! `metadata-hash`: numbers that distinguish files, but do not reveal inode numbers.
 //!
-//! The hash is keyed by a random number of the process (SipHash). Therefore a guest does not learn
-//! device and inode numbers, which could tell it what other guests do with the file system.
+//! The hash (SipHash) uses a random key of the process. So a guest learns no device and inode
+//! numbers, from which it could infer what other guests do with the file system.
 
 use cap_fs_ext::OsMetadataExt;
 use cap_std::fs::Metadata;
@@ -15,10 +15,10 @@ static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// `metadata-hash-value`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Typed)]
 pub(crate) struct MetadataHash {
-    /// A hash of device and inode. C libraries take this half for the inode number, which must not
-    /// change when the file does.
+    /// A hash of device and inode. C libraries use this half as the inode number, so it must not
+    /// change when the content changes.
     lower: u64,
-    /// A hash of those and of what changes when the file does: times and size.
+    /// A hash of device, inode, modification time, change time and size.
     upper: u64,
 }
 

@@ -35,8 +35,8 @@ fn options(follow: bool, how: OpenFlags, flags: DescriptorFlags) -> OpenOptions 
     options
 }
 
-/// Checks that a file is a regular one or a directory. Reads and writes of others can wait without
-/// end, and opening some of them already has an effect.
+/// Checks that a file is a regular file or a directory. Reads and writes of other files can block
+/// forever, and to open some devices already has an effect.
 fn check_kind(found: &Metadata, how: OpenFlags) -> Result<(), ErrorCode> {
     match found.is_dir() {
         true => Ok(()),
@@ -72,16 +72,17 @@ pub(crate) fn open(
             if how.create && found.is_dir() {
                 return Err(ErrorCode::IsDirectory);
             }
-            // cap-std has the error for a symbolic link that is not to be followed.
+            // If the path is a symbolic link that must not be followed, cap-std reports the error.
             if !found.is_symlink() {
                 check_kind(&found, how)?;
             }
-            // Without `create`, a file that is renamed meanwhile is not made without a charge.
+            // The file exists, so open without `create`. Otherwise, if the file has been renamed
+            // meanwhile, the open would make a new file without a charge.
             let create = false;
             let options = options(follow, OpenFlags { create, ..how }, flags);
             folder.dir.open_with(path, &options)?
         }
-        // Nothing that is made here may have the name of a directory.
+        // A new file must not have a path that only a directory may have.
         Err(ErrorCode::NoEntry) if how.create && names_directory(path) => {
             return Err(ErrorCode::IsDirectory);
         }
@@ -91,7 +92,7 @@ pub(crate) fn open(
         }
         Err(code) => return Err(code),
     };
-    // Another guest may have put another file there meanwhile.
+    // Another guest may have replaced the file since the check.
     let found = opened.metadata()?;
     check_kind(&found, how)?;
     if found.is_dir() {

@@ -68,12 +68,12 @@ impl Drop for Outgoing {
     }
 }
 
-/// Completes the bodies that a guest has begun to write and has not dropped. Call this after the
-/// guest has returned: some guests do not finish the body of their last response. If this is not
-/// called, the bodies are incomplete, as those of a guest that traps are.
+/// Completes the bodies that a guest has begun and neither finished nor dropped. Call this after
+/// the guest has returned, because some guests do not finish the body of their last response. Do
+/// not call it after a trap. The bodies then remain incomplete.
 pub fn complete(wasi: &mut Wasi) {
     for body in wasi.table.all::<Outgoing>() {
-        // A wrong length is an error of the connection.
+        // If the length is wrong, the connection gets the error from the body.
         let _ = body.writer.finish(None);
     }
 }
@@ -123,7 +123,7 @@ fn link_incoming<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// What `future-trailers.get` returns.
+/// The result of `future-trailers.get`.
 type Trailers = Option<Result<Result<Option<Own<FieldsType>>, ErrorCode>, ()>>;
 
 fn link_trailers<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {

@@ -34,7 +34,7 @@ pub(super) enum HeaderError {
     Immutable,
 }
 
-/// The fields of a message, and the memory that they take.
+/// The fields of a message. Their memory counts against the guest's limit.
 pub(super) struct Headers {
     map: HeaderMap,
     kept: Kept,
@@ -46,7 +46,7 @@ impl Headers {
         Ok(Arc::new(Self { map, kept }))
     }
 
-    /// The fields, for the connection.
+    /// Returns the fields for the connection.
     pub(super) fn into_map(this: Arc<Self>) -> HeaderMap {
         match Arc::try_unwrap(this) {
             Ok(headers) => headers.map,
@@ -88,7 +88,7 @@ impl Fields {
         })
     }
 
-    /// The fields. Only immutable ones are shared.
+    /// Returns the fields for a change. Mutable fields are never shared.
     fn headers_mut(&mut self) -> Result<&mut Headers, HeaderError> {
         match self.is_immutable {
             true => Err(HeaderError::Immutable),
@@ -97,7 +97,7 @@ impl Fields {
     }
 }
 
-/// Removes the fields that a guest does not see.
+/// Removes the fields that a guest must not see.
 pub(super) fn remove_forbidden(map: &mut HeaderMap) {
     for name in &FORBIDDEN {
         map.remove(name);
@@ -131,13 +131,13 @@ fn value(bytes: Bytes) -> Result<HeaderValue, HeaderError> {
     HeaderValue::from_maybe_shared(bytes).map_err(|_| HeaderError::InvalidSyntax)
 }
 
-/// What a field takes in a map.
+/// Bytes that a field counts for: name, value, and its entry in the map.
 fn entry_size(name: &str, value: &[u8]) -> usize {
     const ENTRY_BYTES: usize = 128;
     name.len() + value.len() + ENTRY_BYTES
 }
 
-/// What fields take.
+/// Bytes that all fields of a map count for.
 fn size(map: &HeaderMap) -> usize {
     let all = map.iter();
     all.map(|(name, value)| entry_size(name.as_str(), value.as_bytes()))
@@ -176,7 +176,7 @@ fn bytes(value: &HeaderValue) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())
 }
 
-/// Changes fields, and ends the guest if they are too large then.
+/// Changes fields. Ends the guest if they become too large.
 fn change<T: View>(
     state: &mut pirn_component::State<T>,
     fields: &Borrow<FieldsType>,
@@ -206,7 +206,7 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         TYPES,
         "[static]fields.from-list",
         |state, (list,): (Vec<Entry>,)| {
-            // Before a map takes memory for them.
+            // Check the size before the map is made.
             check_size(
                 list.iter()
                     .map(|(name, value)| entry_size(name, value))

@@ -24,9 +24,8 @@ use tokio::sync::oneshot;
 /// The type of [`HANDLE`](super::HANDLE).
 pub type Handle = TypedFunc<(Own<IncomingRequestType>, Own<ResponseOutparamType>), ()>;
 
-/// The response of a guest, as soon as the guest gives its head. `Err` of the inner result is the
-/// error that the guest gave instead; an error of the receiver means that the guest ended without
-/// any.
+/// Resolves to the response when the guest sets its head. The inner `Err` is an error that the
+/// guest set instead. The receiver fails if the guest set neither.
 pub type Answer = oneshot::Receiver<Result<Response<OutgoingBody>, ErrorCode>>;
 
 /// The resource `incoming-request`.
@@ -46,10 +45,11 @@ struct ResponseOutparam(oneshot::Sender<Result<Response<OutgoingBody>, ErrorCode
 
 impl Resource for ResponseOutparam {}
 
-/// Gives a request to a guest: the parameters of [`HANDLE`](super::HANDLE), and the response.
+/// Gives a request to a guest. Returns the parameters for [`HANDLE`](super::HANDLE), and a receiver
+/// of the response.
 ///
-/// The guest may go on after it has given the head of the response: it writes the body. So run the
-/// call to its end, beside the body.
+/// After the guest has set the head of the response, it may still write the body. So run the call
+/// to its end while you send the body.
 ///
 /// # Errors
 ///
@@ -181,7 +181,7 @@ fn link_outparam<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             Err(error) => Err(error),
             Ok(response) => table.take::<OutgoingResponse>(response.rep())?.answer(),
         };
-        // The client may have hung up.
+        // The receiver may be gone, because the client has hung up.
         let _ = sender.send(response);
         Ok(())
     })?;

@@ -27,14 +27,14 @@ pub(super) struct OutgoingRequest {
     headers: Arc<Headers>,
     /// The body, if the guest has asked for it.
     body: Option<OutgoingBody>,
-    /// The memory of method, path and authority.
+    /// Counts the memory for method, path and authority.
     kept: Kept,
 }
 
 impl Resource for OutgoingRequest {}
 
 impl OutgoingRequest {
-    /// Counts the memory of what the guest has set.
+    /// Counts the memory for the method, path and authority that the guest has set.
     fn count(&mut self) -> Result<(), HostError> {
         let path = self.path_with_query.as_ref();
         let authority = self.authority.as_ref();

@@ -27,14 +27,14 @@ impl Resource for OutgoingResponse {}
 impl OutgoingResponse {
     /// The response as it goes to the client.
     pub(super) fn answer(self) -> Result<Response<OutgoingBody>, ErrorCode> {
-        // Two lengths would let a client and a proxy read different responses.
+        // With two lengths, a client and a proxy could read different responses (smuggling).
         content_length(&self.headers).map_err(|()| ErrorCode::HttpProtocolError)?;
         let body = self.body.unwrap_or_else(OutgoingBody::empty);
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = Headers::into_map(self.headers);
         if self.status == StatusCode::NO_CONTENT {
-            // A client that believes it would wait for a body (RFC 9110, section 8.6).
+            // A client that trusts `Content-Length` would wait for a body (RFC 9110, section 8.6).
             response.headers_mut().remove(CONTENT_LENGTH);
         }
         Ok(response)
@@ -85,7 +85,7 @@ fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             .table
             .get::<OutgoingResponse>(this.rep())?;
         Ok(match StatusCode::from_u16(code) {
-            // An informational response is not the response.
+            // An informational status (1xx) cannot be the final response.
             Ok(status) if !status.is_informational() => {
                 response.status = status;
                 Ok(())

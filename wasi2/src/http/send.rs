@@ -29,7 +29,7 @@ enum FutureResponse {
     Taken,
 }
 
-/// A task that ends when it is dropped.
+/// A task that is aborted on drop.
 struct Task(JoinHandle<Result<Response<IncomingBody>, ErrorCode>>);
 
 impl Drop for Task {
@@ -74,7 +74,7 @@ fn handle(
     Ok(FutureResponse::Pending(Task(task)))
 }
 
-/// What `future-incoming-response.get` returns.
+/// The result of `future-incoming-response.get`.
 type Got = Option<Result<Result<Own<IncomingResponseType>, ErrorCode>, ()>>;
 
 fn get(wasi: &mut Wasi, future: u32) -> Result<Got, HostError> {

@@ -11,7 +11,7 @@ pub struct Allowed(Vec<Server>);
 /// A server, or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Server {
-    /// The name in lower case; `*.` before it for all names below it; `*` for all servers.
+    /// A name in lower case, `*.` and a name for all names below it, or `*` for all servers.
     host: String,
     /// `None` for the ports of HTTP and HTTPS.
     port: Option<Port>,
@@ -62,7 +62,7 @@ impl Server {
     fn is(&self, host: &str, port: u16) -> bool {
         let is_host = match self.host.strip_prefix('*') {
             Some("") => true,
-            // What is left begins with a dot.
+            // `parent` begins with a dot.
             Some(parent) => host.len() > parent.len() && host.ends_with(parent),
             None => host == self.host,
         };
@@ -95,7 +95,7 @@ impl FromStr for Server {
         };
         let parent = host.strip_prefix("*.");
         let name = parent.unwrap_or(host);
-        // No address is below another one.
+        // Addresses have no hierarchy, so `*.` needs a name.
         let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
         if parent.is_some() && name.rsplit('.').next().is_some_and(is_number) {
             return Err(wrong());

@@ -1,4 +1,4 @@
-//! [`Client`]: sends requests by hyper, each on a connection of its own.
+//! [`Client`]: sends requests with hyper, each on its own connection.
 
 use super::allowed::Allowed;
 use super::error_code::{DnsErrorPayload, ErrorCode};
@@ -29,7 +29,7 @@ use tokio::time::timeout;
 #[derive(Clone, Default)]
 pub struct Client {
     allowed: Arc<Allowed>,
-    /// Longest times, for guests that allow more or say nothing.
+    /// Upper bounds of the timeouts, also for guests that set none.
     timeouts_max: Timeouts,
     tls: Tls,
 }
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// The longest times of a request.
+/// The timeouts of a request.
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
     connect: Duration,
@@ -61,7 +61,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The times of a guest, within these.
+    /// The timeouts that a guest has set, bounded by these.
     fn limit(self, guest: RequestTimeouts) -> Self {
         let within = |max: Duration, asked: Option<Duration>| asked.map_or(max, |t| t.min(max));
         Self {
@@ -83,8 +83,7 @@ impl Client {
         }
     }
 
-    /// Sets how connections are encrypted, for servers whose certificates other authorities sign
-    /// than those of browsers.
+    /// Sets the TLS configuration. The default trusts the certificate authorities of browsers only.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<tokio_rustls::rustls::ClientConfig>) -> Self {
@@ -122,7 +121,7 @@ impl Drop for Connection {
     }
 }
 
-/// A connection that no request was sent on.
+/// A new connection, before its request.
 struct Connected {
     sender: http1::SendRequest<OutgoingBody>,
     connection: Connection,
@@ -140,7 +139,7 @@ async fn exchange(
     let mut connected = connected.map_err(|_| ErrorCode::ConnectionTimeout)??;
     let host = HeaderValue::from_str(authority(&uri)?).map_err(ErrorCode::internal)?;
     request.headers_mut().insert(HOST, host);
-    // A client sends the path alone (RFC 9112, section 3.2.1).
+    // A client sends only the path and query to the server (RFC 9112, section 3.2.1).
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     *request.uri_mut() = path.parse().map_err(|_| ErrorCode::HttpRequestUriInvalid)?;
     let exchanged = timeout(timeouts.first_byte, connected.sender.send_request(request)).await;
@@ -156,7 +155,7 @@ async fn exchange(
     }))
 }
 
-/// The authority of a URI, which has no user or password.
+/// The authority of a URI. Fails if it has a user or password.
 fn authority(uri: &Uri) -> Result<&str, ErrorCode> {
     let authority = uri.authority().ok_or(ErrorCode::HttpRequestUriInvalid)?;
     match authority.as_str() {
@@ -228,14 +227,14 @@ where
     let begun = http.handshake(TokioIo::new(stream)).await;
     let (sender, connection) = begun.map_err(|error| ErrorCode::of(&error))?;
     let task = tokio::spawn(async move {
-        // Errors also end the request or the body.
+        // An error also fails the request or the body, which reports it.
         let _ = connection.await;
     });
     let connection = Connection(task.abort_handle());
     Ok(Connected { sender, connection })
 }
 
-/// How connections are encrypted.
+/// The TLS configuration of connections.
 #[derive(Clone, Default)]
 struct Tls {
     #[cfg(feature = "tls")]
@@ -266,7 +265,7 @@ impl Tls {
     }
 }
 
-/// The settings that trust the certificate authorities of browsers.
+/// A TLS configuration that trusts the certificate authorities of browsers.
 #[cfg(feature = "tls")]
 fn public_authorities() -> Arc<tokio_rustls::rustls::ClientConfig> {
     use std::sync::OnceLock;
@@ -291,7 +290,7 @@ fn of_tls(error: &io::Error) -> ErrorCode {
     }
 }
 
-/// The body of a response. Its connection ends with it.
+/// The body of a response. Dropping it ends the connection.
 struct Connecting {
     body: hyper::body::Incoming,
     _connection: Connection,

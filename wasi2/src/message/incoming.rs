@@ -19,12 +19,12 @@ pub struct IncomingBody {
     body: UnsyncBoxBody<Bytes, ErrorCode>,
     /// Longest time between two frames.
     between_bytes: Option<Duration>,
-    /// Counts the connection of the body.
+    /// Counts the body's connection against the guest's limit.
     connection: Option<Counted>,
 }
 
 impl IncomingBody {
-    /// The body of a message.
+    /// Wraps the body of a message.
     pub fn new<B>(body: B) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -37,7 +37,7 @@ impl IncomingBody {
         }
     }
 
-    /// Fails if no frame arrives for this time.
+    /// Sets the longest time between two frames. After it, the body fails.
     #[must_use]
     pub fn between_bytes(mut self, limit: Option<Duration>) -> Self {
         self.between_bytes = limit;
@@ -60,7 +60,7 @@ impl std::fmt::Debug for IncomingBody {
 /// The end of a body: its trailers, if it has any.
 pub(crate) type Received = Result<Option<HeaderMap>, ErrorCode>;
 
-/// A body, with the bytes that have arrived and were not read.
+/// A body with the bytes that have arrived and that the guest has not read.
 pub(crate) struct Receiving {
     body: IncomingBody,
     timer: Option<Pin<Box<Sleep>>>,
@@ -112,7 +112,7 @@ impl Receiving {
         }
     }
 
-    /// Waits for the end. Bytes that arrive before are dropped.
+    /// Waits for the end. Discards the bytes that arrive before the end.
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             self.buffer = Bytes::new();
@@ -125,7 +125,7 @@ impl Receiving {
         }
     }
 
-    /// The end, if it has come.
+    /// The end, if it has arrived.
     pub(crate) fn end(&self) -> Option<&Received> {
         self.end.as_ref()
     }

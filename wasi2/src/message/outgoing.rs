@@ -13,55 +13,55 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What the guest and the connection share.
+/// The state that the guest and the connection share.
 #[derive(Default)]
 struct Queue {
     pieces: VecDeque<Bytes>,
-    /// The bytes that the pieces count for. A small piece counts for more than it has.
+    /// Bytes in the queue, where a small piece counts as `QUEUED_PIECE_MIN`.
     counted: usize,
-    /// The bytes that the guest has written.
+    /// Number of bytes that the guest has written.
     written: u64,
-    /// The bytes that the `Content-Length` field announces.
+    /// The value of `Content-Length`.
     announced: Option<u64>,
     end: End,
     /// The connection takes no more.
     is_gone: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// The memory of the host that the pieces may take.
+    /// Counts the host memory that the pieces may take.
     _kept: Option<Kept>,
 }
 
-/// How far the guest is.
+/// The end of the body, as far as the guest has set it.
 #[derive(Default)]
 enum End {
     #[default]
     Open,
     Finished(Option<HeaderMap>),
-    /// The connection has taken the trailers.
+    /// The connection has taken the end.
     Taken,
     Failed(ErrorCode),
 }
 
-/// Whose body has a wrong length.
+/// The message to which the body belongs. It selects the error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Request,
     Response,
 }
 
-/// The guest's end of a body. A clone is the same end.
+/// The guest's end of a body. All clones write to the same body.
 #[derive(Clone)]
 pub(crate) struct Writer {
     queue: Arc<Mutex<Queue>>,
     side: Side,
 }
 
-/// The body that a guest writes.
+/// The connection's end of a body that a guest writes.
 pub struct OutgoingBody(Arc<Mutex<Queue>>);
 
-/// A body for a guest to write, and the same for the connection. `announced` is the value of the
-/// `Content-Length` field.
+/// Makes a body: the end that the guest writes, and the end that the connection reads. `announced`
+/// is the value of `Content-Length`.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ impl Queue {
 }
 
 impl Writer {
-    /// The body is complete.
+    /// Marks the body as complete. Fails if its length differs from `Content-Length`.
     pub(crate) fn finish(&self, trailers: Option<HeaderMap>) -> Result<(), ErrorCode> {
         let mut queue = lock(&self.queue);
         match queue.announced {
@@ -124,7 +124,7 @@ impl Writer {
         }
     }
 
-    /// The body is not complete, and never will be. Changes nothing after [`finish`](Self::finish).
+    /// Marks the body as failed. Has no effect after [`finish`](Self::finish).
     pub(crate) fn fail(&self, error: ErrorCode) {
         let mut queue = lock(&self.queue);
         if matches!(queue.end, End::Open) {
@@ -170,7 +170,7 @@ impl Output for Writer {
     }
 
     fn flush(&mut self) -> Result<(), StreamFailure> {
-        // The connection takes pieces as fast as it can.
+        // The connection sends pieces as soon as it can.
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Output for Writer {
 }
 
 impl OutgoingBody {
-    /// The error of a body that will never be complete, and of which there are no bytes.
+    /// The error of a failed body, if no bytes of the body wait to be sent.
     #[must_use]
     pub fn error(&self) -> Option<ErrorCode> {
         let queue = lock(&self.0);
@@ -244,7 +244,7 @@ impl Body for OutgoingBody {
                 let bytes = queue.pieces.iter().map(|piece| piece.len() as u64).sum();
                 SizeHint::with_exact(bytes)
             }
-            // What the guest has announced is checked when it writes.
+            // `write` and `finish` compare the length with `Content-Length`.
             _ => match queue.announced {
                 Some(announced) => SizeHint::with_exact(announced),
                 None => SizeHint::default(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The times that a guest allows for a request (`request-options`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RequestTimeouts {
-    /// Until the connection is there.
+    /// Until the connection is established.
     pub connect: Option<Duration>,
     /// From then to the head of the response.
     pub first_byte: Option<Duration>,

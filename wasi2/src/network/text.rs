@@ -69,7 +69,7 @@ fn split(text: &str) -> Option<(&str, RangeInclusive<u16>)> {
     let (address, after) = match text.strip_prefix('[') {
         Some(rest) => {
             let (address, after) = rest.split_once(']')?;
-            // Only an IPv6 address needs them.
+            // Brackets are only for IPv6 addresses.
             address.contains(':').then_some((address, after))?
         }
         // An IPv6 address without brackets has no port.

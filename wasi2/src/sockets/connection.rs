@@ -16,24 +16,25 @@ use tokio::io::Interest;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-/// An established connection. The socket and the two streams share it, and the last one closes it.
+/// An established connection. The socket and the two streams share it. Dropping the last of them
+/// closes it.
 pub(super) struct Connection {
     pub(super) fd: Arc<Registered>,
-    /// The runtime that the socket belongs to. Instances may be dropped elsewhere.
+    /// The runtime that the socket belongs to. An instance may be dropped outside it.
     runtime: Handle,
     is_receive_shut: AtomicBool,
     sending: Arc<Mutex<Sending>>,
 }
 
-/// What is to be sent.
+/// The state of the output direction.
 #[derive(Default)]
 struct Sending {
     /// Bytes that the task takes next.
     queued: BytesMut,
-    /// The task that sends bytes which the kernel did not take at once. It holds the socket, but
-    /// not the connection, which ends it.
+    /// The task that sends the bytes that the kernel did not take at once. It holds the socket, but
+    /// not the connection. Dropping the connection aborts the task.
     task: Option<AbortHandle>,
-    /// Waits for the task.
+    /// Wakes the guest when the task ends.
     waker: Option<Waker>,
     is_shut: bool,
     failed: Option<io::Error>,
@@ -56,21 +57,21 @@ impl Connection {
     /// Closes the input stream.
     pub(super) fn shut_receive(&self) {
         if !self.is_receive_shut.swap(true, Ordering::Relaxed) {
-            // It fails if the peer is gone, which comes to the same.
+            // shutdown(2) fails if the peer is gone. Then nothing can arrive either.
             let _ = shutdown(&self.fd, Shutdown::Read);
         }
     }
 
-    /// Closes the output stream, and tells the peer when everything is sent.
+    /// Closes the output stream. The peer sees the end after all queued bytes.
     pub(super) fn shut_send(&self) {
         let mut sending = lock(&self.sending);
-        // If there is a task, it does that in the end.
+        // If there is a task, the task shuts the socket down when it has sent everything.
         if !mem::replace(&mut sending.is_shut, true) && sending.task.is_none() {
             let _ = shutdown(&self.fd, Shutdown::Write);
         }
     }
 
-    /// Sends bytes, after those that wait.
+    /// Sends bytes, after the queued ones.
     fn send(&self, mut bytes: Bytes) -> Result<(), StreamFailure> {
         let mut sending = lock(&self.sending);
         sending.check()?;
@@ -96,7 +97,7 @@ impl Drop for Connection {
     }
 }
 
-/// Sends without waiting. The number of bytes is 0 if the kernel takes none.
+/// Sends without waiting. Returns 0 if the kernel takes no bytes.
 fn try_send(fd: &Registered, bytes: &[u8]) -> io::Result<usize> {
     let sent = fd.try_io(Interest::WRITABLE, |fd| {
         Ok(send(fd, bytes, SendFlags::NOSIGNAL)?)
@@ -115,7 +116,7 @@ async fn send_all(fd: &Registered, mut bytes: BytesMut) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends what is queued, until nothing is.
+/// Sends queued bytes until the queue is empty.
 async fn send_queued(fd: Arc<Registered>, sending: Arc<Mutex<Sending>>) {
     let mut sent = Ok(());
     loop {
@@ -139,7 +140,7 @@ async fn send_queued(fd: Arc<Registered>, sending: Arc<Mutex<Sending>>) {
 }
 
 impl Sending {
-    /// An error, if no bytes can be sent any more.
+    /// Fails if the stream can send no more bytes.
     fn check(&mut self) -> Result<(), StreamFailure> {
         match self.failed.take() {
             Some(error) => Err(failure(error)),
@@ -149,7 +150,7 @@ impl Sending {
     }
 }
 
-/// The end of a stream. A peer that takes no bytes any more has closed it.
+/// Converts an error of a stream. EPIPE means that the stream is closed.
 fn failure(error: io::Error) -> StreamFailure {
     match Errno::from_io_error(&error) {
         Some(Errno::PIPE) => StreamFailure::Closed,
@@ -214,7 +215,7 @@ impl Output for TcpOutput {
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut sending = lock(&self.0.sending);
-        // The guest learns of an error, and of the end that it asked for, at once.
+        // Report an error, and an end that the guest requested, at once.
         if sending.is_shut || sending.failed.is_some() {
             return Poll::Ready(());
         }

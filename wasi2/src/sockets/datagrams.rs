@@ -35,10 +35,10 @@ pub(super) struct OutgoingDatagram {
     remote_address: Option<IpSocketAddress>,
 }
 
-/// What the socket and its streams share.
+/// The state that a socket and its streams share.
 pub(super) struct Shared {
     pub(super) fd: Registered,
-    /// Number of calls of `stream`. Only the streams of the last one work.
+    /// Number of calls of `stream`. Only the streams of the last call work.
     pub(super) streams: AtomicU64,
 }
 
@@ -60,7 +60,8 @@ impl Stream {
         }
     }
 
-    /// The address that a datagram goes to; none if it is the connected one.
+    /// The destination of a datagram. `None` stands for the address to which the socket is
+    /// connected.
     fn destination(&self, to: Option<IpSocketAddress>) -> Result<Option<SocketAddr>, ErrorCode> {
         let to = to.map(SocketAddr::from);
         match (self.remote, to) {
@@ -90,7 +91,7 @@ impl Stream {
         sent.map(drop).map_err(|error| code(&error))
     }
 
-    /// One datagram that is there.
+    /// Receives one datagram without waiting.
     fn receive(&self, buffer: &mut [u8]) -> Result<(usize, SocketAddr), ErrorCode> {
         let received = self.shared.fd.try_read(|fd| {
             let (bytes, _, from) = recvfrom(fd, &mut *buffer, RecvFlags::empty())?;
@@ -126,12 +127,12 @@ impl Incoming {
         stream.check()?;
         let max = usize::try_from(max).map_or(DATAGRAMS_MAX, |max| max.min(DATAGRAMS_MAX));
         let (mut datagrams, mut sum) = (vec![], 0);
-        // One datagram has fewer bytes.
+        // A datagram has fewer bytes than this buffer.
         let mut buffer = vec![0; if max == 0 { 0 } else { 1 << 16 }];
         for _ in 0..max {
             match stream.receive(&mut buffer) {
                 Ok((bytes, from)) => {
-                    // Others came before the socket was connected.
+                    // Drop datagrams of other peers. They arrived before the socket was connected.
                     if stream.remote.is_none_or(|remote| is_same(remote, from)) {
                         datagrams.push(IncomingDatagram {
                             data: Bytes::copy_from_slice(&buffer[..bytes]),
@@ -152,14 +153,15 @@ impl Incoming {
     }
 }
 
-/// Whether addresses are the same one. The kernel fills in scope and flow.
+/// Whether two addresses are equal. Ignores scope and flow, which the kernel fills in.
 fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip(), one.port()) == (other.ip(), other.port())
 }
 
 impl Resource for Incoming {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // The second time, it waits for more than what the guest has read.
+        // If the guest has read everything, the first check clears the readiness in tokio. The
+        // second wait is for new datagrams.
         for _ in 0..2 {
             if self.stream.check().is_err() {
                 break;

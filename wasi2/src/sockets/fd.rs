@@ -1,4 +1,4 @@
-//! [`Fd`] and [`Registered`]: sockets of the system, which count as the guest's.
+//! [`Fd`] and [`Registered`]: sockets of the host, which count against the guest's limit.
 
 use super::types::{ErrorCode, Failure, IpAddressFamily};
 use crate::quota::Token;
@@ -16,7 +16,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-/// A socket of the system. It never blocks, and no program that the process starts has it.
+/// A socket of the host. It never blocks, and is closed on exec(3).
 #[derive(Debug)]
 pub(super) struct Fd {
     fd: OwnedFd,
@@ -68,8 +68,8 @@ impl Fd {
 
 /// A socket in the event loop of a tokio runtime.
 pub(super) struct Registered {
-    /// Any socket. Tokio asks the kernel only whether it is ready, and this is the type that does
-    /// that for all kinds of sockets without `unsafe`.
+    /// A socket of any kind. Tokio only waits until it is ready. `TcpStream` can do that for all
+    /// kinds of sockets without `unsafe`.
     stream: TcpStream,
     _counted: Token,
 }
@@ -81,7 +81,7 @@ impl AsFd for Registered {
 }
 
 impl Registered {
-    /// Runs an operation, unless it is known that the kernel would make it wait.
+    /// Runs an operation. If tokio knows that the socket is not ready, fails with `WouldBlock`.
     pub(super) fn try_io<R>(
         &self,
         interest: Interest,
@@ -90,21 +90,21 @@ impl Registered {
         self.stream.try_io(interest, || operation(self.as_fd()))
     }
 
-    /// Whether it is not known that the kernel takes no bytes.
+    /// Whether the kernel may accept bytes. False after a send that would have blocked.
     pub(super) fn is_writable(&self) -> bool {
         self.try_io(Interest::WRITABLE, |_| Ok(())).is_ok()
     }
 
-    /// Waits until it is not known that the kernel takes no bytes.
+    /// Waits until the kernel may accept bytes.
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.stream.writable().await
     }
 
-    /// Whether there is something to read or to accept, an error, or the end. If not, wakes the
-    /// task of the context then.
+    /// Whether a read or an accept would return at once, also with an error or the end. If not,
+    /// wakes the task of the context when it would.
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
-        // Tokio keeps a socket ready until a read finds nothing, and the guest may have read all:
-        // the second time, it waits.
+        // Tokio reports a socket ready until a read would block. The guest may have read
+        // everything. The first check then clears the readiness, and the second poll waits.
         for _ in 0..2 {
             // An error means that the runtime ends. The next operation fails.
             if ready!(self.stream.poll_read_ready(context)).is_err() {
@@ -117,12 +117,13 @@ impl Registered {
         Poll::Ready(())
     }
 
-    /// Asks the kernel whether there is something to read or to accept, an error, or the end.
+    /// Asks the kernel whether a read or an accept would return at once, also with an error or the
+    /// end.
     pub(super) fn is_readable(&self) -> bool {
         let asked = self.try_read(|fd| {
             let mut now = [PollFd::new(&fd, PollFlags::IN | PollFlags::RDHUP)];
             match poll(&mut now, Some(&Timespec::default())) {
-                // Tokio waits from now on.
+                // This clears the readiness in tokio.
                 Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
                 _ => Ok(()),
             }
@@ -130,8 +131,9 @@ impl Registered {
         asked.is_ok()
     }
 
-    /// Runs an operation that reads, unless it is known that there is nothing. An error does not
-    /// make a UDP socket readable, and `try_io` wants one interest at a time.
+    /// Runs an operation that reads. If tokio knows of neither data nor an error, fails with
+    /// `WouldBlock`. There are two calls of `try_io`, because an error does not make a UDP socket
+    /// readable, and `try_io` takes one interest at a time.
     pub(super) fn try_read<R>(
         &self,
         mut operation: impl FnMut(BorrowedFd<'_>) -> io::Result<R>,
@@ -144,7 +146,7 @@ impl Registered {
         }
     }
 
-    /// Waits until it is not known that there is nothing to read, and no error.
+    /// Waits until there may be data or an error.
     pub(super) async fn readable_or_failed(&self) {
         let _ = self
             .stream
@@ -152,13 +154,15 @@ impl Registered {
             .await;
     }
 
-    /// Whether it takes bytes, or has failed. If not, wakes the task of the context then.
+    /// Whether the socket accepts bytes or has failed. If not, wakes the task of the context when
+    /// it does.
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_write_ready(context).map(drop)
     }
 }
 
-/// The tokio runtime that polls the guest. Ends the guest if there is none: tokio would panic.
+/// The tokio runtime that polls the guest. Without one, returns an error that ends the guest,
+/// because tokio would panic.
 pub(super) fn runtime() -> Result<Handle, HostError> {
     Handle::try_current().map_err(|_| {
         HostError::message(
@@ -172,7 +176,7 @@ pub(super) fn local_address(fd: impl AsFd) -> Result<SocketAddr, ErrorCode> {
     to_ip(getsockname(fd)?)
 }
 
-/// An address of a socket.
+/// Converts an address of a socket.
 pub(super) fn to_ip(address: SocketAddrAny) -> Result<SocketAddr, ErrorCode> {
     address.try_into().map_err(|_| ErrorCode::Unknown)
 }

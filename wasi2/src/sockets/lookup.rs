@@ -33,7 +33,7 @@ enum Lookup {
     Failed(ErrorCode),
 }
 
-/// Looks up a name. It counts as one of the guest's lookups until the system's function returns.
+/// Looks up a name. It counts as one of the guest's lookups until getaddrinfo(3) returns.
 async fn look_up(name: String, counted: Token) -> Result<Vec<IpAddr>, ErrorCode> {
     let found = resolver::look_up(name, 0, counted)
         .await
@@ -50,7 +50,7 @@ async fn look_up(name: String, counted: Token) -> Result<Vec<IpAddr>, ErrorCode>
     }
 }
 
-/// Whether a name is one of the Internet: labels of letters, digits, hyphens and underscores.
+/// Whether a name is a domain name: labels of letters, digits, hyphens and underscores.
 fn is_name(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -60,12 +60,12 @@ fn is_name(name: &str) -> bool {
 
 fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<ResolveType>, Failure> {
     let lookup = match name.parse::<IpAddr>() {
-        // This asks nobody.
+        // An address needs no lookup.
         Ok(address) => Lookup::Done(vec![address.to_canonical()].into_iter()),
         Err(_) if !wasi.config.network.allows_lookups() => {
             return Err(ErrorCode::AccessDenied.into());
         }
-        // Punycode is left to the guest.
+        // The guest must convert such a name to Punycode.
         Err(_) if !name.is_ascii() => return Err(ErrorCode::NotSupported.into()),
         Err(_) if !is_name(&name) => return Err(ErrorCode::InvalidArgument.into()),
         Err(_) => {
@@ -81,7 +81,7 @@ fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<ResolveType>, Failure> {
 impl Lookup {
     fn next(&mut self) -> Result<Option<IpAddress>, ErrorCode> {
         let mut context = Context::from_waker(Waker::noop());
-        // A task that ended is not pending.
+        // The task has ended, so `poll_ready` stores its result.
         if matches!(self, Self::Runs(task) if task.is_finished()) {
             let _ = self.poll_ready(&mut context);
         }

@@ -1,9 +1,9 @@
 //! `wasi:sockets`: TCP, UDP and names, for the addresses that [`Network`](crate::Network) allows.
 //!
-//! The address of every operation that makes one effective is checked before the kernel gets it:
-//! `start-bind`, `start-connect`, `stream`, and each datagram that says where it goes. A guest that
-//! may use no address by TCP (or UDP) gets no socket at all. There are no implicit binds but that
-//! of a connect: the interface wants sockets to be bound before they listen, receive or send.
+//! Each operation checks its address before the kernel gets it: `start-bind`, `start-connect`,
+//! `stream`, and the sending of a datagram with a destination. If the guest may use no address by
+//! TCP, it gets no TCP socket at all; UDP works likewise. Only a TCP connect binds a socket
+//! implicitly. The interface requires a bind before a socket listens, receives or sends.
 
 mod types;
 mod fd;
@@ -24,7 +24,7 @@ use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType};
 use std::io;
 use types::{ErrorCode, NETWORK, NetworkType};
 
-/// The default network. It has no state: what is allowed is the same for all sockets of a guest.
+/// The default network. It has no state, because the same rules apply to all sockets of a guest.
 struct Default;
 
 impl Resource for Default {}

@@ -19,7 +19,7 @@ fn nonzero<N: Default + PartialEq>(value: N) -> Result<N, ErrorCode> {
     }
 }
 
-/// A time of keep-alive, which the kernel has in seconds.
+/// Converts a keep-alive time to seconds, the kernel's unit. Rounds up.
 pub(super) fn keep_alive_time(nanoseconds: u64) -> Result<Duration, ErrorCode> {
     let seconds = nonzero(nanoseconds)?.div_ceil(1_000_000_000);
     Ok(Duration::from_secs(seconds.min(KEEP_ALIVE_SECONDS_MAX)))

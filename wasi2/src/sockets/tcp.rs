@@ -26,7 +26,8 @@ pub(super) struct TcpSocket {
     state: State,
 }
 
-/// The states of the interface. The kernel binds and listens when the guest starts it.
+/// The states of the interface. The kernel already binds in `start-bind`, and listens in
+/// `start-listen`.
 enum State {
     Unbound(Fd),
     BindStarted(Fd),
@@ -34,7 +35,7 @@ enum State {
     ListenStarted(Registered),
     Listening(Registered),
     ConnectStarted(Registered),
-    /// The kernel refused at once.
+    /// connect(2) failed at once. `finish-connect` reports the error.
     ConnectFailed(Fd, Errno),
     Connected(Arc<Connection>),
     Closed,
@@ -51,7 +52,7 @@ impl State {
         )
     }
 
-    /// Why an operation cannot begin in this state.
+    /// The error of an operation that cannot begin in this state.
     fn refuse(&self) -> ErrorCode {
         match self.is_in_progress() {
             true => ErrorCode::ConcurrencyConflict,
@@ -98,7 +99,7 @@ impl TcpSocket {
         }
     }
 
-    /// Fails with access-denied if the guest may not use an address so.
+    /// Fails with `access-denied` if the guest must not use an address in this way.
     fn check_access(&self, access: Access, address: SocketAddr) -> Result<(), ErrorCode> {
         match self.config.network.allows(access, address) {
             true => Ok(()),
@@ -113,7 +114,7 @@ impl TcpSocket {
         self.family.check(address)?;
         check_unicast(address)?;
         self.check_access(Access::TcpListen, address)?;
-        // As the interface says: connections that were closed lately do not keep the port.
+        // The interface requires this: connections in TIME_WAIT must not block the port.
         sockopt::set_socket_reuseaddr(fd, address.port() != 0)?;
         net::bind(fd, &address)?;
         if let State::Unbound(fd) = self.take() {
@@ -143,14 +144,14 @@ impl TcpSocket {
             return Err(ErrorCode::InvalidState.into());
         };
         self.state = match net::connect(&fd, &address) {
-            // Registered after that: a socket that does not connect yet counts as hung up.
+            // Register it only after connect(2): epoll(7) reports an unconnected socket as hung up.
             Ok(()) | Err(Errno::INPROGRESS) => State::ConnectStarted(fd.register()?),
             Err(errno) => State::ConnectFailed(fd, errno),
         };
         Ok(())
     }
 
-    /// The connection, when it is established.
+    /// The connection, if it is established.
     pub(super) fn finish_connect(&mut self) -> Result<Arc<Connection>, Failure> {
         let fd = match self.take() {
             State::ConnectStarted(fd) => fd,
@@ -201,7 +202,7 @@ impl TcpSocket {
         }
     }
 
-    /// Accepts a connection, which counts as one more socket if there is room for it.
+    /// Accepts a connection. `counted` is `None` if the guest has the maximum number of sockets.
     pub(super) fn accept(
         &mut self,
         counted: Option<Token>,
@@ -266,23 +267,23 @@ impl TcpSocket {
         mem::replace(&mut self.state, State::Closed)
     }
 
-    /// Leaves the socket in a state.
+    /// Restores a state, and fails with a code.
     fn back<R>(&mut self, state: State, code: ErrorCode) -> Result<R, Failure> {
         self.state = state;
         Err(code.into())
     }
 }
 
-/// Errors that mean something else when they end a connect.
+/// The code for an error of connect(2).
 fn connect_error(errno: Errno) -> ErrorCode {
     match errno {
-        // No free port for the own end.
+        // No local port is free.
         Errno::ADDRNOTAVAIL | Errno::AGAIN => ErrorCode::AddressInUse,
         errno => errno.into(),
     }
 }
 
-/// Linux passes on errors of the new connection.
+/// The code for an error of accept(2). Linux also reports errors of the new connection here.
 fn accept_error(error: &io::Error) -> ErrorCode {
     match ErrorCode::of(error) {
         Some(

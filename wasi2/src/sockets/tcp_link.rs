@@ -88,7 +88,7 @@ fn shutdown(socket: &TcpSocket, ty: ShutdownType) -> Result<(), ErrorCode> {
     Ok(())
 }
 
-/// Adds a method that only looks at the socket, or sets an option.
+/// Adds a method with a parameter. Its errors go to the guest.
 fn method<T: View, P, R>(
     linker: &mut Linker<T>,
     name: &str,

@@ -72,7 +72,7 @@ impl From<Errno> for ErrorCode {
 }
 
 impl ErrorCode {
-    /// The code of an error of a stream, if it came from a socket.
+    /// The code for an error of a stream, if the error came from the kernel.
     pub(super) fn of(error: &io::Error) -> Option<Self> {
         Errno::from_io_error(error).map(Self::from)
     }
@@ -83,7 +83,7 @@ impl ErrorCode {
 pub(super) enum Failure {
     /// The guest gets this code.
     Code(ErrorCode),
-    /// This ends the guest.
+    /// The error ends the guest.
     Host(HostError),
 }
 
@@ -105,10 +105,10 @@ impl From<HostError> for Failure {
     }
 }
 
-/// What a function returns to the guest.
+/// The result of a function. The inner result goes to the guest; the outer error ends the guest.
 pub(super) type Answer<R> = Result<Result<R, ErrorCode>, HostError>;
 
-/// The result of a function, as the guest gets it.
+/// Converts the result of a function.
 pub(super) fn answer<R>(result: Result<R, Failure>) -> Answer<R> {
     match result {
         Ok(result) => Ok(Ok(result)),
@@ -125,8 +125,8 @@ pub(super) enum IpAddressFamily {
 }
 
 impl IpAddressFamily {
-    /// Refuses an address of the other family, and an IPv4 address that is written as an IPv6
-    /// address: the kernel would take it for the IPv4 address.
+    /// Refuses an address of the other family, and an IPv4-mapped IPv6 address, which the kernel
+    /// treats as the IPv4 address.
     pub(super) fn check(self, address: SocketAddr) -> Result<(), ErrorCode> {
         let is_own = match address.ip() {
             IpAddr::V4(_) => self == Self::Ipv4,
@@ -138,7 +138,7 @@ impl IpAddressFamily {
         }
     }
 
-    /// Refuses an address that nobody can be reached at.
+    /// Refuses an address that cannot be a destination: an unspecified address or port 0.
     pub(super) fn check_remote(self, address: SocketAddr) -> Result<(), ErrorCode> {
         self.check(address)?;
         match address.ip().is_unspecified() || address.port() == 0 {
@@ -148,7 +148,7 @@ impl IpAddressFamily {
     }
 }
 
-/// Refuses multicast and broadcast addresses, which TCP does not know.
+/// Refuses multicast and broadcast addresses, which TCP does not support.
 pub(super) fn check_unicast(address: SocketAddr) -> Result<(), ErrorCode> {
     let is_broadcast = matches!(address.ip(), IpAddr::V4(ip) if ip.is_broadcast());
     match address.ip().is_multicast() || is_broadcast {

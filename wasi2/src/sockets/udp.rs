@@ -26,7 +26,7 @@ enum State {
     Unbound(Fd),
     BindStarted(Arc<Shared>),
     Bound(Arc<Shared>),
-    /// An operation ended the guest.
+    /// Registration in the event loop failed during `start-bind`.
     Closed,
 }
 
@@ -93,7 +93,7 @@ impl UdpSocket {
         }
     }
 
-    /// New streams, which are only for one peer if there is a remote address.
+    /// Makes new streams. If `remote` is given, they exchange datagrams only with this address.
     pub(super) fn stream(
         &mut self,
         remote: Option<SocketAddr>,
@@ -105,7 +105,7 @@ impl UdpSocket {
                 return Err(ErrorCode::AccessDenied.into());
             }
         }
-        // From here on, the streams of before have no meaning.
+        // From here on, the earlier streams no longer work.
         let number = shared.streams.fetch_add(1, Ordering::Relaxed) + 1;
         if self.remote.take().is_some() {
             disconnect(&shared.fd)?;
@@ -134,8 +134,8 @@ impl UdpSocket {
     }
 }
 
-/// Takes back a connect. Linux then gives up a port that it chose itself, so that the socket is
-/// bound to the port again.
+/// Undoes a connect. Linux then releases a port that it chose itself, so this function binds the
+/// socket to that port again.
 fn disconnect(fd: &Registered) -> Result<(), ErrorCode> {
     let mut address = local_address(fd)?;
     connect_unspec(fd)?;
