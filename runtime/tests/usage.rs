@@ -163,6 +163,9 @@ fn dirty_pages_are_counted_in_tracked_slots() {
             let changed = if value == 0 { 0 } else { pages as u64 };
             let found = guest.usage().pages_written;
             assert_eq!(found, tracked.then_some(changed), "{reset}");
+            let mut other = guest.usage();
+            other.pages_written = None;
+            assert_eq!(guest.usage_without_pages(), other, "{reset}");
         }
     }
 }

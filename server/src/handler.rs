@@ -83,7 +83,7 @@ impl Handler {
                         complete(instance.data_mut());
                     }
                     let end = called.map_or_else(ended, |()| End::Exited(0));
-                    let usage = instance.core().usage();
+                    let usage = instance.core().usage_without_pages();
                     (end, usage)
                 }
             };

@@ -278,7 +278,7 @@ impl Pirn {
         };
         let end = self.answer(guest, deadline, &mut instance).await;
         let end = end.unwrap_or_else(ended);
-        Some((end, since, instance.usage()))
+        Some((end, since, instance.usage_without_pages()))
     }
 
     /// Calls the functions of a guest. All of them together have the deadline.

@@ -34,7 +34,7 @@ use crate::store::host_func::Hosts;
 use crate::store::imports::Imports;
 use crate::store::member::Member;
 use crate::store::preparation::{Preparation, Share};
-use crate::store::usage::{Measure, Usage};
+use crate::store::usage::{Measure, Pages, Usage};
 use crate::switch::activation::LAST;
 use crate::switch::{AccountState, Record};
 use crate::value::typed::{Params, Results};
@@ -172,7 +172,7 @@ impl<T: 'static> Group<T> {
     /// The memories are those of all instances, in the order in which the instances were added.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        Usage::of(&self.members)
+        Usage::of(&self.members, Pages::Compared)
     }
 
     /// Bytes of the host's own memory that are held for all instances of the group together, as

@@ -8,7 +8,7 @@ use crate::error::{CallError, FuelError, LinkError, Operation, SetGlobalError};
 use crate::memory::{Memory, MemoryMut, SharedMemory};
 use crate::stop::kill::KillSwitch;
 use crate::store::member::Member;
-use crate::store::usage::Usage;
+use crate::store::usage::{Pages, Usage};
 use crate::value::typed::{Params, Results};
 use crate::value::{FuncRef, Value};
 use core::convert::Infallible;
@@ -291,6 +291,13 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// This method compares pages, which takes some 50 ns for each page that was written to.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        Usage::of(core::slice::from_ref(&self.member))
+        Usage::of(core::slice::from_ref(&self.member), Pages::Compared)
+    }
+
+    /// [`usage`](Self::usage) without [`pages_written`](Usage::pages_written), which is `None`: this
+    /// method compares no pages.
+    #[must_use]
+    pub fn usage_without_pages(&self) -> Usage {
+        Usage::of(core::slice::from_ref(&self.member), Pages::Skipped)
     }
 }

@@ -78,6 +78,13 @@ pub struct Usage {
     memory_bytes_peak: SmallVec<[u64; 2]>,
 }
 
+/// Whether written pages are compared with their initial bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    Compared,
+    Skipped,
+}
+
 impl Usage {
     /// Maximum size in bytes of each memory that the module defines, by its index among those.
     /// Memories only grow, so this is the current size.
@@ -87,9 +94,9 @@ impl Usage {
     }
 
     /// The usage of members that share an account.
-    pub(crate) fn of<T>(members: &[Member<T>]) -> Self {
+    pub(crate) fn of<T>(members: &[Member<T>], pages: Pages) -> Self {
         let mut usage = Self {
-            pages_written: Some(0),
+            pages_written: (pages == Pages::Compared).then_some(0),
             ..Self::default()
         };
         let mut fuel_left = None;
@@ -102,8 +109,10 @@ impl Usage {
             }
             usage.heap_bytes_peak += size_of_val(heap::words(member)) as u64;
             let (region, module) = (&member.inner.region, &member.inner.module);
-            let pages = member.slot.pages_changed(region, module);
-            usage.pages_written = usage.pages_written.zip(pages).map(|(sum, n)| sum + n);
+            if let Some(sum) = usage.pages_written {
+                let pages = member.slot.pages_changed(region, module);
+                usage.pages_written = pages.map(|n| sum + n);
+            }
             if let Some(left) = member.fuel() {
                 fuel_left = Some(fuel_left.unwrap_or(0_u64).wrapping_add(left));
             }
