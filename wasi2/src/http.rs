@@ -26,7 +26,8 @@ use pirn_component::{LinkError, Linker};
 /// finds the function of another 0.2 version by this name. Its Rust type is [`Handle`].
 pub const HANDLE: &str = "wasi:http/incoming-handler@0.2.12#handle";
 
-/// Adds the imports of the world `wasi:http/proxy` that [`link()`](crate::link()) lacks to a linker.
+/// Adds the interfaces of `wasi:http` to a linker. With [`link()`](crate::link()), which adds the
+/// others, a linker has all imports of the world `wasi:http/proxy`.
 ///
 /// # Errors
 ///

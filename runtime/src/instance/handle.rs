@@ -294,8 +294,8 @@ impl<T, Q, A> Instance<T, Q, A> {
         Usage::of(core::slice::from_ref(&self.member), Pages::Compared)
     }
 
-    /// [`usage`](Self::usage) without [`pages_written`](Usage::pages_written), which is `None`: this
-    /// method compares no pages.
+    /// [`usage`](Self::usage) without [`pages_written`](Usage::pages_written), which is `None`.
+    /// This method compares no pages.
     #[must_use]
     pub fn usage_without_pages(&self) -> Usage {
         Usage::of(core::slice::from_ref(&self.member), Pages::Skipped)

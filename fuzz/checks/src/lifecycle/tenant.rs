@@ -303,8 +303,8 @@ impl Tenant {
         if !memory.is_empty() {
             let (at, value) = (random.below(memory.len()), random.any() as u8);
             memory.as_mut_slice()[at] = value;
-            if !matches!(self.instance.call(&self.funcs.load, at as u32), Ok(read) if read == u32::from(value))
-            {
+            let read = self.instance.call(&self.funcs.load, at as u32);
+            if !matches!(read, Ok(read) if read == u32::from(value)) {
                 return Err(format!("the guest reads another byte at {at:#x}"));
             }
         }

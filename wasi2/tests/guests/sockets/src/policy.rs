@@ -165,7 +165,7 @@ pub fn datagrams(allowed: &str) {
     assert_eq!(sent, Err(ErrorCode::InvalidArgument));
 }
 
-/// Makes as many sockets as there may be.
+/// Makes sockets up to the limit `max`, and checks that one more is refused.
 pub fn limit(max: &str) {
     let max: usize = max.parse().expect("a number");
     let (listener, address) = listener("127.0.0.1:0");
