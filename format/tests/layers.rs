@@ -145,6 +145,7 @@ const CRATES: [(&str, &[&str]); 13] = [
             "preopens",
             "wasi",
             "poll",
+            "methods",
             "streams",
             "clocks",
             "random",

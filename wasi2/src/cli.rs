@@ -1,7 +1,8 @@
 //! `wasi:cli`: arguments, variables, standard streams, terminals, and the end of the program.
 
 use crate::exit::Exit;
-use crate::streams::{add_input, add_output};
+use crate::methods::resource;
+use crate::streams::{InputStream, OutputStream};
 use crate::table::Resource;
 use crate::wasi::View;
 use pirn_component::{LinkError, Linker, Own, ResourceType, State};
@@ -14,7 +15,9 @@ pub const RUN: &str = "wasi:cli/run@0.2.12#run";
 const ENVIRONMENT: &str = "wasi:cli/environment@0.2.12";
 const EXIT: &str = "wasi:cli/exit@0.2.12";
 
-/// The resource type `terminal-input`.
+/// A terminal to read from: the resource type `terminal-input`. No function has one as its
+/// parameter.
+#[derive(Default)]
 struct TerminalInput;
 
 impl ResourceType for TerminalInput {
@@ -22,7 +25,9 @@ impl ResourceType for TerminalInput {
     const NAME: &'static str = "terminal-input";
 }
 
-/// The resource type `terminal-output`.
+/// A terminal to write to: the resource type `terminal-output`. No function has one as its
+/// parameter.
+#[derive(Default)]
 struct TerminalOutput;
 
 impl ResourceType for TerminalOutput {
@@ -30,19 +35,18 @@ impl ResourceType for TerminalOutput {
     const NAME: &'static str = "terminal-output";
 }
 
-/// A terminal. No function has a terminal as its parameter.
-struct Terminal;
+impl Resource for TerminalInput {}
 
-impl Resource for Terminal {}
+impl Resource for TerminalOutput {}
 
 /// A terminal, if the standard stream with this number is one.
-fn terminal<T: View, R>(state: &mut State<T>, number: usize) -> Result<Option<Own<R>>, HostError> {
+fn terminal<T: View, R: Resource + ResourceType + Default>(
+    state: &mut State<T>,
+    number: usize,
+) -> Result<Option<Own<R>>, HostError> {
     let wasi = state.data_mut().wasi();
     match wasi.terminals[number] {
-        true => wasi
-            .table
-            .add(Terminal)
-            .map(|number| Some(Own::host(number))),
+        true => wasi.table.own(R::default()).map(Some),
         false => Ok(None),
     }
 }
@@ -68,33 +72,24 @@ pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     linker.func("wasi:cli/stdin@0.2.12", "get-stdin", |state, ()| {
         let wasi = state.data_mut().wasi();
         let input = wasi.stdin();
-        add_input(&mut wasi.table, input)
+        wasi.table.own(InputStream::new(input))
     })?;
     linker.func("wasi:cli/stdout@0.2.12", "get-stdout", |state, ()| {
         let wasi = state.data_mut().wasi();
         let output = wasi.stdout();
-        add_output(&mut wasi.table, output)
+        wasi.table.own(OutputStream::new(output))
     })?;
     linker.func("wasi:cli/stderr@0.2.12", "get-stderr", |state, ()| {
         let wasi = state.data_mut().wasi();
         let output = wasi.stderr();
-        add_output(&mut wasi.table, output)
+        wasi.table.own(OutputStream::new(output))
     })?;
     link_terminals(linker)
 }
 
 fn link_terminals<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    let (input, output) = (TerminalInput::INTERFACE, TerminalOutput::INTERFACE);
-    for (interface, name) in [(input, TerminalInput::NAME), (output, TerminalOutput::NAME)] {
-        linker.resource(interface, name, |state, terminal| {
-            state
-                .data_mut()
-                .wasi()
-                .table
-                .remove(terminal.rep())
-                .map(drop)
-        })?;
-    }
+    resource::<T, TerminalInput>(linker)?;
+    resource::<T, TerminalOutput>(linker)?;
     let interface = "wasi:cli/terminal-stdin@0.2.12";
     linker.func(interface, "get-terminal-stdin", |state, ()| {
         terminal::<T, TerminalInput>(state, 0)

@@ -1,6 +1,6 @@
 //! `wasi:clocks`: the monotonic clock and the wall clock.
 
-use crate::poll::{Pollable, PollableType};
+use crate::poll::Pollable;
 use crate::wasi::{View, Wasi};
 use pirn_component::{LinkError, Linker, Own, Typed};
 use pirn_runtime::HostError;
@@ -36,14 +36,14 @@ fn began(wasi: &mut Wasi) -> Instant {
 
 /// A pollable for a point in time. `None` stands for a time that an [`Instant`] cannot express. The
 /// pollable then becomes ready after a century.
-fn subscribe(wasi: &mut Wasi, when: Option<Instant>) -> Result<Own<PollableType>, HostError> {
+fn subscribe(wasi: &mut Wasi, when: Option<Instant>) -> Result<Own<Pollable>, HostError> {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     let pollable = match when {
         Some(when) if when <= Instant::now() => Pollable::Ready,
         Some(when) => Pollable::until(when),
         None => Pollable::until(Instant::now() + CENTURY),
     };
-    wasi.table.add(pollable).map(Own::host)
+    wasi.table.own(pollable)
 }
 
 pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {

@@ -16,8 +16,7 @@ pub use crate::message::{
     OutgoingBody, RequestTimeouts, SendRequest, Sending, TlsAlertReceivedPayload,
 };
 pub use bodies::complete;
-pub use incoming::{Answer, Handle, begin};
-pub use names::{IncomingRequestType, ResponseOutparamType};
+pub use incoming::{Answer, Handle, IncomingRequest, ResponseOutparam, begin};
 
 use crate::wasi::View;
 use pirn_component::{LinkError, Linker};

@@ -2,6 +2,7 @@
 
 use crate::table::Resource;
 use bytes::Bytes;
+use pirn_component::ResourceType;
 use std::any::Any;
 use std::io;
 use std::task::{Context, Poll};
@@ -98,6 +99,11 @@ impl std::fmt::Debug for IoError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("IoError").field(&self.text).finish()
     }
+}
+
+impl ResourceType for IoError {
+    const INTERFACE: &'static str = "wasi:io/error@0.2.12";
+    const NAME: &'static str = "error";
 }
 
 impl Resource for IoError {}

@@ -44,6 +44,7 @@ mod file_quota;
 mod preopens;
 mod wasi;
 mod poll;
+mod methods;
 mod streams;
 mod clocks;
 mod random;

@@ -13,15 +13,7 @@ use tokio::time::{Sleep, sleep_until};
 
 const POLL: &str = "wasi:io/poll@0.2.12";
 
-/// The resource type `pollable`.
-pub(crate) struct PollableType;
-
-impl ResourceType for PollableType {
-    const INTERFACE: &'static str = POLL;
-    const NAME: &'static str = "pollable";
-}
-
-/// Something that a guest can wait for.
+/// Something that a guest can wait for: the resource type `pollable`.
 pub(crate) enum Pollable {
     /// The event has happened.
     Ready,
@@ -39,6 +31,11 @@ impl Pollable {
     pub(crate) fn until(when: Instant) -> Self {
         Self::Until { when, timer: None }
     }
+}
+
+impl ResourceType for Pollable {
+    const INTERFACE: &'static str = POLL;
+    const NAME: &'static str = "pollable";
 }
 
 impl Resource for Pollable {
@@ -79,8 +76,8 @@ pub(crate) async fn ready(wasi: &mut Wasi, number: u32) -> Result<(), HostError>
 }
 
 /// Makes a pollable that is ready when the resource `parent` is ready.
-pub(crate) fn subscribe(table: &mut Table, parent: u32) -> Result<Own<PollableType>, HostError> {
-    table.add_child(parent, Pollable::OfParent).map(Own::host)
+pub(crate) fn subscribe(table: &mut Table, parent: u32) -> Result<Own<Pollable>, HostError> {
+    table.own_child(parent, Pollable::OfParent)
 }
 
 fn poll_all(
@@ -122,8 +119,8 @@ fn wait<T: View>(state: &mut State<T>, all: Vec<u32>) -> HostFuture<'_, Vec<u32>
 }
 
 pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<PollableType>;
-    linker.resource(POLL, PollableType::NAME, |state, pollable| {
+    type This = Borrow<Pollable>;
+    linker.resource(POLL, Pollable::NAME, |state, pollable| {
         state
             .data_mut()
             .wasi()

@@ -2,7 +2,8 @@
 
 use crate::io::{Input, IoError, Output, StreamFailure};
 use crate::limits::{BLOCKING_WRITE_MAX, READ_MAX, WRITE_MAX};
-use crate::poll::{ready, subscribe};
+use crate::methods::{getter, name_of, pollable, resource, with_wasi};
+use crate::poll::ready;
 use crate::table::{Resource, Table};
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
@@ -10,32 +11,7 @@ use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType, Typed};
 use pirn_runtime::HostError;
 use std::task::{Context, Poll};
 
-const ERROR: &str = "wasi:io/error@0.2.12";
 const STREAMS: &str = "wasi:io/streams@0.2.12";
-
-/// The resource type `error`.
-pub(crate) struct ErrorType;
-
-impl ResourceType for ErrorType {
-    const INTERFACE: &'static str = ERROR;
-    const NAME: &'static str = "error";
-}
-
-/// The resource type `input-stream`.
-pub(crate) struct InputType;
-
-impl ResourceType for InputType {
-    const INTERFACE: &'static str = STREAMS;
-    const NAME: &'static str = "input-stream";
-}
-
-/// The resource type `output-stream`.
-pub(crate) struct OutputType;
-
-impl ResourceType for OutputType {
-    const INTERFACE: &'static str = STREAMS;
-    const NAME: &'static str = "output-stream";
-}
 
 /// An `input-stream`.
 pub(crate) struct InputStream {
@@ -71,6 +47,11 @@ impl InputStream {
         self.is_closed = read.is_err();
         read
     }
+}
+
+impl ResourceType for InputStream {
+    const INTERFACE: &'static str = STREAMS;
+    const NAME: &'static str = "input-stream";
 }
 
 impl Resource for InputStream {
@@ -141,6 +122,11 @@ impl OutputStream {
     }
 }
 
+impl ResourceType for OutputStream {
+    const INTERFACE: &'static str = STREAMS;
+    const NAME: &'static str = "output-stream";
+}
+
 impl Resource for OutputStream {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self.is_closed {
@@ -153,7 +139,7 @@ impl Resource for OutputStream {
 /// `stream-error`
 #[derive(Debug, Typed)]
 pub(crate) enum StreamError {
-    LastOperationFailed(Own<ErrorType>),
+    LastOperationFailed(Own<IoError>),
     Closed,
 }
 
@@ -165,26 +151,10 @@ pub(crate) fn streamed<R>(table: &mut Table, result: Result<R, StreamFailure>) -
     Ok(match result {
         Ok(result) => Ok(result),
         Err(StreamFailure::Closed) => Err(StreamError::Closed),
-        Err(StreamFailure::Failed(error)) => Err(StreamError::LastOperationFailed(Own::host(
-            table.add(error)?,
-        ))),
+        Err(StreamFailure::Failed(error)) => {
+            Err(StreamError::LastOperationFailed(table.own(error)?))
+        }
     })
-}
-
-/// Adds an `input-stream` to the resources of the guest.
-pub(crate) fn add_input(
-    table: &mut Table,
-    input: Box<dyn Input>,
-) -> Result<Own<InputType>, HostError> {
-    table.add(InputStream::new(input)).map(Own::host)
-}
-
-/// Adds an `output-stream` to the resources of the guest.
-pub(crate) fn add_output(
-    table: &mut Table,
-    output: Box<dyn Output>,
-) -> Result<Own<OutputType>, HostError> {
-    table.add(OutputStream::new(output)).map(Own::host)
 }
 
 /// Reads at least one byte, unless none is wanted.
@@ -271,38 +241,42 @@ fn zeros(len: u64) -> Bytes {
 }
 
 pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    linker.resource(ERROR, ErrorType::NAME, |state, error| {
-        state.data_mut().wasi().table.remove(error.rep()).map(drop)
-    })?;
-    let name = "[method]error.to-debug-string";
-    linker.func(ERROR, name, |state, (this,): (Borrow<ErrorType>,)| {
-        let error = state.data_mut().wasi().table.get::<IoError>(this.rep())?;
+    resource::<T, IoError>(linker)?;
+    getter(linker, "to-debug-string", |error: &mut IoError| {
         Ok(error.text().to_owned())
     })?;
     link_input(linker)?;
     link_output(linker)
 }
 
-fn link_input<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<InputType>;
-    linker.resource(STREAMS, InputType::NAME, |state, stream| {
-        state.data_mut().wasi().table.remove(stream.rep()).map(drop)
-    })?;
-    let name = "[method]input-stream.read";
-    linker.func(STREAMS, name, |state, (this, len): (This, u64)| {
+/// Adds a method of a stream that does not wait.
+fn stream_method<T: View, R: Resource + ResourceType, P: Typed, O: Typed>(
+    linker: &mut Linker<T>,
+    name: &str,
+    call: impl Fn(&mut R, P) -> Result<Result<O, StreamFailure>, HostError> + Send + Sync + 'static,
+) -> Result<(), LinkError> {
+    let name = name_of::<R>(name);
+    type Params<R, P> = (Borrow<R>, P);
+    linker.func(STREAMS, &name, move |state, (this, value): Params<R, P>| {
         let table = &mut state.data_mut().wasi().table;
-        let read = table.get::<InputStream>(this.rep())?.read(len);
-        streamed(table, read)
+        let result = call(table.get(this.rep())?, value)?;
+        streamed(table, result)
+    })?;
+    Ok(())
+}
+
+fn link_input<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    type This = Borrow<InputStream>;
+    resource::<T, InputStream>(linker)?;
+    stream_method(linker, "read", |input: &mut InputStream, len: u64| {
+        Ok(input.read(len))
+    })?;
+    stream_method(linker, "skip", |input: &mut InputStream, len: u64| {
+        Ok(input.read(len).map(|bytes| bytes.len() as u64))
     })?;
     let name = "[method]input-stream.blocking-read";
     linker.func_async(STREAMS, name, |state, (this, len): (This, u64)| {
         Box::pin(blocking_read(state.data_mut().wasi(), this.rep(), len))
-    })?;
-    let name = "[method]input-stream.skip";
-    linker.func(STREAMS, name, |state, (this, len): (This, u64)| {
-        let table = &mut state.data_mut().wasi().table;
-        let read = table.get::<InputStream>(this.rep())?.read(len);
-        streamed(table, read.map(|bytes| bytes.len() as u64))
     })?;
     let name = "[method]input-stream.blocking-skip";
     linker.func_async(STREAMS, name, |state, (this, len): (This, u64)| {
@@ -311,40 +285,32 @@ fn link_input<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             Ok(read.map(|bytes| bytes.len() as u64))
         })
     })?;
-    let name = "[method]input-stream.subscribe";
-    linker.func(STREAMS, name, |state, (this,): (This,)| {
-        subscribe(&mut state.data_mut().wasi().table, this.rep())
-    })?;
-    Ok(())
+    pollable::<T, InputStream>(linker)
 }
 
 fn link_output<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<OutputType>;
-    linker.resource(STREAMS, OutputType::NAME, |state, stream| {
-        state.data_mut().wasi().table.remove(stream.rep()).map(drop)
+    type This = Borrow<OutputStream>;
+    resource::<T, OutputStream>(linker)?;
+    with_wasi::<T, OutputStream, _>(linker, "check-write", |wasi, this| {
+        let checked = wasi.table.get::<OutputStream>(this)?.check_write();
+        streamed(&mut wasi.table, checked.map(|permitted| permitted as u64))
     })?;
-    let name = "[method]output-stream.check-write";
-    linker.func(STREAMS, name, |state, (this,): (This,)| {
-        let table = &mut state.data_mut().wasi().table;
-        let checked = table.get::<OutputStream>(this.rep())?.check_write();
-        streamed(table, checked.map(|permitted| permitted as u64))
-    })?;
-    let name = "[method]output-stream.write";
-    linker.func(STREAMS, name, |state, (this, bytes): (This, Bytes)| {
-        let table = &mut state.data_mut().wasi().table;
-        let output = table.get::<OutputStream>(this.rep())?;
-        output.check_permitted(bytes.len() as u64)?;
-        let written = output.write(bytes);
-        streamed(table, written)
-    })?;
-    let name = "[method]output-stream.write-zeroes";
-    linker.func(STREAMS, name, |state, (this, len): (This, u64)| {
-        let table = &mut state.data_mut().wasi().table;
-        let output = table.get::<OutputStream>(this.rep())?;
-        output.check_permitted(len)?;
-        let written = output.write(zeros(len));
-        streamed(table, written)
-    })?;
+    stream_method(
+        linker,
+        "write",
+        |output: &mut OutputStream, bytes: Bytes| {
+            output.check_permitted(bytes.len() as u64)?;
+            Ok(output.write(bytes))
+        },
+    )?;
+    stream_method(
+        linker,
+        "write-zeroes",
+        |output: &mut OutputStream, len: u64| {
+            output.check_permitted(len)?;
+            Ok(output.write(zeros(len)))
+        },
+    )?;
     let name = "[method]output-stream.blocking-write-and-flush";
     linker.func_async(STREAMS, name, |state, (this, bytes): (This, Bytes)| {
         Box::pin(write_and_flush(state.data_mut().wasi(), this.rep(), bytes))
@@ -357,21 +323,16 @@ fn link_output<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             zeros(len),
         ))
     })?;
-    let name = "[method]output-stream.flush";
-    linker.func(STREAMS, name, |state, (this,): (This,)| {
-        let table = &mut state.data_mut().wasi().table;
-        let flushed = table.get::<OutputStream>(this.rep())?.flush();
-        streamed(table, flushed)
+    with_wasi::<T, OutputStream, _>(linker, "flush", |wasi, this| {
+        let flushed = wasi.table.get::<OutputStream>(this)?.flush();
+        streamed(&mut wasi.table, flushed)
     })?;
     let name = "[method]output-stream.blocking-flush";
     linker.func_async(STREAMS, name, |state, (this,): (This,)| {
         Box::pin(flush(state.data_mut().wasi(), this.rep()))
     })?;
-    let name = "[method]output-stream.subscribe";
-    linker.func(STREAMS, name, |state, (this,): (This,)| {
-        subscribe(&mut state.data_mut().wasi().table, this.rep())
-    })?;
-    type Splice = (Borrow<OutputType>, Borrow<InputType>, u64);
+    pollable::<T, OutputStream>(linker)?;
+    type Splice = (Borrow<OutputStream>, Borrow<InputStream>, u64);
     let name = "[method]output-stream.splice";
     linker.func(STREAMS, name, |state, (this, from, len): Splice| {
         splice(state.data_mut().wasi(), this.rep(), from.rep(), len)

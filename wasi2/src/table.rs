@@ -1,6 +1,7 @@
 //! [`Table`]: the host's resources to which an instance has handles.
 
 use crate::limits::RESOURCES_MAX;
+use pirn_component::{Own, ResourceType};
 use pirn_runtime::HostError;
 use slab::Slab;
 use std::any::Any;
@@ -46,6 +47,24 @@ impl Table {
     pub fn add_child(&mut self, parent: u32, resource: impl Resource) -> Result<u32, HostError> {
         self.entry(parent)?.children += 1;
         self.add_entry(Box::new(resource), Some(parent))
+    }
+
+    /// Adds a resource, and returns the owned handle that the guest gets.
+    pub(crate) fn own<R: Resource + ResourceType>(
+        &mut self,
+        resource: R,
+    ) -> Result<Own<R>, HostError> {
+        self.add(resource).map(Own::host)
+    }
+
+    /// Adds a resource that was made from the resource `parent`, and returns the owned handle that
+    /// the guest gets.
+    pub(crate) fn own_child<R: Resource + ResourceType>(
+        &mut self,
+        parent: u32,
+        resource: R,
+    ) -> Result<Own<R>, HostError> {
+        self.add_child(parent, resource).map(Own::host)
     }
 
     fn add_entry(

@@ -4,7 +4,6 @@ use super::descriptor::Descriptor;
 use super::error::ErrorCode;
 use super::file::File;
 use super::folder::Folder;
-use super::types::DescriptorHandle;
 use crate::table::Table;
 use crate::wasi::View;
 use pirn_component::{Borrow, State};
@@ -12,7 +11,7 @@ use pirn_runtime::HostError;
 use std::sync::Arc;
 
 /// A borrowed descriptor.
-pub(crate) type This = Borrow<DescriptorHandle>;
+pub(crate) type This = Borrow<Descriptor>;
 /// The result of an operation. The inner result goes to the guest; the outer error ends the guest.
 pub(crate) type Answer<R> = Result<Result<R, ErrorCode>, HostError>;
 

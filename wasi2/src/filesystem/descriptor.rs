@@ -3,10 +3,11 @@
 use super::error::ErrorCode;
 use super::file::File;
 use super::folder::Folder;
-use super::types::{DescriptorFlags, FileKind, NewTimestamp};
+use super::types::{DescriptorFlags, FileKind, NewTimestamp, TYPES};
 use crate::preopens::Access;
 use crate::table::Resource;
 use cap_std::fs::Metadata;
+use pirn_component::ResourceType;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -16,6 +17,11 @@ use std::sync::Arc;
 pub(crate) enum Descriptor {
     File(Arc<File>),
     Folder(Arc<Folder>),
+}
+
+impl ResourceType for Descriptor {
+    const INTERFACE: &'static str = TYPES;
+    const NAME: &'static str = "descriptor";
 }
 
 impl Resource for Descriptor {}

@@ -2,9 +2,10 @@
 
 use super::error::ErrorCode;
 use super::folder::Folder;
-use super::types::{DirectoryEntry, FileKind};
+use super::types::{DirectoryEntry, FileKind, TYPES};
 use crate::file_quota::Held;
 use crate::table::Resource;
+use pirn_component::ResourceType;
 use rustix::fs::{AtFlags, Dir};
 
 /// A `directory-entry-stream`. It counts as a descriptor, because it holds a file descriptor of the
@@ -12,6 +13,11 @@ use rustix::fs::{AtFlags, Dir};
 pub(crate) struct Entries {
     dir: Dir,
     _held: Held,
+}
+
+impl ResourceType for Entries {
+    const INTERFACE: &'static str = TYPES;
+    const NAME: &'static str = "directory-entry-stream";
 }
 
 impl Resource for Entries {}

@@ -8,14 +8,14 @@ use super::file::Place;
 use super::folder::Folder;
 use super::identity::{MetadataHash, is_same};
 use super::streams::{FileInput, FileOutput};
-use super::types::{Advice, DescriptorHandle, DescriptorStat, EntriesHandle, NewTimestamp, TYPES};
+use super::types::{Advice, DescriptorStat, NewTimestamp, TYPES};
 use crate::file_quota::FileQuota;
-use crate::io::IoError;
 use crate::limits::SYNC_THREADS_MAX;
-use crate::streams::{ErrorType, OutputType, add_input, add_output};
+use crate::methods::{code_of_error, getter, resource};
+use crate::streams::{InputStream, OutputStream};
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
-use pirn_component::{Borrow, HostFuture, LinkError, Linker, Own, ResourceType, State};
+use pirn_component::{HostFuture, LinkError, Linker, Own, State};
 use pirn_runtime::HostError;
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
 
 /// The directories that the guest is given, each with its path.
-fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<DescriptorHandle>, String)>, HostError> {
+fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<Descriptor>, String)>, HostError> {
     let config = Arc::clone(&wasi.config);
     let new = || Arc::new(FileQuota::new(config.files.max));
     let quota = Arc::clone(wasi.file_quota.get_or_insert_with(new));
@@ -36,8 +36,8 @@ fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<DescriptorHandle>, String)>, 
             quota: Arc::clone(&quota),
             _held: None,
         };
-        let number = wasi.table.add(Descriptor::Folder(Arc::new(folder)))?;
-        Ok((Own::host(number), preopen.path.clone()))
+        let folder = wasi.table.own(Descriptor::Folder(Arc::new(folder)))?;
+        Ok((folder, preopen.path.clone()))
     });
     all.collect()
 }
@@ -76,16 +76,10 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     linker.func(PREOPENS, "get-directories", |state, ()| {
         directories(state.data_mut().wasi())
     })?;
-    linker.resource(TYPES, DescriptorHandle::NAME, |state, this| {
-        table(state).remove(this.rep()).map(drop)
-    })?;
-    linker.resource(TYPES, EntriesHandle::NAME, |state, this| {
-        table(state).remove(this.rep()).map(drop)
-    })?;
-    let name = "filesystem-error-code";
-    linker.func(TYPES, name, |state, (error,): (Borrow<ErrorType>,)| {
-        let error = table(state).get::<IoError>(error.rep())?;
-        Ok(error.downcast_ref::<io::Error>().map(ErrorCode::from))
+    resource::<T, Descriptor>(linker)?;
+    resource::<T, Entries>(linker)?;
+    code_of_error(linker, TYPES, "filesystem-error-code", |error| {
+        error.downcast_ref::<io::Error>().map(ErrorCode::from)
     })?;
     link_data(linker)?;
     link_entries(linker)?;
@@ -100,7 +94,9 @@ fn link_data<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             let file = Arc::clone(file);
             Ok(FileInput { file, position })
         })?;
-        add(made, |input| add_input(table(state), Box::new(input)))
+        add(made, |input| {
+            table(state).own(InputStream::new(Box::new(input)))
+        })
     })?;
     let name = "[method]descriptor.write-via-stream";
     linker.func(TYPES, name, |state, (this, position): (This, u64)| {
@@ -155,28 +151,26 @@ fn write_via_stream<T: View>(
     state: &mut State<T>,
     this: &This,
     place: Place,
-) -> Answer<Own<OutputType>> {
+) -> Answer<Own<OutputStream>> {
     let made = with_file(state, this, |file| {
         file.check_write()?;
         let file = Arc::clone(file);
         Ok(FileOutput { file, place })
     })?;
-    add(made, |output| add_output(table(state), Box::new(output)))
+    add(made, |output| {
+        table(state).own(OutputStream::new(Box::new(output)))
+    })
 }
 
 fn link_entries<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     let name = "[method]descriptor.read-directory";
     linker.func(TYPES, name, |state, (this,): (This,)| {
         let made = with_folder(state, &this, Entries::new)?;
-        add(made, |entries| {
-            table(state).add(entries).map(Own::<EntriesHandle>::host)
-        })
+        add(made, |entries| table(state).own(entries))
     })?;
-    let name = "[method]directory-entry-stream.read-directory-entry";
-    linker.func(TYPES, name, |state, (this,): (Borrow<EntriesHandle>,)| {
-        Ok(table(state).get::<Entries>(this.rep())?.next())
-    })?;
-    Ok(())
+    getter(linker, "read-directory-entry", |entries: &mut Entries| {
+        Ok(entries.next())
+    })
 }
 
 fn link_metadata<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {

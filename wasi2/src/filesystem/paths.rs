@@ -3,11 +3,9 @@
 use super::calls::{This, add, table, with_both, with_folder};
 use super::identity::MetadataHash;
 use super::open::open;
-use super::types::{
-    DescriptorFlags, DescriptorHandle, DescriptorStat, NewTimestamp, OpenFlags, PathFlags, TYPES,
-};
+use super::types::{DescriptorFlags, DescriptorStat, NewTimestamp, OpenFlags, PathFlags, TYPES};
 use crate::wasi::View;
-use pirn_component::{LinkError, Linker, Own};
+use pirn_component::{LinkError, Linker};
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     let name = "[method]descriptor.open-at";
@@ -19,9 +17,7 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             let made = with_folder(state, &this, |folder| {
                 open(folder, follow, &path, how, flags)
             })?;
-            add(made, |opened| {
-                table(state).add(opened).map(Own::<DescriptorHandle>::host)
-            })
+            add(made, |opened| table(state).own(opened))
         },
     )?;
     let name = "[method]descriptor.readlink-at";

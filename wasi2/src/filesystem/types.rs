@@ -5,27 +5,11 @@ use crate::clocks::Datetime;
 use cap_fs_ext::{FileTypeExt, OsMetadataExt, SystemTimeSpec};
 use cap_std::fs::{FileType, Metadata};
 use cap_std::time::SystemTime as CapTime;
-use pirn_component::{ResourceType, Typed};
+use pirn_component::Typed;
 use rustix::fs::{Timespec, UTIME_NOW, UTIME_OMIT};
 use std::time::{Duration, SystemTime};
 
 pub(crate) const TYPES: &str = "wasi:filesystem/types@0.2.12";
-
-/// The resource type `descriptor`.
-pub(crate) struct DescriptorHandle;
-
-impl ResourceType for DescriptorHandle {
-    const INTERFACE: &'static str = TYPES;
-    const NAME: &'static str = "descriptor";
-}
-
-/// The resource type `directory-entry-stream`.
-pub(crate) struct EntriesHandle;
-
-impl ResourceType for EntriesHandle {
-    const INTERFACE: &'static str = TYPES;
-    const NAME: &'static str = "directory-entry-stream";
-}
 
 /// `descriptor-type`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Typed)]

@@ -1,18 +1,16 @@
 //! `incoming-body`, `future-trailers` and `outgoing-body`, and the error of a stream.
 
-use super::fields::{Fields, Headers, remove_forbidden};
-use super::names::{
-    FieldsType, FutureTrailersType, IncomingBodyType, OutgoingBodyType, TYPES, resource,
-};
-use crate::io::IoError;
-use crate::message::{ErrorCode, Receiving, Writer};
+use super::fields::{Fields, Headers, Message, content_length, remove_forbidden};
+use super::names::{TYPES, resource_type};
+use crate::message::{ErrorCode, IncomingBody, OutgoingBody, Receiving, Writer, channel};
+use crate::methods::{code_of_error, pollable, resource, with_wasi};
 use crate::pipes::Pipe;
-use crate::poll::subscribe;
-use crate::streams::{ErrorType, InputStream, InputType, OutputStream, OutputType};
+use crate::streams::{InputStream, OutputStream};
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
-use pirn_component::{Borrow, LinkError, Linker, Own};
-use std::task::{Context, Poll};
+use pirn_component::{LinkError, Linker, Own, ResourceType};
+use pirn_runtime::HostError;
+use std::task::{Context, Poll, Waker};
 
 /// The resource `incoming-body`.
 pub(super) struct Incoming {
@@ -21,13 +19,15 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(body: crate::message::IncomingBody) -> Self {
+    pub(super) fn new(body: IncomingBody) -> Self {
         Self {
             body: Pipe::new(Receiving::new(body)),
             has_stream: false,
         }
     }
 }
+
+resource_type!(Incoming, "incoming-body");
 
 impl Resource for Incoming {}
 
@@ -36,6 +36,8 @@ struct FutureTrailers {
     body: Pipe<Receiving>,
     is_taken: bool,
 }
+
+resource_type!(FutureTrailers, "future-trailers");
 
 impl Resource for FutureTrailers {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -58,6 +60,8 @@ impl Outgoing {
     }
 }
 
+resource_type!(Outgoing, "outgoing-body");
+
 impl Resource for Outgoing {}
 
 impl Drop for Outgoing {
@@ -78,120 +82,127 @@ pub fn complete(wasi: &mut Wasi) {
     }
 }
 
+/// A message that a guest receives.
+pub(super) trait Received: Resource + ResourceType {
+    /// The body, if the guest has not taken it.
+    fn body(&mut self) -> &mut Option<IncomingBody>;
+}
+
+/// Adds the method `consume` of a message that a guest receives.
+pub(super) fn link_consume<T: View, M: Received>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    with_wasi::<T, M, _>(linker, "consume", |wasi, this| {
+        let Some(body) = wasi.table.get::<M>(this)?.body().take() else {
+            return Ok(Err(()));
+        };
+        wasi.table.own(Incoming::new(body)).map(Ok)
+    })
+}
+
+/// A message that a guest sends.
+pub(super) trait Sent: Message {
+    const IS_REQUEST: bool;
+
+    /// The body, if the guest has asked for it.
+    fn body(&mut self) -> &mut Option<OutgoingBody>;
+}
+
+/// Adds the method `body` of a message that a guest sends.
+pub(super) fn link_body<T: View, M: Sent>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    with_wasi::<T, M, _>(linker, "body", |wasi, this| {
+        let message = wasi.table.get::<M>(this)?;
+        if message.body().is_some() {
+            return Ok(Err(()));
+        }
+        let Ok(announced) = content_length(message.headers()) else {
+            return Ok(Err(()));
+        };
+        let (writer, body) = channel(announced, M::IS_REQUEST, &wasi.kept)?;
+        *message.body() = Some(body);
+        wasi.table.own(Outgoing::new(writer)).map(Ok)
+    })
+}
+
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     link_incoming(linker)?;
     link_trailers(linker)?;
     link_outgoing(linker)?;
-    linker.func(
-        TYPES,
-        "http-error-code",
-        |state, (error,): (Borrow<ErrorType>,)| {
-            let error = state.data_mut().wasi().table.get::<IoError>(error.rep())?;
-            Ok(error.downcast_ref::<ErrorCode>().cloned())
-        },
-    )?;
-    Ok(())
+    code_of_error(linker, TYPES, "http-error-code", |error| {
+        error.downcast_ref::<ErrorCode>().cloned()
+    })
 }
 
 fn link_incoming<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    resource::<T, IncomingBodyType>(linker)?;
-    let name = "[method]incoming-body.stream";
-    linker.func(
-        TYPES,
-        name,
-        |state, (this,): (Borrow<IncomingBodyType>,)| {
-            let table = &mut state.data_mut().wasi().table;
-            let incoming = table.get::<Incoming>(this.rep())?;
-            if std::mem::replace(&mut incoming.has_stream, true) {
-                return Ok(Err(()));
-            }
-            let stream = InputStream::new(Box::new(incoming.body.clone()));
-            let stream = table.add_child(this.rep(), stream)?;
-            Ok(Ok(Own::<InputType>::host(stream)))
-        },
-    )?;
+    resource::<T, Incoming>(linker)?;
+    with_wasi::<T, Incoming, _>(linker, "stream", |wasi, this| {
+        let incoming = wasi.table.get::<Incoming>(this)?;
+        if std::mem::replace(&mut incoming.has_stream, true) {
+            return Ok(Err(()));
+        }
+        let stream = InputStream::new(Box::new(incoming.body.clone()));
+        wasi.table.own_child(this, stream).map(Ok)
+    })?;
     let name = "[static]incoming-body.finish";
-    linker.func(TYPES, name, |state, (this,): (Own<IncomingBodyType>,)| {
+    linker.func(TYPES, name, |state, (this,): (Own<Incoming>,)| {
         let table = &mut state.data_mut().wasi().table;
         let body = table.take::<Incoming>(this.rep())?.body;
-        let trailers = FutureTrailers {
+        table.own(FutureTrailers {
             body,
             is_taken: false,
-        };
-        table.add(trailers).map(Own::<FutureTrailersType>::host)
+        })
     })?;
     Ok(())
 }
 
 /// The result of `future-trailers.get`.
-type Trailers = Option<Result<Result<Option<Own<FieldsType>>, ErrorCode>, ()>>;
+type Trailers = Option<Result<Result<Option<Own<Fields>>, ErrorCode>, ()>>;
+
+fn trailers(wasi: &mut Wasi, future: u32) -> Result<Trailers, HostError> {
+    let future = wasi.table.get::<FutureTrailers>(future)?;
+    let mut context = Context::from_waker(Waker::noop());
+    if future.poll_ready(&mut context).is_pending() {
+        return Ok(None);
+    }
+    if std::mem::replace(&mut future.is_taken, true) {
+        return Ok(Some(Err(())));
+    }
+    let end = future.body.with(|body| body.end().cloned());
+    Ok(Some(Ok(match end {
+        None | Some(Ok(None)) => Ok(None),
+        Some(Err(error)) => Err(error),
+        Some(Ok(Some(mut map))) => {
+            remove_forbidden(&mut map);
+            let headers = Headers::new(map, &wasi.kept)?;
+            Ok(Some(wasi.table.own(Fields::immutable(&headers))?))
+        }
+    })))
+}
 
 fn link_trailers<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<FutureTrailersType>;
-    resource::<T, FutureTrailersType>(linker)?;
-    linker.func(
-        TYPES,
-        "[method]future-trailers.subscribe",
-        |state, (this,): (This,)| subscribe(&mut state.data_mut().wasi().table, this.rep()),
-    )?;
-    linker.func(
-        TYPES,
-        "[method]future-trailers.get",
-        |state, (this,): (This,)| {
-            let Wasi { table, kept, .. } = state.data_mut().wasi();
-            let future = table.get::<FutureTrailers>(this.rep())?;
-            let mut context = Context::from_waker(std::task::Waker::noop());
-            if future.poll_ready(&mut context).is_pending() {
-                return Ok(Trailers::None);
-            }
-            if std::mem::replace(&mut future.is_taken, true) {
-                return Ok(Some(Err(())));
-            }
-            let end = future.body.with(|body| body.end().cloned());
-            Ok(Some(Ok(match end {
-                None | Some(Ok(None)) => Ok(None),
-                Some(Err(error)) => Err(error),
-                Some(Ok(Some(mut map))) => {
-                    remove_forbidden(&mut map);
-                    let headers = Headers::new(map, kept)?;
-                    Ok(Some(Own::host(table.add(Fields::immutable(&headers))?)))
-                }
-            })))
-        },
-    )?;
-    Ok(())
+    resource::<T, FutureTrailers>(linker)?;
+    pollable::<T, FutureTrailers>(linker)?;
+    with_wasi::<T, FutureTrailers, _>(linker, "get", trailers)
 }
 
 fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    resource::<T, OutgoingBodyType>(linker)?;
-    let name = "[method]outgoing-body.write";
-    linker.func(
-        TYPES,
-        name,
-        |state, (this,): (Borrow<OutgoingBodyType>,)| {
-            let table = &mut state.data_mut().wasi().table;
-            let outgoing = table.get::<Outgoing>(this.rep())?;
-            if std::mem::replace(&mut outgoing.has_stream, true) {
-                return Ok(Err(()));
-            }
-            let stream = OutputStream::new(Box::new(outgoing.writer.clone()));
-            let stream = table.add_child(this.rep(), stream)?;
-            Ok(Ok(Own::<OutputType>::host(stream)))
-        },
-    )?;
-    type Finish = (Own<OutgoingBodyType>, Option<Own<FieldsType>>);
-    linker.func(
-        TYPES,
-        "[static]outgoing-body.finish",
-        |state, (this, trailers): Finish| {
-            let table = &mut state.data_mut().wasi().table;
-            let outgoing = table.take::<Outgoing>(this.rep())?;
-            let trailers = match trailers {
-                Some(fields) => Some(table.take::<Fields>(fields.rep())?.headers),
-                None => None,
-            };
-            Ok(outgoing.writer.finish(trailers.map(Headers::into_map)))
-        },
-    )?;
+    resource::<T, Outgoing>(linker)?;
+    with_wasi::<T, Outgoing, _>(linker, "write", |wasi, this| {
+        let outgoing = wasi.table.get::<Outgoing>(this)?;
+        if std::mem::replace(&mut outgoing.has_stream, true) {
+            return Ok(Err(()));
+        }
+        let stream = OutputStream::new(Box::new(outgoing.writer.clone()));
+        wasi.table.own_child(this, stream).map(Ok)
+    })?;
+    type Finish = (Own<Outgoing>, Option<Own<Fields>>);
+    let name = "[static]outgoing-body.finish";
+    linker.func(TYPES, name, |state, (this, trailers): Finish| {
+        let table = &mut state.data_mut().wasi().table;
+        let outgoing = table.take::<Outgoing>(this.rep())?;
+        let trailers = match trailers {
+            Some(fields) => Some(table.take::<Fields>(fields.rep())?.headers),
+            None => None,
+        };
+        Ok(outgoing.writer.finish(trailers.map(Headers::into_map)))
+    })?;
     Ok(())
 }

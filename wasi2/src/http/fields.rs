@@ -1,14 +1,15 @@
 //! `fields`: header fields and trailers.
 
-use super::names::{FieldsType, TYPES, resource};
+use super::names::{TYPES, resource_type};
 use crate::limits::FIELDS_BYTES_MAX;
+use crate::methods::{getter, method, resource, with_wasi};
 use crate::quota::{Kept, KeptBytes};
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use pirn_component::{Borrow, LinkError, Linker, Own, Typed};
+use pirn_component::{Borrow, LinkError, Linker, ResourceType, Typed};
 use pirn_runtime::HostError;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub(super) struct Fields {
     pub(super) headers: Arc<Headers>,
     is_immutable: bool,
 }
+
+resource_type!(Fields, "fields");
 
 impl Resource for Fields {}
 
@@ -177,12 +180,10 @@ fn bytes(value: &HeaderValue) -> Bytes {
 }
 
 /// Changes fields. Ends the guest if they become too large.
-fn change<T: View>(
-    state: &mut pirn_component::State<T>,
-    fields: &Borrow<FieldsType>,
+fn change(
+    fields: &mut Fields,
     change: impl FnOnce(&mut HeaderMap) -> Result<(), HeaderError>,
 ) -> Result<Result<(), HeaderError>, HostError> {
-    let fields = state.data_mut().wasi().table.get::<Fields>(fields.rep())?;
     let headers = match fields.headers_mut() {
         Ok(headers) => headers,
         Err(error) => return Ok(Err(error)),
@@ -194,103 +195,86 @@ fn change<T: View>(
     Ok(changed)
 }
 
+/// A message that has fields.
+pub(super) trait Message: Resource + ResourceType {
+    fn headers(&self) -> &Arc<Headers>;
+}
+
+/// Adds the method `headers` of a message. The result is a child of the message, and the guest
+/// cannot change it.
+pub(super) fn link_headers<T: View, M: Message>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    with_wasi::<T, M, _>(linker, "headers", |wasi, this| {
+        let fields = Fields::immutable(wasi.table.get::<M>(this)?.headers());
+        wasi.table.own_child(this, fields)
+    })
+}
+
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<FieldsType>;
-    resource::<T, FieldsType>(linker)?;
+    resource::<T, Fields>(linker)?;
     linker.func(TYPES, "[constructor]fields", |state, ()| {
         let Wasi { table, kept, .. } = state.data_mut().wasi();
-        let fields = Fields::mutable(HeaderMap::new(), kept)?;
-        table.add(fields).map(Own::<FieldsType>::host)
+        table.own(Fields::mutable(HeaderMap::new(), kept)?)
     })?;
-    linker.func(
-        TYPES,
-        "[static]fields.from-list",
-        |state, (list,): (Vec<Entry>,)| {
-            // Check the size before the map is made.
-            check_size(
-                list.iter()
-                    .map(|(name, value)| entry_size(name, value))
-                    .sum(),
-            )?;
-            Ok(match from_list(list) {
-                Err(error) => Err(error),
-                Ok(map) => {
-                    let Wasi { table, kept, .. } = state.data_mut().wasi();
-                    let fields = Fields::mutable(map, kept)?;
-                    Ok(Own::<FieldsType>::host(table.add(fields)?))
-                }
-            })
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]fields.get",
-        |state, (this, name): (This, String)| {
-            let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
-            let values = fields.headers.get_all(&*name).iter().map(bytes);
-            Ok(values.collect::<Vec<_>>())
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]fields.has",
-        |state, (this, name): (This, String)| {
-            let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
-            Ok(fields.headers.contains_key(&*name))
-        },
-    )?;
-    type Set = (Borrow<FieldsType>, String, Vec<Bytes>);
-    linker.func(
-        TYPES,
-        "[method]fields.set",
-        |state, (this, text, values): Set| {
-            check_size(values.iter().map(|value| entry_size(&text, value)).sum())?;
-            change(state, &this, |map| {
-                let name = name(&text)?;
-                let values: Vec<_> = values.into_iter().map(value).collect::<Result<_, _>>()?;
-                map.remove(&name);
-                for value in values {
-                    let appended = map.try_append(&name, value);
-                    appended.map_err(|_| HeaderError::InvalidSyntax)?;
-                }
-                Ok(())
-            })
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]fields.delete",
-        |state, (this, text): (This, String)| {
-            change(state, &this, |map| {
-                map.remove(name(&text)?);
-                Ok(())
-            })
-        },
-    )?;
-    type Append = (Borrow<FieldsType>, String, Bytes);
-    linker.func(
-        TYPES,
-        "[method]fields.append",
-        |state, (this, text, bytes): Append| {
-            change(state, &this, |map| {
-                let appended = map.try_append(name(&text)?, value(bytes)?);
-                appended.map(drop).map_err(|_| HeaderError::InvalidSyntax)
-            })
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]fields.entries",
-        |state, (this,): (This,)| {
-            let fields = state.data_mut().wasi().table.get::<Fields>(this.rep())?;
-            Ok(entries(&fields.headers))
-        },
-    )?;
-    linker.func(TYPES, "[method]fields.clone", |state, (this,): (This,)| {
-        let Wasi { table, kept, .. } = state.data_mut().wasi();
-        let map = HeaderMap::clone(&table.get::<Fields>(this.rep())?.headers);
-        let fields = Fields::mutable(map, kept)?;
-        table.add(fields).map(Own::<FieldsType>::host)
+    let name = "[static]fields.from-list";
+    linker.func(TYPES, name, |state, (list,): (Vec<Entry>,)| {
+        // Check the size before the map is made.
+        let sizes = list.iter().map(|(name, value)| entry_size(name, value));
+        check_size(sizes.sum())?;
+        Ok(match from_list(list) {
+            Err(error) => Err(error),
+            Ok(map) => {
+                let Wasi { table, kept, .. } = state.data_mut().wasi();
+                Ok(table.own(Fields::mutable(map, kept)?)?)
+            }
+        })
+    })?;
+    method(linker, "get", |fields: &mut Fields, name: String| {
+        let values = fields.headers.get_all(&*name).iter().map(bytes);
+        Ok(values.collect::<Vec<_>>())
+    })?;
+    method(linker, "has", |fields: &mut Fields, name: String| {
+        Ok(fields.headers.contains_key(&*name))
+    })?;
+    getter(linker, "entries", |fields: &mut Fields| {
+        Ok(entries(&fields.headers))
+    })?;
+    with_wasi::<T, Fields, _>(linker, "clone", |wasi, this| {
+        let Wasi { table, kept, .. } = wasi;
+        let map = HeaderMap::clone(&table.get::<Fields>(this)?.headers);
+        table.own(Fields::mutable(map, kept)?)
+    })?;
+    link_changes(linker)
+}
+
+fn link_changes<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
+    type Set = (Borrow<Fields>, String, Vec<Bytes>);
+    let set = "[method]fields.set";
+    linker.func(TYPES, set, |state, (this, text, values): Set| {
+        check_size(values.iter().map(|value| entry_size(&text, value)).sum())?;
+        change(state.data_mut().wasi().table.get(this.rep())?, |map| {
+            let name = name(&text)?;
+            let values: Vec<_> = values.into_iter().map(value).collect::<Result<_, _>>()?;
+            map.remove(&name);
+            for value in values {
+                let appended = map.try_append(&name, value);
+                appended.map_err(|_| HeaderError::InvalidSyntax)?;
+            }
+            Ok(())
+        })
+    })?;
+    method(linker, "delete", |fields: &mut Fields, text: String| {
+        change(fields, |map| {
+            map.remove(name(&text)?);
+            Ok(())
+        })
+    })?;
+    type Append = (Borrow<Fields>, String, Bytes);
+    let append = "[method]fields.append";
+    linker.func(TYPES, append, |state, (this, text, bytes): Append| {
+        change(state.data_mut().wasi().table.get(this.rep())?, |map| {
+            let appended = map.try_append(name(&text)?, value(bytes)?);
+            appended.map(drop).map_err(|_| HeaderError::InvalidSyntax)
+        })
     })?;
     Ok(())
 }

@@ -1,13 +1,11 @@
 //! Requests that a guest answers: `incoming-request` and `response-outparam`.
 
-use super::bodies::Incoming;
-use super::fields::{Fields, Headers, remove_forbidden};
-use super::names::{
-    FieldsType, IncomingBodyType, IncomingRequestType, MethodName, OutgoingResponseType,
-    ResponseOutparamType, SchemeName, TYPES, resource,
-};
+use super::bodies::{Received, link_consume};
+use super::fields::{Fields, Headers, Message, link_headers, remove_forbidden};
+use super::names::{MethodName, SchemeName, TYPES, resource_type};
 use super::responses::OutgoingResponse;
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
+use crate::methods::{getter, resource};
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
@@ -22,14 +20,14 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// The type of [`HANDLE`](super::HANDLE).
-pub type Handle = TypedFunc<(Own<IncomingRequestType>, Own<ResponseOutparamType>), ()>;
+pub type Handle = TypedFunc<(Own<IncomingRequest>, Own<ResponseOutparam>), ()>;
 
 /// Resolves to the response when the guest sets its head. The inner `Err` is an error that the
 /// guest set instead. The receiver fails if the guest set neither.
 pub type Answer = oneshot::Receiver<Result<Response<OutgoingBody>, ErrorCode>>;
 
 /// The resource `incoming-request`.
-struct IncomingRequest {
+pub struct IncomingRequest {
     method: Method,
     path_with_query: Option<String>,
     scheme: Option<Scheme>,
@@ -38,10 +36,26 @@ struct IncomingRequest {
     body: Option<IncomingBody>,
 }
 
+resource_type!(IncomingRequest, "incoming-request");
+
 impl Resource for IncomingRequest {}
 
+impl Message for IncomingRequest {
+    fn headers(&self) -> &Arc<Headers> {
+        &self.headers
+    }
+}
+
+impl Received for IncomingRequest {
+    fn body(&mut self) -> &mut Option<IncomingBody> {
+        &mut self.body
+    }
+}
+
 /// The resource `response-outparam`.
-struct ResponseOutparam(oneshot::Sender<Result<Response<OutgoingBody>, ErrorCode>>);
+pub struct ResponseOutparam(oneshot::Sender<Result<Response<OutgoingBody>, ErrorCode>>);
+
+resource_type!(ResponseOutparam, "response-outparam");
 
 impl Resource for ResponseOutparam {}
 
@@ -61,13 +75,7 @@ impl Resource for ResponseOutparam {}
 pub fn begin<B>(
     wasi: &mut Wasi,
     request: Request<B>,
-) -> Result<
-    (
-        (Own<IncomingRequestType>, Own<ResponseOutparamType>),
-        Answer,
-    ),
-    HostError,
->
+) -> Result<((Own<IncomingRequest>, Own<ResponseOutparam>), Answer), HostError>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Error + 'static,
@@ -87,91 +95,38 @@ where
         headers: Headers::new(head.headers, &wasi.kept)?,
         body: Some(IncomingBody::new(body)),
     };
-    let request = wasi.table.add(request)?;
+    let request = wasi.table.own(request)?;
     let (sender, answer) = oneshot::channel();
-    let outparam = wasi.table.add(ResponseOutparam(sender))?;
-    Ok(((Own::host(request), Own::host(outparam)), answer))
+    let outparam = wasi.table.own(ResponseOutparam(sender))?;
+    Ok(((request, outparam), answer))
 }
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<IncomingRequestType>;
-    resource::<T, IncomingRequestType>(linker)?;
-    linker.func(
-        TYPES,
-        "[method]incoming-request.method",
-        |state, (this,): (This,)| {
-            let request = state
-                .data_mut()
-                .wasi()
-                .table
-                .get::<IncomingRequest>(this.rep())?;
-            Ok(MethodName::from(&request.method))
-        },
-    )?;
-    let name = "[method]incoming-request.path-with-query";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        let request = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<IncomingRequest>(this.rep())?;
-        Ok(request.path_with_query.clone())
+    resource::<T, IncomingRequest>(linker)?;
+    getter(linker, "method", |request: &mut IncomingRequest| {
+        Ok(MethodName::from(&request.method))
     })?;
-    linker.func(
-        TYPES,
-        "[method]incoming-request.scheme",
-        |state, (this,): (This,)| {
-            let request = state
-                .data_mut()
-                .wasi()
-                .table
-                .get::<IncomingRequest>(this.rep())?;
-            Ok(request.scheme.as_ref().map(SchemeName::from))
-        },
+    getter(
+        linker,
+        "path-with-query",
+        |request: &mut IncomingRequest| Ok(request.path_with_query.clone()),
     )?;
-    linker.func(
-        TYPES,
-        "[method]incoming-request.authority",
-        |state, (this,): (This,)| {
-            let request = state
-                .data_mut()
-                .wasi()
-                .table
-                .get::<IncomingRequest>(this.rep())?;
-            Ok(request.authority.clone())
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]incoming-request.headers",
-        |state, (this,): (This,)| {
-            let table = &mut state.data_mut().wasi().table;
-            let fields = Fields::immutable(&table.get::<IncomingRequest>(this.rep())?.headers);
-            table
-                .add_child(this.rep(), fields)
-                .map(Own::<FieldsType>::host)
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]incoming-request.consume",
-        |state, (this,): (This,)| {
-            let table = &mut state.data_mut().wasi().table;
-            let Some(body) = table.get::<IncomingRequest>(this.rep())?.body.take() else {
-                return Ok(Err(()));
-            };
-            let body = table.add(Incoming::new(body))?;
-            Ok(Ok(Own::<IncomingBodyType>::host(body)))
-        },
-    )?;
+    getter(linker, "scheme", |request: &mut IncomingRequest| {
+        Ok(request.scheme.as_ref().map(SchemeName::from))
+    })?;
+    getter(linker, "authority", |request: &mut IncomingRequest| {
+        Ok(request.authority.clone())
+    })?;
+    link_headers::<T, IncomingRequest>(linker)?;
+    link_consume::<T, IncomingRequest>(linker)?;
     link_outparam(linker)
 }
 
 fn link_outparam<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    resource::<T, ResponseOutparamType>(linker)?;
+    resource::<T, ResponseOutparam>(linker)?;
     type Set = (
-        Own<ResponseOutparamType>,
-        Result<Own<OutgoingResponseType>, ErrorCode>,
+        Own<ResponseOutparam>,
+        Result<Own<OutgoingResponse>, ErrorCode>,
     );
     let name = "[static]response-outparam.set";
     linker.func(TYPES, name, |state, (this, response): Set| {
@@ -185,7 +140,7 @@ fn link_outparam<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         let _ = sender.send(response);
         Ok(())
     })?;
-    type Inform = (Borrow<ResponseOutparamType>, u16, Own<FieldsType>);
+    type Inform = (Borrow<ResponseOutparam>, u16, Own<Fields>);
     let name = "[method]response-outparam.send-informational";
     linker.func(TYPES, name, |state, (_, status, fields): Inform| {
         state.data_mut().wasi().table.take::<Fields>(fields.rep())?;

@@ -1,64 +1,23 @@
 //! Names and types that the interfaces of `wasi:http` share.
 
-use crate::wasi::View;
 use http::Method;
 use http::uri::Scheme;
-use pirn_component::{LinkError, Linker, ResourceType, Typed};
+use pirn_component::Typed;
 
 /// The interface of all resource types.
 pub(super) const TYPES: &str = "wasi:http/types@0.2.12";
 
-macro_rules! resource_types {
-    ($($(#[$attribute:meta])* $type:ident, $name:literal;)*) => {$(
-        $(#[$attribute])*
-        #[derive(Debug)]
-        #[allow(unreachable_pub, reason = "only some of the types are public")]
-        pub struct $type;
-
-        impl ResourceType for $type {
-            const INTERFACE: &'static str = TYPES;
+/// Makes a resource of the host a resource type of the interface.
+macro_rules! resource_type {
+    ($type:ident, $name:literal) => {
+        impl pirn_component::ResourceType for $type {
+            const INTERFACE: &'static str = $crate::http::names::TYPES;
             const NAME: &'static str = $name;
         }
-    )*};
+    };
 }
 
-resource_types! {
-    /// The resource type `fields`.
-    FieldsType, "fields";
-    /// The resource type `incoming-request`.
-    IncomingRequestType, "incoming-request";
-    /// The resource type `outgoing-request`.
-    OutgoingRequestType, "outgoing-request";
-    /// The resource type `request-options`.
-    RequestOptionsType, "request-options";
-    /// The resource type `response-outparam`.
-    ResponseOutparamType, "response-outparam";
-    /// The resource type `incoming-response`.
-    IncomingResponseType, "incoming-response";
-    /// The resource type `incoming-body`.
-    IncomingBodyType, "incoming-body";
-    /// The resource type `future-trailers`.
-    FutureTrailersType, "future-trailers";
-    /// The resource type `outgoing-response`.
-    OutgoingResponseType, "outgoing-response";
-    /// The resource type `outgoing-body`.
-    OutgoingBodyType, "outgoing-body";
-    /// The resource type `future-incoming-response`.
-    FutureResponseType, "future-incoming-response";
-}
-
-/// Adds a resource type. A resource is dropped with its handle.
-pub(super) fn resource<T: View, R: ResourceType>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    linker.resource(R::INTERFACE, R::NAME, |state, resource| {
-        state
-            .data_mut()
-            .wasi()
-            .table
-            .remove(resource.rep())
-            .map(drop)
-    })?;
-    Ok(())
-}
+pub(super) use resource_type;
 
 /// `method`
 #[derive(Debug, Clone, PartialEq, Eq, Typed)]

@@ -1,19 +1,17 @@
 //! Requests of a guest to other servers: `outgoing-request` and `request-options`.
 
-use super::bodies::Outgoing;
-use super::fields::{Fields, Headers, content_length};
-use super::names::{
-    FieldsType, MethodName, OutgoingBodyType, OutgoingRequestType, RequestOptionsType, SchemeName,
-    TYPES, resource,
-};
+use super::bodies::{Sent, link_body};
+use super::fields::{Fields, Headers, Message, content_length, link_headers};
+use super::names::{MethodName, SchemeName, TYPES, resource_type};
 use crate::limits::{AUTHORITY_BYTES_MAX, METHOD_BYTES_MAX};
-use crate::message::{ErrorCode, OutgoingBody, RequestTimeouts, channel};
+use crate::message::{ErrorCode, OutgoingBody, RequestTimeouts};
+use crate::methods::{getter, method, resource};
 use crate::quota::Kept;
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Uri};
-use pirn_component::{Borrow, LinkError, Linker, Own};
+use pirn_component::{LinkError, Linker, Own};
 use pirn_runtime::HostError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +29,23 @@ pub(super) struct OutgoingRequest {
     kept: Kept,
 }
 
+resource_type!(OutgoingRequest, "outgoing-request");
+
 impl Resource for OutgoingRequest {}
+
+impl Message for OutgoingRequest {
+    fn headers(&self) -> &Arc<Headers> {
+        &self.headers
+    }
+}
+
+impl Sent for OutgoingRequest {
+    const IS_REQUEST: bool = true;
+
+    fn body(&mut self) -> &mut Option<OutgoingBody> {
+        &mut self.body
+    }
+}
 
 impl OutgoingRequest {
     /// Counts the memory for the method, path and authority that the guest has set.
@@ -67,6 +81,8 @@ impl OutgoingRequest {
 #[derive(Default)]
 pub(super) struct RequestOptions(pub(super) RequestTimeouts);
 
+resource_type!(RequestOptions, "request-options");
+
 impl Resource for RequestOptions {}
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
@@ -76,172 +92,97 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
 }
 
 fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<OutgoingRequestType>;
-    resource::<T, OutgoingRequestType>(linker)?;
+    resource::<T, OutgoingRequest>(linker)?;
     let name = "[constructor]outgoing-request";
-    linker.func(TYPES, name, |state, (fields,): (Own<FieldsType>,)| {
+    linker.func(TYPES, name, |state, (fields,): (Own<Fields>,)| {
         let Wasi { table, kept, .. } = state.data_mut().wasi();
-        let request = OutgoingRequest {
+        let headers = table.take::<Fields>(fields.rep())?.headers;
+        table.own(OutgoingRequest {
             method: Method::GET,
             path_with_query: None,
             scheme: None,
             authority: None,
-            headers: table.take::<Fields>(fields.rep())?.headers,
+            headers,
             body: None,
             kept: kept.keep(0)?,
-        };
-        table.add(request).map(Own::<OutgoingRequestType>::host)
+        })
     })?;
-    linker.func(
-        TYPES,
-        "[method]outgoing-request.body",
-        |state, (this,): (This,)| {
-            let Wasi { table, kept, .. } = state.data_mut().wasi();
-            let request = table.get::<OutgoingRequest>(this.rep())?;
-            if request.body.is_some() {
-                return Ok(Err(()));
-            }
-            let Ok(announced) = content_length(&request.headers) else {
-                return Ok(Err(()));
-            };
-            let (writer, body) = channel(announced, true, kept)?;
-            request.body = Some(body);
-            let body = table.add(Outgoing::new(writer))?;
-            Ok(Ok(Own::<OutgoingBodyType>::host(body)))
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]outgoing-request.headers",
-        |state, (this,): (This,)| {
-            let table = &mut state.data_mut().wasi().table;
-            let fields = Fields::immutable(&table.get::<OutgoingRequest>(this.rep())?.headers);
-            table
-                .add_child(this.rep(), fields)
-                .map(Own::<FieldsType>::host)
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]outgoing-request.method",
-        |state, (this,): (This,)| {
-            let request = state
-                .data_mut()
-                .wasi()
-                .table
-                .get::<OutgoingRequest>(this.rep())?;
-            Ok(MethodName::from(&request.method))
-        },
-    )?;
-    let name = "[method]outgoing-request.set-method";
-    linker.func(TYPES, name, |state, (this, method): (This, MethodName)| {
-        let request = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<OutgoingRequest>(this.rep())?;
-        let method = method
-            .method()
-            .filter(|method| method.as_str().len() <= METHOD_BYTES_MAX);
-        let set = method.map(|method| request.method = method).ok_or(());
-        request.count()?;
-        Ok(set)
+    link_headers::<T, OutgoingRequest>(linker)?;
+    link_body::<T, OutgoingRequest>(linker)?;
+    type This = OutgoingRequest;
+    getter(linker, "method", |request: &mut This| {
+        Ok(MethodName::from(&request.method))
     })?;
-    Ok(())
+    method(
+        linker,
+        "set-method",
+        |request: &mut This, method: MethodName| {
+            let method = method
+                .method()
+                .filter(|method| method.as_str().len() <= METHOD_BYTES_MAX);
+            let set = method.map(|method| request.method = method).ok_or(());
+            request.count()?;
+            Ok(set)
+        },
+    )
 }
 
 /// Where a request goes.
 fn link_target<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<OutgoingRequestType>;
-    let name = "[method]outgoing-request.path-with-query";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        let request = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<OutgoingRequest>(this.rep())?;
+    type This = OutgoingRequest;
+    type Text = Option<String>;
+    getter(linker, "path-with-query", |request: &mut This| {
         Ok(request.path_with_query.as_ref().map(ToString::to_string))
     })?;
-    type SetText = (Borrow<OutgoingRequestType>, Option<String>);
-    let name = "[method]outgoing-request.set-path-with-query";
-    linker.func(TYPES, name, |state, (this, path): SetText| {
-        let request = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<OutgoingRequest>(this.rep())?;
-        let path = path.map(PathAndQuery::try_from).transpose();
-        let set = path.map(|path| request.path_with_query = path);
-        request.count()?;
-        Ok(set.map_err(drop))
-    })?;
-    linker.func(
-        TYPES,
-        "[method]outgoing-request.scheme",
-        |state, (this,): (This,)| {
-            let request = state
-                .data_mut()
-                .wasi()
-                .table
-                .get::<OutgoingRequest>(this.rep())?;
-            Ok(request.scheme.as_ref().map(SchemeName::from))
+    method(
+        linker,
+        "set-path-with-query",
+        |request: &mut This, path: Text| {
+            let path = path.map(PathAndQuery::try_from).transpose();
+            let set = path.map(|path| request.path_with_query = path);
+            request.count()?;
+            Ok(set.map_err(drop))
         },
     )?;
-    type SetScheme = (Borrow<OutgoingRequestType>, Option<SchemeName>);
-    let name = "[method]outgoing-request.set-scheme";
-    linker.func(TYPES, name, |state, (this, scheme): SetScheme| {
-        let request = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<OutgoingRequest>(this.rep())?;
-        let scheme = scheme.map(|scheme| scheme.scheme().ok_or(())).transpose();
-        Ok(scheme.map(|scheme| request.scheme = scheme))
+    getter(linker, "scheme", |request: &mut This| {
+        Ok(request.scheme.as_ref().map(SchemeName::from))
     })?;
-    let name = "[method]outgoing-request.authority";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        let request = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<OutgoingRequest>(this.rep())?;
+    method(
+        linker,
+        "set-scheme",
+        |request: &mut This, scheme: Option<SchemeName>| {
+            let scheme = scheme.map(|scheme| scheme.scheme().ok_or(())).transpose();
+            Ok(scheme.map(|scheme| request.scheme = scheme))
+        },
+    )?;
+    getter(linker, "authority", |request: &mut This| {
         Ok(request.authority.as_ref().map(ToString::to_string))
     })?;
-    let name = "[method]outgoing-request.set-authority";
-    linker.func(TYPES, name, |state, (this, authority): SetText| {
-        let request = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<OutgoingRequest>(this.rep())?;
-        if authority
-            .as_ref()
-            .is_some_and(|text| text.len() > AUTHORITY_BYTES_MAX)
-        {
-            return Ok(Err(()));
-        }
-        let authority = authority.map(Authority::try_from).transpose();
-        let set = authority.map(|authority| request.authority = authority);
-        request.count()?;
-        Ok(set.map_err(drop))
-    })?;
-    Ok(())
+    method(
+        linker,
+        "set-authority",
+        |request: &mut This, authority: Text| {
+            let too_long = |text: &String| text.len() > AUTHORITY_BYTES_MAX;
+            if authority.as_ref().is_some_and(too_long) {
+                return Ok(Err(()));
+            }
+            let authority = authority.map(Authority::try_from).transpose();
+            let set = authority.map(|authority| request.authority = authority);
+            request.count()?;
+            Ok(set.map_err(drop))
+        },
+    )
 }
 
 fn link_options<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    resource::<T, RequestOptionsType>(linker)?;
+    resource::<T, RequestOptions>(linker)?;
     linker.func(TYPES, "[constructor]request-options", |state, ()| {
-        let table = &mut state.data_mut().wasi().table;
-        table
-            .add(RequestOptions::default())
-            .map(Own::<RequestOptionsType>::host)
+        state.data_mut().wasi().table.own(RequestOptions::default())
     })?;
-    link_timeout(linker, "connect-timeout", |options| &mut options.0.connect)?;
-    link_timeout(linker, "first-byte-timeout", |options| {
-        &mut options.0.first_byte
-    })?;
-    link_timeout(linker, "between-bytes-timeout", |options| {
-        &mut options.0.between_bytes
+    link_timeout(linker, "connect-timeout", |times| &mut times.connect)?;
+    link_timeout(linker, "first-byte-timeout", |times| &mut times.first_byte)?;
+    link_timeout(linker, "between-bytes-timeout", |times| {
+        &mut times.between_bytes
     })
 }
 
@@ -249,32 +190,19 @@ fn link_options<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
 fn link_timeout<T: View>(
     linker: &mut Linker<T>,
     name: &str,
-    of: fn(&mut RequestOptions) -> &mut Option<Duration>,
+    of: fn(&mut RequestTimeouts) -> &mut Option<Duration>,
 ) -> Result<(), LinkError> {
-    type This = Borrow<RequestOptionsType>;
-    let get = format!("[method]request-options.{name}");
-    linker.func(TYPES, &get, move |state, (this,): (This,)| {
-        let options = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<RequestOptions>(this.rep())?;
+    getter(linker, name, move |options: &mut RequestOptions| {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Ok(of(options).map(ns))
+        Ok(of(&mut options.0).map(ns))
     })?;
-    let set = format!("[method]request-options.set-{name}");
-    linker.func(
-        TYPES,
+    let set = format!("set-{name}");
+    method(
+        linker,
         &set,
-        move |state, (this, ns): (This, Option<u64>)| {
-            let options = state
-                .data_mut()
-                .wasi()
-                .table
-                .get::<RequestOptions>(this.rep())?;
-            *of(options) = ns.map(Duration::from_nanos);
+        move |options: &mut RequestOptions, ns: Option<u64>| {
+            *of(&mut options.0) = ns.map(Duration::from_nanos);
             Ok(Ok::<(), ()>(()))
         },
-    )?;
-    Ok(())
+    )
 }

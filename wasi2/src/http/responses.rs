@@ -1,17 +1,15 @@
 //! `outgoing-response` and `incoming-response`.
 
-use super::bodies::{Incoming, Outgoing};
-use super::fields::{Fields, Headers, content_length};
-use super::names::{
-    FieldsType, IncomingBodyType, IncomingResponseType, OutgoingBodyType, OutgoingResponseType,
-    TYPES, resource,
-};
-use crate::message::{ErrorCode, IncomingBody, OutgoingBody, channel};
+use super::bodies::{Received, Sent, link_body, link_consume};
+use super::fields::{Fields, Headers, Message, content_length, link_headers};
+use super::names::{TYPES, resource_type};
+use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
+use crate::methods::{getter, method, resource};
 use crate::table::Resource;
-use crate::wasi::{View, Wasi};
+use crate::wasi::View;
 use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode};
-use pirn_component::{Borrow, LinkError, Linker, Own};
+use pirn_component::{LinkError, Linker, Own};
 use std::sync::Arc;
 
 /// The resource `outgoing-response`.
@@ -22,7 +20,23 @@ pub(super) struct OutgoingResponse {
     body: Option<OutgoingBody>,
 }
 
+resource_type!(OutgoingResponse, "outgoing-response");
+
 impl Resource for OutgoingResponse {}
+
+impl Message for OutgoingResponse {
+    fn headers(&self) -> &Arc<Headers> {
+        &self.headers
+    }
+}
+
+impl Sent for OutgoingResponse {
+    const IS_REQUEST: bool = false;
+
+    fn body(&mut self) -> &mut Option<OutgoingBody> {
+        &mut self.body
+    }
+}
 
 impl OutgoingResponse {
     /// The response as it goes to the client.
@@ -48,7 +62,21 @@ pub(super) struct IncomingResponse {
     pub(super) body: Option<IncomingBody>,
 }
 
+resource_type!(IncomingResponse, "incoming-response");
+
 impl Resource for IncomingResponse {}
+
+impl Message for IncomingResponse {
+    fn headers(&self) -> &Arc<Headers> {
+        &self.headers
+    }
+}
+
+impl Received for IncomingResponse {
+    fn body(&mut self) -> &mut Option<IncomingBody> {
+        &mut self.body
+    }
+}
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     link_outgoing(linker)?;
@@ -56,106 +84,44 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
 }
 
 fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<OutgoingResponseType>;
-    resource::<T, OutgoingResponseType>(linker)?;
+    resource::<T, OutgoingResponse>(linker)?;
     let name = "[constructor]outgoing-response";
-    linker.func(TYPES, name, |state, (fields,): (Own<FieldsType>,)| {
+    linker.func(TYPES, name, |state, (fields,): (Own<Fields>,)| {
         let table = &mut state.data_mut().wasi().table;
-        let response = OutgoingResponse {
+        let headers = table.take::<Fields>(fields.rep())?.headers;
+        table.own(OutgoingResponse {
             status: StatusCode::OK,
-            headers: table.take::<Fields>(fields.rep())?.headers,
+            headers,
             body: None,
-        };
-        table.add(response).map(Own::<OutgoingResponseType>::host)
-    })?;
-    let name = "[method]outgoing-response.status-code";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        let response = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<OutgoingResponse>(this.rep())?;
-        Ok(response.status.as_u16())
-    })?;
-    let name = "[method]outgoing-response.set-status-code";
-    linker.func(TYPES, name, |state, (this, code): (This, u16)| {
-        let response = state
-            .data_mut()
-            .wasi()
-            .table
-            .get::<OutgoingResponse>(this.rep())?;
-        Ok(match StatusCode::from_u16(code) {
-            // An informational status (1xx) cannot be the final response.
-            Ok(status) if !status.is_informational() => {
-                response.status = status;
-                Ok(())
-            }
-            _ => Err(()),
         })
     })?;
-    let name = "[method]outgoing-response.headers";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        let table = &mut state.data_mut().wasi().table;
-        let fields = Fields::immutable(&table.get::<OutgoingResponse>(this.rep())?.headers);
-        table
-            .add_child(this.rep(), fields)
-            .map(Own::<FieldsType>::host)
+    getter(linker, "status-code", |response: &mut OutgoingResponse| {
+        Ok(response.status.as_u16())
     })?;
-    let name = "[method]outgoing-response.body";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        let Wasi { table, kept, .. } = state.data_mut().wasi();
-        let response = table.get::<OutgoingResponse>(this.rep())?;
-        if response.body.is_some() {
-            return Ok(Err(()));
-        }
-        let Ok(announced) = content_length(&response.headers) else {
-            return Ok(Err(()));
-        };
-        let (writer, body) = channel(announced, false, kept)?;
-        response.body = Some(body);
-        let body = table.add(Outgoing::new(writer))?;
-        Ok(Ok(Own::<OutgoingBodyType>::host(body)))
-    })?;
-    Ok(())
+    type This = OutgoingResponse;
+    method(
+        linker,
+        "set-status-code",
+        |response: &mut This, code: u16| {
+            Ok(match StatusCode::from_u16(code) {
+                // An informational status (1xx) cannot be the final response.
+                Ok(status) if !status.is_informational() => {
+                    response.status = status;
+                    Ok(())
+                }
+                _ => Err(()),
+            })
+        },
+    )?;
+    link_headers::<T, OutgoingResponse>(linker)?;
+    link_body::<T, OutgoingResponse>(linker)
 }
 
 fn link_incoming<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<IncomingResponseType>;
-    resource::<T, IncomingResponseType>(linker)?;
-    linker.func(
-        TYPES,
-        "[method]incoming-response.status",
-        |state, (this,): (This,)| {
-            let response = state
-                .data_mut()
-                .wasi()
-                .table
-                .get::<IncomingResponse>(this.rep())?;
-            Ok(response.status.as_u16())
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]incoming-response.headers",
-        |state, (this,): (This,)| {
-            let table = &mut state.data_mut().wasi().table;
-            let fields = Fields::immutable(&table.get::<IncomingResponse>(this.rep())?.headers);
-            table
-                .add_child(this.rep(), fields)
-                .map(Own::<FieldsType>::host)
-        },
-    )?;
-    linker.func(
-        TYPES,
-        "[method]incoming-response.consume",
-        |state, (this,): (This,)| {
-            let table = &mut state.data_mut().wasi().table;
-            let Some(body) = table.get::<IncomingResponse>(this.rep())?.body.take() else {
-                return Ok(Err(()));
-            };
-            let body = table.add(Incoming::new(body))?;
-            Ok(Ok(Own::<IncomingBodyType>::host(body)))
-        },
-    )?;
-    Ok(())
+    resource::<T, IncomingResponse>(linker)?;
+    getter(linker, "status", |response: &mut IncomingResponse| {
+        Ok(response.status.as_u16())
+    })?;
+    link_headers::<T, IncomingResponse>(linker)?;
+    link_consume::<T, IncomingResponse>(linker)
 }

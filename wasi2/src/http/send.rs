@@ -1,20 +1,17 @@
 //! `outgoing-handler` and `future-incoming-response`.
 
 use super::fields::{Headers, remove_forbidden};
-use super::names::{
-    FutureResponseType, IncomingResponseType, OutgoingRequestType, RequestOptionsType, TYPES,
-    resource,
-};
+use super::names::resource_type;
 use super::outgoing::{OutgoingRequest, RequestOptions};
 use super::responses::IncomingResponse;
 use crate::limits::CONNECTIONS_MAX;
 use crate::message::{ErrorCode, IncomingBody};
-use crate::poll::subscribe;
+use crate::methods::{pollable, resource, with_wasi};
 use crate::quota::Counted;
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use http::Response;
-use pirn_component::{Borrow, LinkError, Linker, Own};
+use pirn_component::{LinkError, Linker, Own};
 use pirn_runtime::HostError;
 use std::future::Future;
 use std::pin::Pin;
@@ -37,6 +34,8 @@ impl Drop for Task {
         self.0.abort();
     }
 }
+
+resource_type!(FutureResponse, "future-incoming-response");
 
 impl Resource for FutureResponse {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -75,7 +74,7 @@ fn handle(
 }
 
 /// The result of `future-incoming-response.get`.
-type Got = Option<Result<Result<Own<IncomingResponseType>, ErrorCode>, ()>>;
+type Got = Option<Result<Result<Own<IncomingResponse>, ErrorCode>, ()>>;
 
 fn get(wasi: &mut Wasi, future: u32) -> Result<Got, HostError> {
     let future = wasi.table.get::<FutureResponse>(future)?;
@@ -96,14 +95,13 @@ fn get(wasi: &mut Wasi, future: u32) -> Result<Got, HostError> {
                 headers: Headers::new(head.headers, &wasi.kept)?,
                 body: Some(body),
             };
-            Ok(Own::host(wasi.table.add(response)?))
+            Ok(wasi.table.own(response)?)
         }
     })))
 }
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<FutureResponseType>;
-    type Handle = (Own<OutgoingRequestType>, Option<Own<RequestOptionsType>>);
+    type Handle = (Own<OutgoingRequest>, Option<Own<RequestOptions>>);
     let interface = "wasi:http/outgoing-handler@0.2.12";
     linker.func(interface, "handle", |state, (request, options): Handle| {
         let wasi = state.data_mut().wasi();
@@ -114,17 +112,10 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         };
         Ok(match handle(wasi, request, &options) {
             Err(error) => Err(error),
-            Ok(future) => Ok(Own::<FutureResponseType>::host(wasi.table.add(future)?)),
+            Ok(future) => Ok(wasi.table.own(future)?),
         })
     })?;
-    resource::<T, FutureResponseType>(linker)?;
-    let name = "[method]future-incoming-response.subscribe";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        subscribe(&mut state.data_mut().wasi().table, this.rep())
-    })?;
-    let name = "[method]future-incoming-response.get";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        get(state.data_mut().wasi(), this.rep())
-    })?;
-    Ok(())
+    resource::<T, FutureResponse>(linker)?;
+    pollable::<T, FutureResponse>(linker)?;
+    with_wasi::<T, FutureResponse, _>(linker, "get", get)
 }

@@ -7,7 +7,7 @@ use crate::network::Access;
 use crate::table::Resource;
 use crate::wasi::WasiConfig;
 use bytes::Bytes;
-use pirn_component::Typed;
+use pirn_component::{ResourceType, Typed};
 use pirn_runtime::HostError;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, recvfrom};
@@ -20,6 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
+
+/// The interface of the resource types for UDP.
+pub(super) const UDP: &str = "wasi:sockets/udp@0.2.12";
 
 /// `incoming-datagram`
 #[derive(Debug, Typed)]
@@ -158,6 +161,11 @@ fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip(), one.port()) == (other.ip(), other.port())
 }
 
+impl ResourceType for Incoming {
+    const INTERFACE: &'static str = UDP;
+    const NAME: &'static str = "incoming-datagram-stream";
+}
+
 impl Resource for Incoming {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         // If the guest has read everything, the first check clears the readiness in tokio. The
@@ -221,6 +229,11 @@ impl Outgoing {
         }
         Ok(sent)
     }
+}
+
+impl ResourceType for Outgoing {
+    const INTERFACE: &'static str = UDP;
+    const NAME: &'static str = "outgoing-datagram-stream";
 }
 
 impl Resource for Outgoing {

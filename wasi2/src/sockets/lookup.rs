@@ -1,9 +1,9 @@
 //! `wasi:sockets/ip-name-lookup`.
 
 use super::fd::runtime;
-use super::types::{ErrorCode, Failure, IpAddress, NetworkType, answer};
+use super::types::{ErrorCode, Failure, IpAddress, NetworkHandle, answer};
 use crate::limits::{ADDRESSES_MAX, LOOKUPS_MAX};
-use crate::poll::subscribe;
+use crate::methods::{getter, pollable, resource};
 use crate::quota::Token;
 use crate::resolver;
 use crate::table::Resource;
@@ -17,14 +17,6 @@ use std::vec;
 use tokio::task::JoinHandle;
 
 const LOOKUP: &str = "wasi:sockets/ip-name-lookup@0.2.12";
-
-/// The resource type `resolve-address-stream`.
-struct ResolveType;
-
-impl ResourceType for ResolveType {
-    const INTERFACE: &'static str = LOOKUP;
-    const NAME: &'static str = "resolve-address-stream";
-}
 
 /// A `resolve-address-stream`.
 enum Lookup {
@@ -58,7 +50,7 @@ fn is_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<ResolveType>, Failure> {
+fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<Lookup>, Failure> {
     let lookup = match name.parse::<IpAddr>() {
         // An address needs no lookup.
         Ok(address) => Lookup::Done(vec![address.to_canonical()].into_iter()),
@@ -75,7 +67,7 @@ fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<ResolveType>, Failure> {
             Lookup::Runs(runtime.spawn(look_up(name, counted)))
         }
     };
-    Ok(wasi.table.add(lookup).map(Own::host)?)
+    Ok(wasi.table.own(lookup)?)
 }
 
 impl Lookup {
@@ -91,6 +83,11 @@ impl Lookup {
             Self::Failed(code) => Err(*code),
         }
     }
+}
+
+impl ResourceType for Lookup {
+    const INTERFACE: &'static str = LOOKUP;
+    const NAME: &'static str = "resolve-address-stream";
 }
 
 impl Resource for Lookup {
@@ -115,24 +112,15 @@ impl Drop for Lookup {
 }
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = Borrow<ResolveType>;
-    linker.resource(LOOKUP, ResolveType::NAME, |state, lookup| {
-        state.data_mut().wasi().table.remove(lookup.rep()).map(drop)
-    })?;
-    type Name = (Borrow<NetworkType>, String);
+    resource::<T, Lookup>(linker)?;
+    type Name = (Borrow<NetworkHandle>, String);
     linker.func(LOOKUP, "resolve-addresses", |state, (_, name): Name| {
         answer(resolve(state.data_mut().wasi(), name))
     })?;
-    let name = "[method]resolve-address-stream.resolve-next-address";
-    linker.func(LOOKUP, name, |state, (this,): (This,)| {
-        let lookup = state.data_mut().wasi().table.get::<Lookup>(this.rep())?;
+    getter(linker, "resolve-next-address", |lookup: &mut Lookup| {
         Ok(lookup.next())
     })?;
-    let name = "[method]resolve-address-stream.subscribe";
-    linker.func(LOOKUP, name, |state, (this,): (This,)| {
-        subscribe(&mut state.data_mut().wasi().table, this.rep())
-    })?;
-    Ok(())
+    pollable::<T, Lookup>(linker)
 }
 
 #[cfg(test)]

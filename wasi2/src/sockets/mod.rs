@@ -6,6 +6,7 @@
 //! implicitly. The interface requires a bind before a socket listens, receives or sends.
 
 mod types;
+mod calls;
 mod fd;
 mod options;
 mod connection;
@@ -16,34 +17,20 @@ mod udp;
 mod udp_link;
 mod lookup;
 
-use crate::io::IoError;
-use crate::streams::ErrorType;
-use crate::table::Resource;
+use crate::methods::{code_of_error, resource};
 use crate::wasi::View;
-use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType};
+use pirn_component::{LinkError, Linker};
 use std::io;
-use types::{ErrorCode, NETWORK, NetworkType};
-
-/// The default network. It has no state, because the same rules apply to all sockets of a guest.
-struct Default;
-
-impl Resource for Default {}
+use types::{ErrorCode, NETWORK, NetworkHandle};
 
 pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    linker.resource(NETWORK, NetworkType::NAME, |state, network| {
-        let table = &mut state.data_mut().wasi().table;
-        table.remove(network.rep()).map(drop)
-    })?;
+    resource::<T, NetworkHandle>(linker)?;
     let interface = "wasi:sockets/instance-network@0.2.12";
     linker.func(interface, "instance-network", |state, ()| {
-        let table = &mut state.data_mut().wasi().table;
-        table.add(Default).map(Own::<NetworkType>::host)
+        state.data_mut().wasi().table.own(NetworkHandle)
     })?;
-    type Error = (Borrow<ErrorType>,);
-    linker.func(NETWORK, "network-error-code", |state, (error,): Error| {
-        let table = &mut state.data_mut().wasi().table;
-        let error = table.get::<IoError>(error.rep())?;
-        Ok(error.downcast_ref::<io::Error>().and_then(ErrorCode::of))
+    code_of_error(linker, NETWORK, "network-error-code", |error| {
+        error.downcast_ref::<io::Error>().and_then(ErrorCode::of)
     })?;
     tcp_link::link(linker)?;
     udp_link::link(linker)?;

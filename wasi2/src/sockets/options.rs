@@ -1,8 +1,14 @@
-//! The options of sockets.
+//! The options and addresses that TCP and UDP sockets share.
 
-use super::types::{ErrorCode, IpAddressFamily};
+use super::calls::{getter, method};
+use super::types::{ErrorCode, IpAddressFamily, IpSocketAddress};
 use crate::limits::SOCKET_BUFFER_MAX;
+use crate::methods::{self, pollable};
+use crate::table::Resource;
+use crate::wasi::View;
+use pirn_component::{LinkError, Linker, ResourceType};
 use rustix::net::sockopt;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -11,6 +17,66 @@ const KEEP_ALIVE_SECONDS_MAX: u64 = 32_767;
 
 /// Most probes of keep-alive (Linux: `MAX_TCP_KEEPCNT`).
 const KEEP_ALIVE_COUNT_MAX: u32 = 127;
+
+/// A socket of a guest.
+pub(super) trait Socket: Resource + ResourceType {
+    fn family(&self) -> IpAddressFamily;
+
+    /// The socket of the system.
+    fn fd(&self) -> Result<BorrowedFd<'_>, ErrorCode>;
+
+    fn local_address(&self) -> Result<SocketAddr, ErrorCode>;
+
+    fn remote_address(&self) -> Result<SocketAddr, ErrorCode>;
+}
+
+/// Adds the methods that both kinds of sockets have. `limit` is the name of the hop
+/// limit, which differs.
+pub(super) fn link<T: View, S: Socket>(
+    linker: &mut Linker<T>,
+    limit: &str,
+) -> Result<(), LinkError> {
+    getter(linker, "local-address", |socket: &mut S| {
+        Ok(IpSocketAddress::from(socket.local_address()?))
+    })?;
+    getter(linker, "remote-address", |socket: &mut S| {
+        Ok(IpSocketAddress::from(socket.remote_address()?))
+    })?;
+    methods::getter(linker, "address-family", |socket: &mut S| {
+        Ok(socket.family())
+    })?;
+    pollable::<T, S>(linker)?;
+    getter(linker, limit, |socket: &mut S| {
+        Ok(hop_limit(socket.fd()?, socket.family())?)
+    })?;
+    method(
+        linker,
+        &format!("set-{limit}"),
+        |socket: &mut S, hops: u8| set_hop_limit(socket.fd()?, socket.family(), hops),
+    )?;
+    getter(linker, "receive-buffer-size", |socket: &mut S| {
+        Ok(sockopt::socket_recv_buffer_size(socket.fd()?)? as u64)
+    })?;
+    method(
+        linker,
+        "set-receive-buffer-size",
+        |socket: &mut S, bytes: u64| {
+            let bytes = buffer_size(bytes)?;
+            Ok(sockopt::set_socket_recv_buffer_size(socket.fd()?, bytes)?)
+        },
+    )?;
+    getter(linker, "send-buffer-size", |socket: &mut S| {
+        Ok(sockopt::socket_send_buffer_size(socket.fd()?)? as u64)
+    })?;
+    method(
+        linker,
+        "set-send-buffer-size",
+        |socket: &mut S, bytes: u64| {
+            let bytes = buffer_size(bytes)?;
+            Ok(sockopt::set_socket_send_buffer_size(socket.fd()?, bytes)?)
+        },
+    )
+}
 
 fn nonzero<N: Default + PartialEq>(value: N) -> Result<N, ErrorCode> {
     match value == N::default() {
@@ -29,18 +95,14 @@ pub(super) fn keep_alive_count(count: u32) -> Result<u32, ErrorCode> {
     nonzero(count).map(|count| count.min(KEEP_ALIVE_COUNT_MAX))
 }
 
-pub(super) fn hop_limit(fd: BorrowedFd<'_>, family: IpAddressFamily) -> Result<u8, ErrorCode> {
+fn hop_limit(fd: BorrowedFd<'_>, family: IpAddressFamily) -> Result<u8, ErrorCode> {
     Ok(match family {
         IpAddressFamily::Ipv4 => u8::try_from(sockopt::ip_ttl(fd)?).unwrap_or(u8::MAX),
         IpAddressFamily::Ipv6 => sockopt::ipv6_unicast_hops(fd)?,
     })
 }
 
-pub(super) fn set_hop_limit(
-    fd: BorrowedFd<'_>,
-    family: IpAddressFamily,
-    hops: u8,
-) -> Result<(), ErrorCode> {
+fn set_hop_limit(fd: BorrowedFd<'_>, family: IpAddressFamily, hops: u8) -> Result<(), ErrorCode> {
     let hops = nonzero(hops)?;
     match family {
         IpAddressFamily::Ipv4 => sockopt::set_ip_ttl(fd, u32::from(hops))?,
@@ -51,26 +113,4 @@ pub(super) fn set_hop_limit(
 
 fn buffer_size(bytes: u64) -> Result<usize, ErrorCode> {
     nonzero(bytes).map(|bytes| bytes.min(SOCKET_BUFFER_MAX) as usize)
-}
-
-pub(super) fn receive_buffer_size(fd: BorrowedFd<'_>) -> Result<u64, ErrorCode> {
-    Ok(sockopt::socket_recv_buffer_size(fd)? as u64)
-}
-
-pub(super) fn set_receive_buffer_size(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), ErrorCode> {
-    Ok(sockopt::set_socket_recv_buffer_size(
-        fd,
-        buffer_size(bytes)?,
-    )?)
-}
-
-pub(super) fn send_buffer_size(fd: BorrowedFd<'_>) -> Result<u64, ErrorCode> {
-    Ok(sockopt::socket_send_buffer_size(fd)? as u64)
-}
-
-pub(super) fn set_send_buffer_size(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), ErrorCode> {
-    Ok(sockopt::set_socket_send_buffer_size(
-        fd,
-        buffer_size(bytes)?,
-    )?)
 }

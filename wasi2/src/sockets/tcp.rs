@@ -2,12 +2,14 @@
 
 use super::connection::Connection;
 use super::fd::{FLAGS, Fd, Registered, local_address, to_ip};
+use super::options::Socket;
 use super::types::{ErrorCode, Failure, IpAddressFamily, check_unicast};
 use crate::limits::{BACKLOG, BACKLOG_MAX};
 use crate::network::Access;
 use crate::quota::Token;
 use crate::table::Resource;
 use crate::wasi::WasiConfig;
+use pirn_component::ResourceType;
 use rustix::io::Errno;
 use rustix::net::{self, SocketType, acceptfrom_with, getpeername, sockopt};
 use std::io;
@@ -17,6 +19,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::Interest;
+
+/// The interface of the resource type.
+pub(super) const TCP: &str = "wasi:sockets/tcp@0.2.12";
 
 /// A `tcp-socket`.
 pub(super) struct TcpSocket {
@@ -77,25 +82,6 @@ impl TcpSocket {
             family,
             backlog: BACKLOG,
             state,
-        }
-    }
-
-    pub(super) fn family(&self) -> IpAddressFamily {
-        self.family
-    }
-
-    /// The socket of the system, for its options.
-    pub(super) fn fd(&self) -> Result<BorrowedFd<'_>, ErrorCode> {
-        match &self.state {
-            State::Unbound(fd)
-            | State::BindStarted(fd)
-            | State::Bound(fd)
-            | State::ConnectFailed(fd, _) => Ok(fd.as_fd()),
-            State::ListenStarted(fd) | State::Listening(fd) | State::ConnectStarted(fd) => {
-                Ok(fd.as_fd())
-            }
-            State::Connected(connection) => Ok(connection.fd.as_fd()),
-            State::Closed => Err(ErrorCode::InvalidState),
         }
     }
 
@@ -226,18 +212,6 @@ impl TcpSocket {
         Ok((socket, connection))
     }
 
-    pub(super) fn local_address(&self) -> Result<SocketAddr, ErrorCode> {
-        match &self.state {
-            State::Unbound(_) | State::BindStarted(_) => Err(ErrorCode::InvalidState),
-            _ => local_address(self.fd()?),
-        }
-    }
-
-    pub(super) fn remote_address(&self) -> Result<SocketAddr, ErrorCode> {
-        let peer = getpeername(&self.connection()?.fd)?;
-        to_ip(peer.ok_or(ErrorCode::InvalidState)?)
-    }
-
     pub(super) fn connection(&self) -> Result<&Connection, ErrorCode> {
         match &self.state {
             State::Connected(connection) => Ok(connection),
@@ -291,6 +265,43 @@ fn accept_error(error: &io::Error) -> ErrorCode {
         ) => code,
         _ => ErrorCode::ConnectionAborted,
     }
+}
+
+impl Socket for TcpSocket {
+    fn family(&self) -> IpAddressFamily {
+        self.family
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>, ErrorCode> {
+        match &self.state {
+            State::Unbound(fd)
+            | State::BindStarted(fd)
+            | State::Bound(fd)
+            | State::ConnectFailed(fd, _) => Ok(fd.as_fd()),
+            State::ListenStarted(fd) | State::Listening(fd) | State::ConnectStarted(fd) => {
+                Ok(fd.as_fd())
+            }
+            State::Connected(connection) => Ok(connection.fd.as_fd()),
+            State::Closed => Err(ErrorCode::InvalidState),
+        }
+    }
+
+    fn local_address(&self) -> Result<SocketAddr, ErrorCode> {
+        match &self.state {
+            State::Unbound(_) | State::BindStarted(_) => Err(ErrorCode::InvalidState),
+            _ => local_address(self.fd()?),
+        }
+    }
+
+    fn remote_address(&self) -> Result<SocketAddr, ErrorCode> {
+        let peer = getpeername(&self.connection()?.fd)?;
+        to_ip(peer.ok_or(ErrorCode::InvalidState)?)
+    }
+}
+
+impl ResourceType for TcpSocket {
+    const INTERFACE: &'static str = TCP;
+    const NAME: &'static str = "tcp-socket";
 }
 
 impl Resource for TcpSocket {

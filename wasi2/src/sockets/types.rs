@@ -1,5 +1,6 @@
 //! `wasi:sockets/network`: addresses, and errors.
 
+use crate::table::Resource;
 use pirn_component::{ResourceType, Typed};
 use pirn_runtime::HostError;
 use rustix::io::Errno;
@@ -8,10 +9,12 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 pub(super) const NETWORK: &str = "wasi:sockets/network@0.2.12";
 
-/// The resource type `network`.
-pub(super) struct NetworkType;
+/// A `network`. It has no state, because the same rules apply to all sockets of a guest.
+pub(super) struct NetworkHandle;
 
-impl ResourceType for NetworkType {
+impl Resource for NetworkHandle {}
+
+impl ResourceType for NetworkHandle {
     const INTERFACE: &'static str = NETWORK;
     const NAME: &'static str = "network";
 }

@@ -1,12 +1,14 @@
 //! [`UdpSocket`]: the states of a `udp-socket`.
 
-use super::datagrams::{Incoming, Outgoing, Shared, Stream};
+use super::datagrams::{Incoming, Outgoing, Shared, Stream, UDP};
 use super::fd::{Fd, Registered, local_address};
+use super::options::Socket;
 use super::types::{ErrorCode, Failure, IpAddressFamily};
 use crate::network::Access;
 use crate::quota::Token;
 use crate::table::Resource;
 use crate::wasi::WasiConfig;
+use pirn_component::ResourceType;
 use rustix::net::{self, SocketType, connect_unspec};
 use std::mem;
 use std::net::SocketAddr;
@@ -43,19 +45,6 @@ impl UdpSocket {
             state: State::Unbound(fd),
             remote: None,
         })
-    }
-
-    pub(super) fn family(&self) -> IpAddressFamily {
-        self.family
-    }
-
-    /// The socket of the system, for its options.
-    pub(super) fn fd(&self) -> Result<BorrowedFd<'_>, ErrorCode> {
-        match &self.state {
-            State::Unbound(fd) => Ok(fd.as_fd()),
-            State::BindStarted(shared) | State::Bound(shared) => Ok(shared.fd.as_fd()),
-            State::Closed => Err(ErrorCode::InvalidState),
-        }
     }
 
     pub(super) fn start_bind(&mut self, address: SocketAddr) -> Result<(), Failure> {
@@ -124,14 +113,6 @@ impl UdpSocket {
         let incoming = Incoming::new(stream(Arc::clone(&shared)));
         Ok((incoming, Outgoing::new(stream(shared))))
     }
-
-    pub(super) fn local_address(&self) -> Result<SocketAddr, ErrorCode> {
-        local_address(&self.bound()?.fd)
-    }
-
-    pub(super) fn remote_address(&self) -> Result<SocketAddr, ErrorCode> {
-        self.remote.ok_or(ErrorCode::InvalidState)
-    }
 }
 
 /// Undoes a connect. Linux then releases a port that it chose itself, so this function binds the
@@ -146,6 +127,33 @@ fn disconnect(fd: &Registered) -> Result<(), ErrorCode> {
         net::bind(fd, &address)?;
     }
     Ok(())
+}
+
+impl Socket for UdpSocket {
+    fn family(&self) -> IpAddressFamily {
+        self.family
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>, ErrorCode> {
+        match &self.state {
+            State::Unbound(fd) => Ok(fd.as_fd()),
+            State::BindStarted(shared) | State::Bound(shared) => Ok(shared.fd.as_fd()),
+            State::Closed => Err(ErrorCode::InvalidState),
+        }
+    }
+
+    fn local_address(&self) -> Result<SocketAddr, ErrorCode> {
+        local_address(&self.bound()?.fd)
+    }
+
+    fn remote_address(&self) -> Result<SocketAddr, ErrorCode> {
+        self.remote.ok_or(ErrorCode::InvalidState)
+    }
+}
+
+impl ResourceType for UdpSocket {
+    const INTERFACE: &'static str = UDP;
+    const NAME: &'static str = "udp-socket";
 }
 
 impl Resource for UdpSocket {}
