@@ -53,14 +53,30 @@ impl<P> Pipe<P> {
     pub fn new(pipe: P) -> Self {
         Self(Arc::new(Mutex::new(pipe)))
     }
+}
 
+impl<P: ?Sized> Pipe<P> {
     /// Gives access to the source or sink.
     pub fn with<R>(&self, use_it: impl FnOnce(&mut P) -> R) -> R {
         use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl<P: Input> Input for Pipe<P> {
+impl Pipe<dyn Input> {
+    /// Shares a source of any type.
+    pub(crate) fn input(input: impl Input) -> Self {
+        Self(Arc::new(Mutex::new(input)))
+    }
+}
+
+impl Pipe<dyn Output> {
+    /// Shares a sink of any type.
+    pub(crate) fn output(output: impl Output) -> Self {
+        Self(Arc::new(Mutex::new(output)))
+    }
+}
+
+impl<P: Input + ?Sized> Input for Pipe<P> {
     fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure> {
         self.with(|pipe| pipe.read(max))
     }
@@ -70,7 +86,7 @@ impl<P: Input> Input for Pipe<P> {
     }
 }
 
-impl<P: Output> Output for Pipe<P> {
+impl<P: Output + ?Sized> Output for Pipe<P> {
     fn check_write(&mut self) -> Result<usize, StreamFailure> {
         self.with(P::check_write)
     }

@@ -45,18 +45,15 @@ impl std::fmt::Debug for WasiConfig {
     }
 }
 
-/// Makes a source or a sink for one more stream.
-type Opener<S> = Box<dyn Fn() -> Box<S> + Send>;
-
 /// The configuration of a guest, and the resources that it has.
 pub struct Wasi {
     pub(crate) config: Arc<WasiConfig>,
     pub(crate) table: Table,
     /// None until the guest asks for its directories.
     pub(crate) file_quota: Option<Arc<FileQuota>>,
-    pub(crate) stdin: Option<Opener<dyn Input>>,
-    pub(crate) stdout: Option<Opener<dyn Output>>,
-    pub(crate) stderr: Option<Opener<dyn Output>>,
+    stdin: Option<Pipe<dyn Input>>,
+    stdout: Option<Pipe<dyn Output>>,
+    stderr: Option<Pipe<dyn Output>>,
     /// Whether standard input, output and error are terminals.
     pub(crate) terminals: [bool; 3],
     /// Counts connections to other servers (`wasi:http`).
@@ -77,9 +74,10 @@ impl Wasi {
 
     /// The source of one more stream of standard input.
     pub(crate) fn stdin(&self) -> Box<dyn Input> {
-        self.stdin
-            .as_ref()
-            .map_or_else(|| Box::new(Nothing) as Box<dyn Input>, |open| open())
+        match &self.stdin {
+            Some(pipe) => Box::new(pipe.clone()),
+            None => Box::new(Nothing),
+        }
     }
 
     /// The sink of one more stream of standard output.
@@ -93,8 +91,11 @@ impl Wasi {
     }
 }
 
-fn sink(open: Option<&Opener<dyn Output>>) -> Box<dyn Output> {
-    open.map_or_else(|| Box::new(Nothing) as Box<dyn Output>, |open| open())
+fn sink(pipe: Option<&Pipe<dyn Output>>) -> Box<dyn Output> {
+    match pipe {
+        Some(pipe) => Box::new(pipe.clone()),
+        None => Box::new(Nothing),
+    }
 }
 
 /// Makes a [`Wasi`]. By default a guest has no arguments, variables, files or network. Its standard
@@ -238,20 +239,17 @@ impl Wasi {
 
     /// Sets the standard input.
     pub fn set_stdin(&mut self, input: impl Input) {
-        let pipe = Pipe::new(input);
-        self.stdin = Some(Box::new(move || Box::new(pipe.clone())));
+        self.stdin = Some(Pipe::input(input));
     }
 
     /// Sets the standard output.
     pub fn set_stdout(&mut self, output: impl Output) {
-        let pipe = Pipe::new(output);
-        self.stdout = Some(Box::new(move || Box::new(pipe.clone())));
+        self.stdout = Some(Pipe::output(output));
     }
 
     /// Sets the standard error.
     pub fn set_stderr(&mut self, output: impl Output) {
-        let pipe = Pipe::new(output);
-        self.stderr = Some(Box::new(move || Box::new(pipe.clone())));
+        self.stderr = Some(Pipe::output(output));
     }
 }
 
