@@ -158,7 +158,7 @@ const CRATES: [(&str, &[&str]); 13] = [
     ),
     (
         "component/macros/src",
-        &["attributes", "flags", "record", "variant"],
+        &["attributes", "methods", "flags", "record", "variant"],
     ),
     (
         "wasi/src/bin/aotrun",

@@ -1,7 +1,7 @@
 //! Flags: structs of `bool` fields.
 
 use crate::attributes::name;
-use proc_macro2::TokenStream;
+use crate::methods::Methods;
 use quote::quote;
 use syn::{Error, FieldsNamed};
 
@@ -9,7 +9,7 @@ use syn::{Error, FieldsNamed};
 const FLAGS_MAX: usize = 32;
 
 /// Generates the methods of a struct that maps to flags.
-pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
+pub(crate) fn expand(fields: &FieldsNamed) -> Result<Methods, Error> {
     let count = fields.named.len();
     if !(1..=FLAGS_MAX).contains(&count) {
         let what = format!("{count} flags; a type has 1 to {FLAGS_MAX}");
@@ -20,51 +20,27 @@ pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
     let names = names.collect::<Result<Vec<_>, _>>()?;
     let idents: Vec<_> = fields.named.iter().map(|field| &field.ident).collect();
     let numbers: Vec<u32> = (0..).take(count).collect();
-    Ok(quote! {
-        fn is(
-            info: &::pirn_component::derive::Info,
-            ty: ::pirn_component::ValueType,
-        ) -> bool {
+    Ok(Methods {
+        is: quote! {
             ::pirn_component::derive::flags::is(info, ty, &[#(#names),*])
-        }
-
-        fn lower(
-            &self,
-            _: &mut ::pirn_component::derive::Lower<'_>,
-            _: ::pirn_component::ValueType,
-            to: &mut ::pirn_component::derive::Words,
-        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+        },
+        request: None,
+        lower: quote! {
             let bits: u32 = #(u32::from(self.#idents) << #numbers)|*;
             to.push(bits.into());
             ::core::result::Result::Ok(())
-        }
-
-        fn store(
-            &self,
-            cx: &mut ::pirn_component::derive::Lower<'_>,
-            ty: ::pirn_component::ValueType,
-            at: u32,
-        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+        },
+        store: quote! {
             let bits: u32 = #(u32::from(self.#idents) << #numbers)|*;
             ::pirn_component::derive::flags::store(cx, ty, bits, at)
-        }
-
-        fn lift(
-            _: &mut ::pirn_component::derive::Lift<'_>,
-            _: ::pirn_component::ValueType,
-            from: &mut ::pirn_component::derive::Flat<'_>,
-        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+        },
+        lift: quote! {
             let bits = from.word() as u32;
             ::core::result::Result::Ok(Self { #(#idents: bits >> #numbers & 1 == 1,)* })
-        }
-
-        fn load(
-            cx: &mut ::pirn_component::derive::Lift<'_>,
-            ty: ::pirn_component::ValueType,
-            at: u32,
-        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+        },
+        load: quote! {
             let bits = ::pirn_component::derive::flags::load(cx, ty, at)?;
             ::core::result::Result::Ok(Self { #(#idents: bits >> #numbers & 1 == 1,)* })
-        }
+        },
     })
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod methods;
 mod flags;
 mod record;
 mod variant;
@@ -58,7 +59,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         let what = "a type with parameters represents no type of the component model; remove them";
         return Err(Error::new_spanned(&input.generics, what));
     }
-    let code = match &input.data {
+    let methods = match &input.data {
         Data::Struct(data) => match &data.fields {
             Fields::Named(fields) if attributes.flags => flags::expand(fields)?,
             Fields::Named(fields) => record::expand(fields)?,
@@ -83,7 +84,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         impl ::pirn_component::Typed for #name {}
         #[automatically_derived]
         impl ::pirn_component::derive::Type for #name {
-            #code
+            #methods
         }
     })
 }

@@ -1,12 +1,12 @@
 //! Records: structs with named fields.
 
 use crate::attributes::name;
-use proc_macro2::TokenStream;
+use crate::methods::Methods;
 use quote::quote;
 use syn::{Error, FieldsNamed};
 
 /// Generates the methods of a struct that maps to a record.
-pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
+pub(crate) fn expand(fields: &FieldsNamed) -> Result<Methods, Error> {
     if fields.named.is_empty() {
         let what = "a record has at least one field; add one";
         return Err(Error::new_spanned(fields, what));
@@ -17,25 +17,15 @@ pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
     let idents: Vec<_> = fields.named.iter().map(|field| &field.ident).collect();
     let types: Vec<_> = fields.named.iter().map(|field| &field.ty).collect();
     let numbers: Vec<_> = (0..types.len()).collect();
-    Ok(quote! {
-        fn is(
-            info: &::pirn_component::derive::Info,
-            ty: ::pirn_component::ValueType,
-        ) -> bool {
+    Ok(Methods {
+        is: quote! {
             let is = |at: usize, ty| match at {
                 #(#numbers => <#types as ::pirn_component::derive::Type>::is(info, ty),)*
                 _ => false,
             };
             ::pirn_component::derive::fields::is_record(info, ty, &[#(#names),*], is)
-        }
-
-        fn request(
-            &self,
-            info: &::pirn_component::derive::Info,
-            ty: ::pirn_component::ValueType,
-            encoding: ::pirn_component::derive::StringEncoding,
-            requests: &mut ::pirn_component::derive::Requests,
-        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+        },
+        request: Some(quote! {
             #(
                 let field = ::pirn_component::derive::fields::field(info, ty, #numbers);
                 ::pirn_component::derive::Type::request(
@@ -43,27 +33,15 @@ pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
                 )?;
             )*
             ::core::result::Result::Ok(())
-        }
-
-        fn lower(
-            &self,
-            cx: &mut ::pirn_component::derive::Lower<'_>,
-            ty: ::pirn_component::ValueType,
-            to: &mut ::pirn_component::derive::Words,
-        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+        }),
+        lower: quote! {
             #(
                 let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
                 ::pirn_component::derive::Type::lower(&self.#idents, cx, field, to)?;
             )*
             ::core::result::Result::Ok(())
-        }
-
-        fn store(
-            &self,
-            cx: &mut ::pirn_component::derive::Lower<'_>,
-            ty: ::pirn_component::ValueType,
-            at: u32,
-        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+        },
+        store: quote! {
             let mut place = ::pirn_component::derive::fields::Place::new(at);
             #(
                 let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
@@ -71,26 +49,16 @@ pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
                 ::pirn_component::derive::Type::store(&self.#idents, cx, field, at)?;
             )*
             ::core::result::Result::Ok(())
-        }
-
-        fn lift(
-            cx: &mut ::pirn_component::derive::Lift<'_>,
-            ty: ::pirn_component::ValueType,
-            from: &mut ::pirn_component::derive::Flat<'_>,
-        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+        },
+        lift: quote! {
             ::core::result::Result::Ok(Self {
                 #(#idents: {
                     let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
                     <#types as ::pirn_component::derive::Type>::lift(cx, field, from)?
                 },)*
             })
-        }
-
-        fn load(
-            cx: &mut ::pirn_component::derive::Lift<'_>,
-            ty: ::pirn_component::ValueType,
-            at: u32,
-        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+        },
+        load: quote! {
             let mut place = ::pirn_component::derive::fields::Place::new(at);
             ::core::result::Result::Ok(Self {
                 #(#idents: {
@@ -99,6 +67,6 @@ pub(crate) fn expand(fields: &FieldsNamed) -> Result<TokenStream, Error> {
                     <#types as ::pirn_component::derive::Type>::load(cx, field, at)?
                 },)*
             })
-        }
+        },
     })
 }

@@ -1,7 +1,7 @@
 //! Variants and enums: Rust enums.
 
 use crate::attributes::name;
-use proc_macro2::TokenStream;
+use crate::methods::Methods;
 use quote::quote;
 use syn::{DataEnum, Error, Fields, Type, Variant};
 
@@ -22,7 +22,7 @@ fn payload(case: &Variant) -> Result<Option<&Type>, Error> {
 }
 
 /// Generates the methods of a Rust enum that maps to a variant or an enum.
-pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
+pub(crate) fn expand(data: &DataEnum) -> Result<Methods, Error> {
     if data.variants.is_empty() {
         let what = "a variant has at least one case; add one";
         return Err(Error::new_spanned(&data.variants, what));
@@ -60,11 +60,8 @@ pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
             }
         })
         .collect();
-    Ok(quote! {
-        fn is(
-            info: &::pirn_component::derive::Info,
-            ty: ::pirn_component::ValueType,
-        ) -> bool {
+    Ok(Methods {
+        is: quote! {
             let is = |at: usize, ty| match at {
                 #(
                     #places => {
@@ -74,15 +71,8 @@ pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
                 _ => false,
             };
             ::pirn_component::derive::cases::is_variant(info, ty, &[#(#names),*], is)
-        }
-
-        fn request(
-            &self,
-            info: &::pirn_component::derive::Info,
-            ty: ::pirn_component::ValueType,
-            encoding: ::pirn_component::derive::StringEncoding,
-            requests: &mut ::pirn_component::derive::Requests,
-        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+        },
+        request: Some(quote! {
             match self {
                 #(
                     #patterns => {
@@ -93,14 +83,8 @@ pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
                     }
                 )*
             }
-        }
-
-        fn lower(
-            &self,
-            cx: &mut ::pirn_component::derive::Lower<'_>,
-            ty: ::pirn_component::ValueType,
-            to: &mut ::pirn_component::derive::Words,
-        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+        }),
+        lower: quote! {
             match self {
                 #(
                     #patterns => {
@@ -108,14 +92,8 @@ pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
                     }
                 )*
             }
-        }
-
-        fn store(
-            &self,
-            cx: &mut ::pirn_component::derive::Lower<'_>,
-            ty: ::pirn_component::ValueType,
-            at: u32,
-        ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+        },
+        store: quote! {
             match self {
                 #(
                     #patterns => {
@@ -123,13 +101,8 @@ pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
                     }
                 )*
             }
-        }
-
-        fn lift(
-            cx: &mut ::pirn_component::derive::Lift<'_>,
-            ty: ::pirn_component::ValueType,
-            from: &mut ::pirn_component::derive::Flat<'_>,
-        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+        },
+        lift: quote! {
             ::pirn_component::derive::cases::lift(cx, ty, from, |cx, number, ty, from| {
                 match number {
                     #(
@@ -141,13 +114,8 @@ pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
                     found => ::pirn_component::derive::cases::unknown(found, #count),
                 }
             })
-        }
-
-        fn load(
-            cx: &mut ::pirn_component::derive::Lift<'_>,
-            ty: ::pirn_component::ValueType,
-            at: u32,
-        ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+        },
+        load: quote! {
             ::pirn_component::derive::cases::load(cx, ty, at, |cx, number, ty, at| {
                 match number {
                     #(
@@ -159,6 +127,6 @@ pub(crate) fn expand(data: &DataEnum) -> Result<TokenStream, Error> {
                     found => ::pirn_component::derive::cases::unknown(found, #count),
                 }
             })
-        }
+        },
     })
 }
