@@ -120,63 +120,18 @@ impl Config {
 
     /// The settings of options, with their defaults.
     fn of(options: &Options, routes: Vec<Route>) -> Self {
-        let (limits, settings) = (Limits::default(), Settings::default());
         let listen = SocketAddr::from(([127, 0, 0, 1], 8080));
+        let workers = options.workers.map(usize::from);
         Self {
             listen: options.listen.map_or(listen, |address| address.0),
             admin: options.admin.map(|address| address.0),
-            stop_delay: options.stop_delay.map_or(Duration::ZERO, |time| time.0),
-            workers: options
-                .workers
-                .and_then(|count| NonZero::new(count.0 as usize)),
-            limits: Limits {
-                waiting_max: options
-                    .waiting_max
-                    .map_or(limits.waiting_max, |count| count.0 as usize),
-                route_requests: options
-                    .route_requests
-                    .map_or(limits.route_requests, |count| count.0 as usize),
-                wait: options.wait.map_or(limits.wait, |time| time.0),
-                body_max: options.body_max.map_or(limits.body_max, |size| size.0),
-                header_timeout: options
-                    .header_timeout
-                    .map_or(limits.header_timeout, |time| time.0),
-                body_timeout: options
-                    .body_timeout
-                    .map_or(limits.body_timeout, |time| time.0),
-                write_timeout: options
-                    .write_timeout
-                    .map_or(limits.write_timeout, |time| time.0),
-                connections: options
-                    .connections
-                    .map_or(limits.connections, |count| count.0 as usize),
-                client_connections: options
-                    .client_connections
-                    .map_or(limits.client_connections, |count| count.0 as usize),
-                log_max: options.log_max.map_or(limits.log_max, |size| size.0),
-                grace: options.grace.map_or(limits.grace, |time| time.0),
-            },
-            settings: Settings {
-                slots: options.slots.map_or(settings.slots, |count| count.0),
-                memory_bytes_max: options
-                    .memory_max
-                    .map_or(settings.memory_bytes_max, |size| size.0),
-                stack_bytes: options.stack.map_or(settings.stack_bytes, |size| size.0),
-                deadline: options.deadline.map_or(settings.deadline, |time| time.0),
-                start_deadline: options
-                    .start_deadline
-                    .map_or(settings.start_deadline, |time| time.0),
-                timeslice: options.timeslice.map_or(settings.timeslice, |time| time.0),
-                output_max: options
-                    .answer_max
-                    .map_or(settings.output_max, |size| size.0),
-                errors_max: options
-                    .stderr_max
-                    .map_or(settings.errors_max, |size| size.0),
-            },
+            stop_delay: options.stop_delay.map_or(Duration::ZERO, Duration::from),
+            workers: workers.and_then(NonZero::new),
+            limits: limits(options),
+            settings: settings(options),
             warm_deadline: options
                 .warm_deadline
-                .map_or(Duration::from_secs(10), |time| time.0),
+                .map_or(Duration::from_secs(10), Duration::from),
             routes,
             log: options.log.unwrap_or(LevelFilter::INFO),
             access_log: options.access_log.clone(),
@@ -241,6 +196,44 @@ impl Config {
             .try_init()
             .map_err(|error| anyhow!("cannot log: {error}"))
     }
+}
+
+/// Replaces a default by the value of an option, if it is given.
+fn set<V>(to: &mut V, option: Option<impl Into<V>>) {
+    if let Some(value) = option {
+        *to = value.into();
+    }
+}
+
+/// The limits for clients.
+fn limits(options: &Options) -> Limits {
+    let mut limits = Limits::default();
+    set(&mut limits.waiting_max, options.waiting_max);
+    set(&mut limits.route_requests, options.route_requests);
+    set(&mut limits.wait, options.wait);
+    set(&mut limits.body_max, options.body_max);
+    set(&mut limits.header_timeout, options.header_timeout);
+    set(&mut limits.body_timeout, options.body_timeout);
+    set(&mut limits.write_timeout, options.write_timeout);
+    set(&mut limits.connections, options.connections);
+    set(&mut limits.client_connections, options.client_connections);
+    set(&mut limits.log_max, options.log_max);
+    set(&mut limits.grace, options.grace);
+    limits
+}
+
+/// The limits for guests.
+fn settings(options: &Options) -> Settings {
+    let mut settings = Settings::default();
+    set(&mut settings.slots, options.slots);
+    set(&mut settings.memory_bytes_max, options.memory_max);
+    set(&mut settings.stack_bytes, options.stack);
+    set(&mut settings.deadline, options.deadline);
+    set(&mut settings.start_deadline, options.start_deadline);
+    set(&mut settings.timeslice, options.timeslice);
+    set(&mut settings.output_max, options.answer_max);
+    set(&mut settings.errors_max, options.stderr_max);
+    settings
 }
 
 /// A route of the file, with its line and the folder of the file.

@@ -23,6 +23,30 @@ pub struct Time(pub Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count(pub u32);
 
+impl From<Size> for usize {
+    fn from(size: Size) -> Self {
+        size.0
+    }
+}
+
+impl From<Time> for Duration {
+    fn from(time: Time) -> Self {
+        time.0
+    }
+}
+
+impl From<Count> for u32 {
+    fn from(count: Count) -> Self {
+        count.0
+    }
+}
+
+impl From<Count> for usize {
+    fn from(count: Count) -> Self {
+        count.0 as Self
+    }
+}
+
 /// An address to listen on, as in `127.0.0.1:8080` or `[::1]:8080`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
