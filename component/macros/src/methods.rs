@@ -1,5 +1,5 @@
-//! The methods of the trait that a type with `#[derive(Typed)]` implements: their heads are the same
-//! for records, variants and flags.
+//! The methods of the trait that a type with `#[derive(Typed)]` implements. Their heads are the
+//! same for records, variants and flags.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
