@@ -32,15 +32,9 @@ fn limits() -> Limits {
     }
 }
 
-async fn open(server: &TestServer) -> TcpStream {
-    TcpStream::connect(server.address)
-        .await
-        .expect("it listens")
-}
-
 /// Sends raw text, and reads until the server closes the connection.
 async fn raw(server: &TestServer, text: &str) -> String {
-    let mut stream = open(server).await;
+    let mut stream = server.open().await;
     // If the client sends more than the server reads, the connection may be reset after the
     // response.
     let _ = stream.write_all(text.as_bytes()).await;
@@ -185,7 +179,7 @@ async fn connections_that_idle_or_drip_are_closed() {
     // pass before the server reads the request. In that case, send the request again.
     let answered = async {
         loop {
-            let mut idle = open(&server).await;
+            let mut idle = server.open().await;
             let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
             idle.write_all(request).await.expect("it listens");
             let answer = rest(&mut idle).await;
@@ -197,7 +191,7 @@ async fn connections_that_idle_or_drip_are_closed() {
     let answer = soon("an answer before the header timeout", answered).await;
     assert!(answer.ends_with("hello\n"), "{answer}");
     // The timeout applies to the whole header, not to its parts.
-    let mut drip = open(&server).await;
+    let mut drip = server.open().await;
     drip.write_all(b"GET / HTTP/1.1\r\nX: ")
         .await
         .expect("it listens");
@@ -208,7 +202,7 @@ async fn connections_that_idle_or_drip_are_closed() {
     };
     soon("the end of who drips", closed).await;
     // Line feeds before a request are not part of it.
-    let mut feeds = open(&server).await;
+    let mut feeds = server.open().await;
     let closed = async {
         while feeds.write_all(b"\r\n").await.is_ok() {
             sleep(Duration::from_millis(5)).await;
@@ -396,9 +390,9 @@ async fn a_client_has_so_many_connections_and_no_more() {
         let read = soon("an answer", client.read_exact(&mut start)).await;
         read.is_ok_and(|_| &start == b"HTTP/1.1 200")
     };
-    let (mut one, mut two) = (open(&server).await, open(&server).await);
+    let (mut one, mut two) = (server.open().await, server.open().await);
     assert!(answered(&mut one).await && answered(&mut two).await);
-    let mut three = open(&server).await;
+    let mut three = server.open().await;
     let closed = soon("the end", three.read(&mut [0])).await;
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
     // Open connections are still served.
@@ -408,7 +402,7 @@ async fn a_client_has_so_many_connections_and_no_more() {
     let mut refused = 1.0;
     let again = async {
         loop {
-            let mut next = open(&server).await;
+            let mut next = server.open().await;
             let sent = next.write_all(request).await;
             let mut start = [0; 12];
             if sent.is_ok() && next.read_exact(&mut start).await.is_ok() {
@@ -457,7 +451,7 @@ fn a_guest_that_waits_for_nobody_holds_no_thread() {
         let request = "GET /wait HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         // No deadline passes before the other guest has responded.
         let server = TestServer::new(&guests, with(HOUR), limits()).await;
-        let mut waiting = open(&server).await;
+        let mut waiting = server.open().await;
         let sent = waiting.write_all(request.as_bytes()).await;
         sent.expect("it listens");
         let slots = || server.engine.slots();
@@ -483,7 +477,7 @@ async fn a_client_that_hangs_up_behind_another_request_is_noticed_by_the_deadlin
         ..settings()
     };
     let server = TestServer::new(&[("/loop", "loop.wat")], settings, limits()).await;
-    let mut client = open(&server).await;
+    let mut client = server.open().await;
     let request = b"GET /loop HTTP/1.1\r\nHost: a\r\n\r\n";
     client
         .write_all(&request.repeat(10))
@@ -617,7 +611,7 @@ async fn a_route_has_so_many_requests_and_leaves_the_other_slots_to_others() {
     let guests = [("/wait", WAITS), ("/hello", hello.as_str())];
     let server = TestServer::new(&guests, settings, limits).await;
     let begin = async || {
-        let mut client = open(&server).await;
+        let mut client = server.open().await;
         let request = b"GET /wait HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         client.write_all(request).await.expect("it listens");
         client

@@ -10,11 +10,11 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::Request;
 use hyper::body::Frame;
 use hyper_util::rt::TokioIo;
+use pirn_server::load::connect;
 use pirn_server::{Limits, Settings};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 const HANDLERS: [&str; 2] = ["http-rust.wasm", "http-c.wasm"];
 
@@ -74,9 +74,7 @@ async fn a_guest_that_fails_is_the_guests_fault() {
 async fn bodies_stream_in_both_directions_at_once() {
     for handler in HANDLERS {
         let server = server(handler, settings(), limits()).await;
-        let stream = TcpStream::connect(server.address)
-            .await
-            .expect("it listens");
+        let stream = server.open().await;
         let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut client, connection) = connected.expect("it listens");
         tokio::spawn(connection);
@@ -115,11 +113,9 @@ async fn a_deadline_covers_waits() {
         assert_eq!(server.get("/slow").await.status, 504);
         assert_eq!(server.count("/", "deadline").await, 1.0);
         // The guest waits for a body that does not come.
-        let mut client = TcpStream::connect(server.address)
-            .await
-            .expect("it listens");
-        let head = b"POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab";
-        client.write_all(head).await.expect("it listens");
+        let mut client = server
+            .begin(b"POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab")
+            .await;
         let mut answer = vec![0; 12];
         soon("an answer", client.read_exact(&mut answer))
             .await
@@ -127,11 +123,9 @@ async fn a_deadline_covers_waits() {
         assert_eq!(answer, b"HTTP/1.1 504");
         drop(client);
         // The guest waits for a client that takes nothing.
-        let mut client = TcpStream::connect(server.address)
-            .await
-            .expect("it listens");
-        let head = b"GET /big?n=100000000 HTTP/1.1\r\nHost: a\r\n\r\n";
-        client.write_all(head).await.expect("it listens");
+        let client = server
+            .begin(b"GET /big?n=100000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+            .await;
         server.rests().await;
         drop(client);
         server.stop().await;
@@ -142,11 +136,9 @@ async fn a_deadline_covers_waits() {
 async fn a_client_that_hangs_up_ends_its_guest() {
     for handler in HANDLERS {
         let server = server(handler, settings(), limits()).await;
-        let mut client = TcpStream::connect(server.address)
-            .await
-            .expect("it listens");
-        let head = b"GET /big?n=100000000 HTTP/1.1\r\nHost: a\r\n\r\n";
-        client.write_all(head).await.expect("it listens");
+        let mut client = server
+            .begin(b"GET /big?n=100000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+            .await;
         let mut answer = vec![0; 1000];
         soon("an answer", client.read_exact(&mut answer))
             .await
@@ -176,14 +168,11 @@ async fn bodies_over_the_limit_are_refused() {
         let over = "x".repeat(1001);
         assert_eq!(server.ask(Request::post("/count"), &over).await.status, 413);
         // Nothing announces it: the guest gets an error when it reads too far.
-        let mut client = TcpStream::connect(server.address)
-            .await
-            .expect("it listens");
         let mut request = b"POST /count HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
             Transfer-Encoding: chunked\r\n\r\n"
             .to_vec();
         request.extend(format!("3e9\r\n{over}\r\n0\r\n\r\n").bytes());
-        client.write_all(&request).await.expect("it listens");
+        let mut client = server.begin(&request).await;
         let mut answer = String::new();
         soon("an answer", client.read_to_string(&mut answer))
             .await
@@ -204,10 +193,7 @@ async fn malformed_requests_do_not_reach_a_guest() {
         "GET /hello HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n",
         "CONNECT a:80 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     ] {
-        let mut client = TcpStream::connect(server.address)
-            .await
-            .expect("it listens");
-        client.write_all(head.as_bytes()).await.expect("it listens");
+        let mut client = server.begin(head.as_bytes()).await;
         let mut answer = vec![];
         // The connection may be reset.
         let _ = soon("an answer", client.read_to_end(&mut answer)).await;
@@ -232,11 +218,9 @@ async fn requests_wait_for_a_slot_and_no_longer() {
         ..settings()
     };
     let server = server(HANDLERS[0], settings, limits).await;
-    let mut client = TcpStream::connect(server.address)
-        .await
-        .expect("it listens");
-    let head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\na";
-    client.write_all(head).await.expect("it listens");
+    let mut client = server
+        .begin(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\na")
+        .await;
     let mut answer = vec![0; 12];
     soon("the head", client.read_exact(&mut answer))
         .await
@@ -278,12 +262,7 @@ async fn a_component_that_is_no_handler_is_refused() {
 #[tokio::test]
 async fn a_connection_is_kept() {
     let server = server(HANDLERS[0], settings(), limits()).await;
-    let stream = TcpStream::connect(server.address)
-        .await
-        .expect("it listens");
-    let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut client, connection) = connected.expect("it listens");
-    tokio::spawn(connection);
+    let mut client = connect(server.address).await.expect("it listens");
     for n in 0..10 {
         let path = if n % 2 == 0 { "/hello" } else { "/count" };
         let body = http_body_util::Full::new(Bytes::from(vec![b'x'; 10_000]));

@@ -11,8 +11,7 @@ use pirn_server::access::Format;
 use pirn_server::{AccessLog, Extras, Limits, Settings};
 use std::path::Path;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt as _;
 
 fn settings() -> Settings {
     Settings {
@@ -72,10 +71,7 @@ const NAP: &str = "(call $sleep (i64.const 50000000))";
 
 /// All bytes that a server sends for these of a client, which then sends no more.
 async fn exchange(server: &TestServer, request: &str) -> String {
-    let connected = TcpStream::connect(server.address).await;
-    let mut client = connected.expect("it listens");
-    let sent = client.write_all(request.as_bytes()).await;
-    sent.expect("it listens");
+    let mut client = server.begin(request.as_bytes()).await;
     let mut answer = String::new();
     let read = soon("the end", client.read_to_string(&mut answer)).await;
     read.expect("text");

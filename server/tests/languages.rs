@@ -9,16 +9,15 @@ use bytes::Bytes;
 use common::{Answer, TestServer, guest, soon};
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::Module;
+use pirn_server::load::connect;
 use pirn_server::{Limits, Pirn, Server, Settings};
 use pirn_wasi2::http::Allowed;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 
 /// The module of a handler; `None` if the handler was not built.
 fn handler(file: &str) -> Option<Module> {
@@ -61,10 +60,7 @@ async fn ask(
     body: Bytes,
 ) -> (StatusCode, hyper::HeaderMap, Bytes) {
     use http_body_util::BodyExt as _;
-    let stream = TcpStream::connect(address).await.expect("it listens");
-    let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut client, connection) = connected.expect("it listens");
-    tokio::spawn(connection);
+    let mut client = connect(address).await.expect("it listens");
     let request = Request::post(path)
         .header("host", "a")
         .body(Full::new(body));

@@ -154,9 +154,7 @@ async fn a_go_handler_answers() {
 
 /// Sends raw text, and reads until the server closes the connection.
 async fn raw(server: &TestServer, text: &str) -> String {
-    let mut stream = TcpStream::connect(server.address)
-        .await
-        .expect("it listens");
+    let mut stream = server.open().await;
     stream.write_all(text.as_bytes()).await.expect("it listens");
     let mut answer = vec![];
     let end = stream.read_to_end(&mut answer);
@@ -299,9 +297,7 @@ async fn who_waits_gets_the_next_place_and_no_more_wait_than_may() {
 
 /// Sends a GET request without waiting for the response.
 async fn begin(server: &TestServer, path: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address)
-        .await
-        .expect("it listens");
+    let mut stream = server.open().await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let sent = stream.write_all(request.as_bytes()).await;
     sent.expect("it listens");
@@ -449,9 +445,7 @@ async fn a_client_that_hangs_up_ends_its_guest() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert_eq!(server.get("/web").await.status, 200);
     }
-    let mut sending = TcpStream::connect(server.address)
-        .await
-        .expect("it listens");
+    let mut sending = server.open().await;
     let half = b"POST /web/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf";
     sending.write_all(half).await.expect("it listens");
     while server.metric("pirn_connections").await < 2.0 {}
@@ -551,9 +545,7 @@ async fn what_does_not_end_within_the_grace_is_ended() {
     let server = TestServer::new(&guests, settings, limits).await;
     let mut clients = vec![];
     for (path, _) in guests {
-        let mut client = TcpStream::connect(server.address)
-            .await
-            .expect("it listens");
+        let mut client = server.open().await;
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         client
             .write_all(request.as_bytes())
@@ -579,9 +571,7 @@ async fn no_more_connections_than_may_are_served() {
     };
     let hello = prints("Status: 200\n\nhello\n");
     let server = TestServer::new(&[("/", &hello)], settings(), limits).await;
-    let mut first = TcpStream::connect(server.address)
-        .await
-        .expect("it listens");
+    let mut first = server.open().await;
     let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     first.write_all(request).await.expect("it listens");
     let mut start = [0; 12];

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -235,6 +236,19 @@ impl TestServer {
         let mut client = connect(self.address).await.expect("it listens");
         let answer = client.send_request(request.expect("it is a request"));
         read(soon("an answer", answer).await.expect("an answer")).await
+    }
+
+    /// Opens a connection.
+    pub(crate) async fn open(&self) -> TcpStream {
+        let client = TcpStream::connect(self.address).await;
+        client.expect("it listens")
+    }
+
+    /// Opens a connection, and sends the beginning of a request.
+    pub(crate) async fn begin(&self, request: &[u8]) -> TcpStream {
+        let mut client = self.open().await;
+        client.write_all(request).await.expect("it listens");
+        client
     }
 
     /// The value of a metric.
