@@ -13,7 +13,8 @@
 //! make an instance and the request, call the guest, collect the response, drop the instance.
 //! "pirn, reused" calls one instance of pirn again and again, which no server should do. `memory`
 //! prints the memory of many instances that have answered a request, and of their slots when they
-//! are dropped. `load` sends requests to a server with one thread, and `serve` only runs it.
+//! are dropped. `load` sends requests to servers with one thread each, and `serve` only runs one.
+//! Both engines have the same server, and `pirn-serve` has its own.
 //!
 //! An engine is one implementation of [`Engine`] and one line in [`engines`].
 
@@ -81,19 +82,24 @@ trait Engine: Send {
 /// The names of the engines.
 const ENGINES: [&str; 2] = ["pirn", "wasmtime"];
 
+/// The names of the servers. The first two have the same server in front of the engine, and
+/// `pirn-serve` has its own.
+const SERVERS: [&str; 3] = ["pirn", "wasmtime", "pirn-serve"];
+
 /// The guest in an engine.
 fn engine(name: &str, wasm: &[u8], slots: u32, options: &Options) -> Result<Box<dyn Engine>> {
     Ok(match name {
-        "pirn" => Box::new(pirn::Pirn::new(wasm, slots)?),
+        "pirn" => Box::new(pirn::Pirn::new(wasm, slots, false)?),
+        "pirn-serve" => Box::new(pirn::Pirn::new(wasm, slots, true)?),
         "wasmtime" => Box::new(wasmtime::Wasmtime::new(wasm, slots, options)?),
-        other => bail!("{other:?} is no engine; these are: {ENGINES:?}"),
+        other => bail!("{other:?} is no engine; these are: {SERVERS:?}"),
     })
 }
 
-/// The guest in each engine.
-fn engines(wasm: &[u8], options: &Options) -> Result<Vec<Box<dyn Engine>>> {
+/// The guest in each of these engines, or in the one that was asked for.
+fn engines(names: &[&str], wasm: &[u8], options: &Options) -> Result<Vec<Box<dyn Engine>>> {
     let wanted = options.engine.as_deref();
-    let names = wanted.map_or(ENGINES.to_vec(), |name| vec![name]);
+    let names = wanted.map_or(names.to_vec(), |name| vec![name]);
     let names = names.into_iter();
     names
         .map(|name| engine(name, wasm, SLOTS, options))
@@ -183,7 +189,7 @@ fn main() -> Result<()> {
                 connections,
                 requests,
             };
-            load::compare(engines(&read(&guest)?, &options)?, &load, rounds)
+            load::compare(engines(&SERVERS, &read(&guest)?, &options)?, &load, rounds)
         }
         Command::Serve { guest, listen } => {
             let listener = TcpListener::bind(listen)?;
@@ -204,7 +210,7 @@ fn answers(guests: &[PathBuf], options: &Options) -> Result<()> {
     let mut differing = 0;
     for guest in guests {
         println!("=== {}", guest.display());
-        let engines = engines(&read(guest)?, options)?;
+        let engines = engines(&ENGINES, &read(guest)?, options)?;
         for ask in message::known() {
             let answers = engines.iter().map(|engine| {
                 let answer = engine.answer(&ask);
@@ -232,7 +238,7 @@ fn measure(guests: &[PathBuf], rounds: usize, row: &str, options: &Options) -> R
          processor, which other programs disturb less"
     );
     for guest in guests {
-        let engines = engines(&read(guest)?, options)?;
+        let engines = engines(&ENGINES, &read(guest)?, options)?;
         println!("{}", guest.display());
         for (name, ask) in message::measured() {
             // A guest need not know all of them.

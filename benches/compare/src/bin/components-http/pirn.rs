@@ -1,16 +1,19 @@
-//! pirn with `pirn-wasi2`, as `pirn-serve` uses them. The server is `pirn-serve`'s own.
+//! pirn with `pirn-wasi2`, as an embedder uses them: behind the same server as Wasmtime, or as
+//! `pirn-serve`.
 
 use crate::exchange::{self, collected};
 use crate::message::{Ask, Ended};
 use crate::{Engine, MEMORY_BYTES_MAX, STACK_BYTES};
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::{Request, Response};
 use pirn_compiler::{Options, compile};
 use pirn_component::{CallError, Component, Instance, Limits, Linker, Prepared};
 use pirn_runtime::{Module, Region};
 use pirn_server::{Pirn as Slots, Server, Settings};
-use pirn_wasi2::http::{Allowed, Answer, Client, HANDLE, Handle, begin};
+use pirn_wasi2::http::{Allowed, Answer, Client, HANDLE, Handle, OutgoingBody, begin, complete};
 use pirn_wasi2::{Wasi, WasiBuilder, WasiConfig};
 use std::any::Any;
 use std::net::{SocketAddr, TcpListener};
@@ -32,6 +35,8 @@ const REUSED: Duration = Duration::from_secs(1);
 pub struct Pirn {
     module: Module,
     slots: u32,
+    /// Whether its server is that of `pirn-serve`.
+    is_server: bool,
     prepared: Prepared<Wasi>,
     handle: Handle,
     config: Arc<WasiConfig>,
@@ -41,7 +46,7 @@ pub struct Pirn {
 }
 
 impl Pirn {
-    pub fn new(wasm: &[u8], slots: u32) -> Result<Self> {
+    pub fn new(wasm: &[u8], slots: u32, is_server: bool) -> Result<Self> {
         let module = Module::from_bytes(&compile(wasm, &Options::default())?)?;
         let region = Region::builder()
             .slots(slots)
@@ -63,6 +68,7 @@ impl Pirn {
             handle: prepared.typed(HANDLE)?,
             module,
             slots,
+            is_server,
             prepared,
             config: Arc::new(config),
             runtime,
@@ -95,6 +101,25 @@ impl Pirn {
         joined(called, answer).await
     }
 
+    /// Serves the guest as `pirn-serve` does: with limits, metrics and a record of each request.
+    fn serve_as_pirn_serve(self, listener: TcpListener) -> Result<()> {
+        let settings = Settings {
+            slots: self.slots,
+            memory_bytes_max: MEMORY_BYTES_MAX,
+            stack_bytes: STACK_BYTES,
+            deadline: Duration::from_secs(10),
+            ..Settings::default()
+        };
+        let engine = Slots::new(settings, &[self.module], |_| Ok(()))?;
+        self.runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let (limits, extras) = Default::default();
+            let server = Server::new(listener, Arc::new(engine), ["/"], limits, extras)?;
+            server.run(std::future::pending()).await;
+            Ok(())
+        })
+    }
+
     fn instance(&self) -> Instance<Wasi> {
         let wasi = Wasi::new(&self.config);
         self.prepared.instantiate(wasi).expect("a slot")
@@ -109,7 +134,10 @@ async fn joined(called: impl Future<Output = Result<(), CallError>>, answer: Ans
 
 impl Engine for Pirn {
     fn name(&self) -> &'static str {
-        "pirn"
+        match self.is_server {
+            true => "pirn-serve",
+            false => "pirn",
+        }
     }
 
     fn answer(&self, ask: &Ask) -> Ended {
@@ -173,21 +201,46 @@ impl Engine for Pirn {
     }
 
     fn serve(self: Box<Self>, listener: TcpListener) -> Result<()> {
-        let settings = Settings {
-            slots: self.slots,
-            memory_bytes_max: MEMORY_BYTES_MAX,
-            stack_bytes: STACK_BYTES,
-            deadline: Duration::from_secs(10),
-            ..Settings::default()
-        };
-        let engine = Slots::new(settings, &[self.module], |_| Ok(()))?;
-        let runtime = self.runtime;
-        runtime.block_on(async move {
+        if self.is_server {
+            return self.serve_as_pirn_serve(listener);
+        }
+        let guest = Arc::new(Guest {
+            prepared: self.prepared,
+            handle: self.handle,
+            config: self.config,
+        });
+        self.runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let (limits, extras) = Default::default();
-            let server = Server::new(listener, Arc::new(engine), ["/"], limits, extras)?;
-            server.run(std::future::pending()).await;
-            Ok(())
+            exchange::accept(listener, move |request| served(guest.clone(), request)).await
         })
+    }
+}
+
+/// A guest behind a server.
+struct Guest {
+    prepared: Prepared<Wasi>,
+    handle: Handle,
+    config: Arc<WasiConfig>,
+}
+
+/// Answers a request of the server. The guest may go on after its response has begun.
+async fn served(guest: Arc<Guest>, request: Request<Incoming>) -> Result<Response<OutgoingBody>> {
+    let mut wasi = Wasi::new(&guest.config);
+    let begun = begin(&mut wasi, request);
+    let (params, answer) = begun.map_err(|error| anyhow!("{error}"))?;
+    let called = tokio::spawn(async move {
+        let mut instance = guest.prepared.instantiate_async(wasi).await?;
+        instance
+            .call_typed_async(LIMITS, &guest.handle, params)
+            .await?;
+        complete(instance.data_mut());
+        anyhow::Ok(())
+    });
+    match answer.await {
+        Ok(response) => response.map_err(|code| anyhow!("{code:?}")),
+        Err(_) => {
+            called.await??;
+            bail!("the guest set no response")
+        }
     }
 }
