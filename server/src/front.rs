@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::yield_now;
 
 /// A response.
 pub(crate) type Reply = Response<ReplyBody>;
@@ -189,6 +190,7 @@ impl Front {
             mut answer,
             mut run,
         } = begun;
+        catch_up().await;
         let mut ended = None;
         let mut head = tokio::select! {
             biased;
@@ -246,7 +248,9 @@ impl Front {
             }
         };
         let stream = |body| Stream::new(body, exchanged, guest, is_sent);
-        Ok(response.map(|body| ReplyBody::Stream(stream(body))))
+        let reply = response.map(|body| ReplyBody::Stream(stream(body)));
+        catch_up().await;
+        Ok(reply)
     }
 
     async fn serve(
@@ -338,6 +342,15 @@ async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refusal> {
         Unread::Malformed(error) => Refusal::new(Outcome::Bad, format!("body: {error}")),
         Unread::NoMemory(error) => Refusal::new(Outcome::Failed, format!("body: {error}")),
     })
+}
+
+/// Lets the other connections of this thread reach the same point.
+///
+/// A thread thus reads all requests that have arrived, runs their guests one after another, and
+/// then writes the responses. Otherwise the kernel's code for sockets would push the code and data
+/// of the guest out of the processor's caches before each request (`docs/performance.md`).
+async fn catch_up() {
+    yield_now().await;
 }
 
 /// Gives a request to a handler. Also returns the permit of the route. The caller must hold the
