@@ -6,7 +6,7 @@ mod common;
 use common::{component, guest};
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_component::{CallError, Linker, State, Value};
-use pirn_runtime::Region;
+use pirn_runtime::{Region, Reset};
 
 #[test]
 fn shims_that_call_each_other_overflow_the_stack() {
@@ -275,4 +275,44 @@ fn components_do_not_multiply_without_limit() {
         r#"(component (core module $m (memory 32) (data (i32.const 0) "{data}")) {instances})"#
     ));
     assert!(error.contains("bytes of core modules"), "{error}");
+}
+
+/// Slots share the image of a component above 256 KiB, and each writes to pages of its own.
+#[test]
+fn no_instance_finds_what_another_wrote_to_a_large_image() {
+    const BYTES: u32 = 320 << 10;
+    let text = "x".repeat(BYTES as usize);
+    let wat = format!(
+        r#"(component
+          (core module $m
+            (memory 8)
+            (data (i32.const 0) "{text}")
+            (func (export "change") (param $at i32) (result i32) (local $found i32)
+              (local.set $found (i32.load8_u (local.get $at)))
+              (i32.store8 (local.get $at) (i32.const 7))
+              (local.get $found)))
+          (core instance $i (instantiate $m))
+          (func (export "change") (param "at" u32) (result u32)
+            (canon lift (core func $i "change"))))"#
+    );
+    let component = component(&wat);
+    for reset in Reset::ALL {
+        let region = Region::builder().slots(2).reset(reset).build();
+        let Ok(region) = region else { continue };
+        let prepared = Linker::<()>::new().prepare(&region, &component);
+        let prepared = prepared.expect("it links");
+        let change = prepared.typed::<(u32,), u32>("change");
+        let change = change.expect("its types");
+        for round in 0..8 {
+            let mut both = [(); 2].map(|()| prepared.instantiate(()).expect("a slot is free"));
+            // The number of pages differs, so that later resets give some of them back.
+            for at in (0..BYTES + 8192).step_by(4096 << (round % 3)) {
+                for instance in &mut both {
+                    let found = instance.call_typed(&change, (at,)).expect("it returns");
+                    let initial = if at < BYTES { u32::from(b'x') } else { 0 };
+                    assert_eq!(found, initial, "{reset}, round {round}, {at}");
+                }
+            }
+        }
+    }
 }

@@ -136,8 +136,8 @@ strategies! {
     /// The runtime fills memory page by page when it is touched, and lists the dirty pages. A reset
     /// restores the pages on the list (userfaultfd(2), Linux 6.1). Usually, the only system calls
     /// are those that fill a page that an instance is the first to touch in its slot. The image of
-    /// a snapshot above 256 KiB, and of another module above 4 MiB, is mapped: slots share the
-    /// pages that are only read.
+    /// a snapshot or a component above 256 KiB, and of another module above 4 MiB, is mapped: slots
+    /// share the pages that are only read.
     ///
     /// A system call that gets a pointer to a page that was never touched fails with `EFAULT`. So
     /// pass it slices from [`MemoryMut::slice_mut`](crate::MemoryMut::slice_mut) and similar
