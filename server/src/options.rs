@@ -66,8 +66,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) stderr_max: Option<Size>,
-    /// Server that components may send HTTP requests to: HOST, HOST:PORT, HOST:* or *.HOST; may be
-    /// given several times
+    /// Server that components may send HTTP requests to: HOST, HOST:PORT, HOST:*, *.HOST or *; may
+    /// be given several times
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) http_allow: Option<Vec<Destination>>,
     /// Most bytes of a request's body [default: 1MiB]
