@@ -53,7 +53,8 @@ pub(crate) struct FuncInner {
 #[derive(Debug)]
 pub struct TypedFunc<P, R> {
     pub(crate) func: Func,
-    types: PhantomData<fn(P) -> R>,
+    /// Covariant in `P`: a function over `&'static str` also takes a `&str` of a shorter life.
+    types: PhantomData<fn() -> (P, R)>,
 }
 
 impl<P, R> Clone for TypedFunc<P, R> {

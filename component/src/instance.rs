@@ -6,7 +6,7 @@ use crate::lift::{Flat, Lift, aligned};
 use crate::lower::{Collect, Lower, LowerError, Requests, Words};
 use crate::scopes::Scopes;
 use crate::state::State;
-use crate::typed::{Typed, TypedParams};
+use crate::typed::{CallParams, Typed};
 use crate::value::{Resource, Value};
 use pirn_format::component::{FLAT_PARAMS_MAX, ValueType};
 use pirn_runtime::{FlatParams, KillSwitch, MemoryMut};
@@ -122,7 +122,7 @@ impl Call for Untyped<'_> {
 /// Parameters of Rust types.
 struct OfTypes<P, R>(P, PhantomData<fn() -> R>);
 
-impl<P: TypedParams, R: Typed> Call for OfTypes<P, R> {
+impl<P: CallParams, R: Typed> Call for OfTypes<P, R> {
     type Output = R;
 
     #[inline]
@@ -203,7 +203,7 @@ impl<T: 'static> Instance<T> {
     ///
     /// As [`call`](Self::call).
     #[inline]
-    pub fn call_typed<P: TypedParams, R: Typed>(
+    pub fn call_typed<P: CallParams, R: Typed>(
         &mut self,
         func: &TypedFunc<P, R>,
         params: P,
@@ -216,7 +216,7 @@ impl<T: 'static> Instance<T> {
     /// # Errors
     ///
     /// As [`call_within`](Self::call_within).
-    pub fn call_typed_within<P: TypedParams, R: Typed>(
+    pub fn call_typed_within<P: CallParams, R: Typed>(
         &mut self,
         limits: Limits,
         func: &TypedFunc<P, R>,
@@ -299,7 +299,7 @@ impl<T: 'static> Instance<T> {
     /// # Errors
     ///
     /// As [`call_within`](Self::call_within).
-    pub async fn call_typed_async<P: TypedParams + Sync, R: Typed>(
+    pub async fn call_typed_async<P: CallParams + Sync, R: Typed>(
         &mut self,
         limits: Limits,
         func: &TypedFunc<P, R>,

@@ -58,7 +58,7 @@ pub mod derive {
     pub use crate::component::Info;
     pub use crate::lift::{Flat, Lift};
     pub use crate::lower::{Lower, Requests, Words};
-    pub use crate::typed::{Type, cases, fields, flags};
+    pub use crate::typed::{OwnedType, Type, cases, fields, flags};
     pub use pirn_format::component::StringEncoding;
 }
 
@@ -72,5 +72,5 @@ pub use pirn_component_macros::Typed;
 pub use pirn_format::component::{DefinedType, FuncType, ValueType};
 pub use prepared::Prepared;
 pub use state::State;
-pub use typed::{AnyResource, Borrow, Own, ResourceType, Typed, TypedParams};
+pub use typed::{AnyResource, Borrow, CallParams, Own, Param, ResourceType, Typed, TypedParams};
 pub use value::{Resource, Value};

@@ -8,7 +8,7 @@ use crate::func::{
 use crate::instance::Instance;
 use crate::names::is_compatible;
 use crate::state::State;
-use crate::typed::{Typed, TypedParams};
+use crate::typed::{CallParams, Typed};
 use pirn_format::component::{destructor_name, post_return_name, realloc_name};
 use pirn_runtime::{FuelError, InstantiateError, Measure, Region};
 use std::any::type_name;
@@ -116,10 +116,7 @@ impl<T: 'static> Prepared<T> {
     /// # Errors
     ///
     /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if it has other types.
-    pub fn typed<P: TypedParams, R: Typed>(
-        &self,
-        name: &str,
-    ) -> Result<TypedFunc<P, R>, LinkError> {
+    pub fn typed<P: CallParams, R: Typed>(&self, name: &str) -> Result<TypedFunc<P, R>, LinkError> {
         let func = self.func(name)?;
         let (info, ty) = (&self.0.info, func.ty());
         if P::are(info, &ty.params) && R::is_optional(info, ty.result) {

@@ -1,4 +1,4 @@
-//! Rust types as types of the component model: [`Typed`], and functions over them.
+//! Rust types as types of the component model: [`Typed`] and [`Param`], and functions over them.
 //!
 //! A typed call of numbers allocates nothing. Its parameters and results are no [`Value`]s, and its
 //! type is compared once: when the function is looked up, or when a component is linked.
@@ -28,13 +28,25 @@ pub use resources::{AnyResource, Borrow, Own, ResourceType};
 /// and tuples of up to 8 a tuple or a record, by position. A missing payload of a `Result`, and a
 /// missing result of a function, is `()`. `#[derive(Typed)]` makes records, variants, enums and
 /// flags of the program's own types.
-pub trait Typed: Type {}
+pub trait Typed: Param + OwnedType {}
 
-/// The parameters of a function: a tuple of up to 8 [`Typed`].
-pub trait TypedParams: List {}
+/// A Rust type that the host can pass to a function of a guest: each [`Typed`], and references to
+/// it. `&str` is a string, and `&[T]` a list. References can be inside `Option`, `Result`, tuples
+/// and lists, as in `Option<&str>` and `&[(&str, u32)]`.
+///
+/// All types that can be parameters implement this trait; there is no need to do so by hand.
+pub trait Param: Type {}
+impl<T: Type + ?Sized> Param for T {}
 
-/// Conversion of one value. `#[derive(Typed)]` implements it; nothing else should.
-pub trait Type: Sized + Send + 'static {
+/// The parameters of a function of the host: a tuple of up to 8 [`Typed`].
+pub trait TypedParams: CallParams + OwnedList {}
+
+/// The parameters of a call of a guest: a tuple of up to 8 [`Param`].
+pub trait CallParams: List {}
+
+/// Conversion of one value to the guest's representation. `#[derive(Typed)]` implements it; nothing
+/// else should.
+pub trait Type: Send {
     /// Whether the type represents `ty`.
     fn is(info: &Info, ty: ValueType) -> bool;
 
@@ -66,7 +78,10 @@ pub trait Type: Sized + Send + 'static {
         cx: &mut Lower<'_>,
         ty: ValueType,
         mut at: u32,
-    ) -> Result<(), AbiError> {
+    ) -> Result<(), AbiError>
+    where
+        Self: Sized,
+    {
         let bytes = cx.info().layout(ty).bytes;
         for one in all {
             one.store(cx, ty, at)?;
@@ -74,7 +89,11 @@ pub trait Type: Sized + Send + 'static {
         }
         Ok(())
     }
+}
 
+/// Conversion of one value from the guest's representation. `#[derive(Typed)]` implements it;
+/// nothing else should.
+pub trait OwnedType: Type + Sized + 'static {
     /// Reads elements of a list, which lies in the memory, from there.
     fn load_all(
         cx: &mut Lift<'_>,
@@ -94,8 +113,8 @@ pub trait Type: Sized + Send + 'static {
     fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError>;
 }
 
-/// Conversion of several values.
-pub trait List: Send + 'static {
+/// Conversion of several values to the guest's representation.
+pub trait List: Send {
     /// Whether these types represent `types`.
     fn are(info: &Info, types: &[(String, ValueType)]) -> bool;
 
@@ -123,20 +142,48 @@ pub trait List: Send + 'static {
         types: &[(String, ValueType)],
         at: u32,
     ) -> Result<(), AbiError>;
+}
 
-    /// As [`Type::lift`].
+/// Conversion of several values from the guest's representation.
+pub trait OwnedList: List + Sized + 'static {
+    /// As [`OwnedType::lift`].
     fn lift(
         cx: &mut Lift<'_>,
         types: &[(String, ValueType)],
         from: &mut Flat<'_>,
-    ) -> Result<Self, AbiError>
-    where
-        Self: Sized;
+    ) -> Result<Self, AbiError>;
 
-    /// As [`Type::load`], one after the other.
-    fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> Result<Self, AbiError>
-    where
-        Self: Sized;
+    /// As [`OwnedType::load`], one after the other.
+    fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> Result<Self, AbiError>;
+}
+
+/// A reference represents what it refers to.
+impl<T: Type + Sync + ?Sized> Type for &T {
+    fn is(info: &Info, ty: ValueType) -> bool {
+        T::is(info, ty)
+    }
+
+    fn is_optional(info: &Info, ty: Option<ValueType>) -> bool {
+        T::is_optional(info, ty)
+    }
+
+    fn request(
+        &self,
+        info: &Info,
+        ty: ValueType,
+        encoding: StringEncoding,
+        requests: &mut Requests,
+    ) -> Result<(), AbiError> {
+        T::request(self, info, ty, encoding, requests)
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
+        T::lower(self, cx, ty, to)
+    }
+
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+        T::store(self, cx, ty, at)
+    }
 }
 
 /// Nothing: a missing payload or result.
@@ -157,7 +204,8 @@ impl Type for () {
     fn store(&self, _: &mut Lower<'_>, _: ValueType, _: u32) -> Result<(), AbiError> {
         Ok(())
     }
-
+}
+impl OwnedType for () {
     fn lift(_: &mut Lift<'_>, _: ValueType, _: &mut Flat<'_>) -> Result<Self, AbiError> {
         Ok(())
     }

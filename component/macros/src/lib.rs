@@ -11,7 +11,6 @@ mod record;
 mod variant;
 
 use proc_macro2::TokenStream;
-use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, parse_macro_input};
 
 /// Maps a Rust type to a record, a variant, an enum or flags of the component model.
@@ -78,13 +77,5 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
             return Err(Error::new_spanned(data.union_token, what));
         }
     };
-    let name = &input.ident;
-    Ok(quote! {
-        #[automatically_derived]
-        impl ::pirn_component::Typed for #name {}
-        #[automatically_derived]
-        impl ::pirn_component::derive::Type for #name {
-            #methods
-        }
-    })
+    Ok(methods.implementations(&input.ident))
 }

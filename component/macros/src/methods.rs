@@ -1,8 +1,9 @@
-//! The methods of the trait that a type with `#[derive(Typed)]` implements. Their heads are the
+//! The methods of the traits that a type with `#[derive(Typed)]` implements. Their heads are the
 //! same for records, variants and flags.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::quote;
+use syn::Ident;
 
 /// The bodies of the methods.
 pub(crate) struct Methods {
@@ -20,8 +21,9 @@ pub(crate) struct Methods {
     pub(crate) load: TokenStream,
 }
 
-impl ToTokens for Methods {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
+impl Methods {
+    /// The implementations of the traits for a type.
+    pub(crate) fn implementations(&self, name: &Ident) -> TokenStream {
         let Self {
             is,
             request,
@@ -43,49 +45,58 @@ impl ToTokens for Methods {
                 }
             }
         });
-        tokens.extend(quote! {
-            fn is(
-                info: &::pirn_component::derive::Info,
-                ty: ::pirn_component::ValueType,
-            ) -> bool {
-                #is
+        quote! {
+            #[automatically_derived]
+            impl ::pirn_component::Typed for #name {}
+
+            #[automatically_derived]
+            impl ::pirn_component::derive::Type for #name {
+                fn is(
+                    info: &::pirn_component::derive::Info,
+                    ty: ::pirn_component::ValueType,
+                ) -> bool {
+                    #is
+                }
+
+                #request
+
+                fn lower(
+                    &self,
+                    cx: &mut ::pirn_component::derive::Lower<'_>,
+                    ty: ::pirn_component::ValueType,
+                    to: &mut ::pirn_component::derive::Words,
+                ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+                    #lower
+                }
+
+                fn store(
+                    &self,
+                    cx: &mut ::pirn_component::derive::Lower<'_>,
+                    ty: ::pirn_component::ValueType,
+                    at: u32,
+                ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+                    #store
+                }
             }
 
-            #request
+            #[automatically_derived]
+            impl ::pirn_component::derive::OwnedType for #name {
+                fn lift(
+                    cx: &mut ::pirn_component::derive::Lift<'_>,
+                    ty: ::pirn_component::ValueType,
+                    from: &mut ::pirn_component::derive::Flat<'_>,
+                ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+                    #lift
+                }
 
-            fn lower(
-                &self,
-                cx: &mut ::pirn_component::derive::Lower<'_>,
-                ty: ::pirn_component::ValueType,
-                to: &mut ::pirn_component::derive::Words,
-            ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
-                #lower
+                fn load(
+                    cx: &mut ::pirn_component::derive::Lift<'_>,
+                    ty: ::pirn_component::ValueType,
+                    at: u32,
+                ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
+                    #load
+                }
             }
-
-            fn store(
-                &self,
-                cx: &mut ::pirn_component::derive::Lower<'_>,
-                ty: ::pirn_component::ValueType,
-                at: u32,
-            ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
-                #store
-            }
-
-            fn lift(
-                cx: &mut ::pirn_component::derive::Lift<'_>,
-                ty: ::pirn_component::ValueType,
-                from: &mut ::pirn_component::derive::Flat<'_>,
-            ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
-                #lift
-            }
-
-            fn load(
-                cx: &mut ::pirn_component::derive::Lift<'_>,
-                ty: ::pirn_component::ValueType,
-                at: u32,
-            ) -> ::core::result::Result<Self, ::pirn_component::AbiError> {
-                #load
-            }
-        });
+        }
     }
 }

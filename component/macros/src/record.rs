@@ -54,7 +54,7 @@ pub(crate) fn expand(fields: &FieldsNamed) -> Result<Methods, Error> {
             ::core::result::Result::Ok(Self {
                 #(#idents: {
                     let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
-                    <#types as ::pirn_component::derive::Type>::lift(cx, field, from)?
+                    <#types as ::pirn_component::derive::OwnedType>::lift(cx, field, from)?
                 },)*
             })
         },
@@ -64,7 +64,7 @@ pub(crate) fn expand(fields: &FieldsNamed) -> Result<Methods, Error> {
                 #(#idents: {
                     let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
                     let at = place.next(cx.info(), field);
-                    <#types as ::pirn_component::derive::Type>::load(cx, field, at)?
+                    <#types as ::pirn_component::derive::OwnedType>::load(cx, field, at)?
                 },)*
             })
         },

@@ -107,7 +107,7 @@ pub(crate) fn expand(data: &DataEnum) -> Result<Methods, Error> {
                 match number {
                     #(
                         #numbers => {
-                            <#types as ::pirn_component::derive::Type>::lift(cx, ty, from)
+                            <#types as ::pirn_component::derive::OwnedType>::lift(cx, ty, from)
                                 .map(#made)
                         }
                     )*
@@ -120,7 +120,7 @@ pub(crate) fn expand(data: &DataEnum) -> Result<Methods, Error> {
                 match number {
                     #(
                         #numbers => {
-                            <#types as ::pirn_component::derive::Type>::load(cx, ty, at)
+                            <#types as ::pirn_component::derive::OwnedType>::load(cx, ty, at)
                                 .map(#made)
                         }
                     )*

@@ -1,7 +1,7 @@
 //! The cases of variants, enums, options and results. The code that `#[derive(Typed)]` generates
 //! calls the public functions of this module.
 
-use super::{Type, Typed};
+use super::{OwnedType, Param, Type, Typed};
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::lift::{Flat, Lift};
@@ -138,15 +138,15 @@ pub fn unknown<V>(found: u32, cases: usize) -> Result<V, AbiError> {
     Err(AbiError::Discriminant { found, cases })
 }
 
-/// Implements [`Type`] for a Rust enum with one payload in each case. Each case has a number, a
-/// pattern, and an expression that makes the case from the payload.
+/// Implements [`Type`] and [`OwnedType`] for a Rust enum with one payload in each case. Each case
+/// has a number, a pattern, and an expression that makes the case from the payload.
 macro_rules! cases {
     (
         [$($generic:ident),*] $rust:ty, |$info:ident, $of:ident| $is:expr;
         $($number:literal: $pattern:pat => $payload:expr, $type:ty, |$back:ident| $made:expr;)*
     ) => {
         impl<$($generic: Typed),*> Typed for $rust {}
-        impl<$($generic: Typed),*> Type for $rust {
+        impl<$($generic: Param),*> Type for $rust {
             fn is($info: &Info, ty: ValueType) -> bool {
                 let ValueType::Defined(index) = ty else {
                     return false;
@@ -186,7 +186,9 @@ macro_rules! cases {
                     $($pattern => store(cx, ty, $number, $payload, at),)*
                 }
             }
+        }
 
+        impl<$($generic: Typed),*> OwnedType for $rust {
             fn lift(
                 cx: &mut Lift<'_>,
                 ty: ValueType,
@@ -194,7 +196,7 @@ macro_rules! cases {
             ) -> Result<Self, AbiError> {
                 lift(cx, ty, from, |cx, number, ty, from| match number {
                     $($number => {
-                        let $back = <$type as Type>::lift(cx, ty, from)?;
+                        let $back = <$type as OwnedType>::lift(cx, ty, from)?;
                         Ok($made)
                     })*
                     found => unknown(found, 2),
@@ -204,7 +206,7 @@ macro_rules! cases {
             fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
                 load(cx, ty, at, |cx, number, ty, at| match number {
                     $($number => {
-                        let $back = <$type as Type>::load(cx, ty, at)?;
+                        let $back = <$type as OwnedType>::load(cx, ty, at)?;
                         Ok($made)
                     })*
                     found => unknown(found, 2),

@@ -1,6 +1,6 @@
 //! Strings and lists.
 
-use super::{Type, Typed};
+use super::{OwnedType, Param, Type, Typed};
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::lift::{Flat, Lift};
@@ -9,8 +9,7 @@ use crate::strings::{self, STRING_BYTES_MAX};
 use bytes::Bytes;
 use pirn_format::component::{DefinedType, StringEncoding, ValueType};
 
-impl Typed for String {}
-impl Type for String {
+impl Type for str {
     fn is(_: &Info, ty: ValueType) -> bool {
         ty == ValueType::String
     }
@@ -40,7 +39,49 @@ impl Type for String {
         let (address, length) = cx.string(self)?;
         cx.pair(at, address, length)
     }
+}
 
+/// Implements [`Type`] for a Rust type that owns a string or a list, by the methods of the type to
+/// which it derefs.
+macro_rules! owner {
+    ([$($generic:ident)?] $rust:ty, $of:ty) => {
+        impl<$($generic: Param)?> Type for $rust {
+            fn is(info: &Info, ty: ValueType) -> bool {
+                <$of as Type>::is(info, ty)
+            }
+
+            fn request(
+                &self,
+                info: &Info,
+                ty: ValueType,
+                encoding: StringEncoding,
+                requests: &mut Requests,
+            ) -> Result<(), AbiError> {
+                <$of as Type>::request(self, info, ty, encoding, requests)
+            }
+
+            fn lower(
+                &self,
+                cx: &mut Lower<'_>,
+                ty: ValueType,
+                to: &mut Words,
+            ) -> Result<(), AbiError> {
+                <$of as Type>::lower(self, cx, ty, to)
+            }
+
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+                <$of as Type>::store(self, cx, ty, at)
+            }
+        }
+    };
+}
+
+owner!([] String, str);
+owner!([T] Vec<T>, [T]);
+owner!([] Bytes, [u8]);
+
+impl Typed for String {}
+impl OwnedType for String {
     fn lift(cx: &mut Lift<'_>, _: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
         let (address, length) = (from.word() as u32, from.word() as u32);
         cx.string(address, length)
@@ -64,8 +105,7 @@ fn element(info: &Info, ty: ValueType) -> ValueType {
     }
 }
 
-impl<T: Typed> Typed for Vec<T> {}
-impl<T: Typed> Type for Vec<T> {
+impl<T: Param> Type for [T] {
     fn is(info: &Info, ty: ValueType) -> bool {
         let ValueType::Defined(index) = ty else {
             return false;
@@ -98,7 +138,10 @@ impl<T: Typed> Type for Vec<T> {
         let address = store_list(self, cx, ty)?;
         cx.pair(at, address, self.len() as u32)
     }
+}
 
+impl<T: Typed> Typed for Vec<T> {}
+impl<T: Typed> OwnedType for Vec<T> {
     fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
         let (address, length) = (from.word() as u32, from.word() as u32);
         load_list(cx, ty, address, length)
@@ -112,35 +155,7 @@ impl<T: Typed> Type for Vec<T> {
 
 /// A list of bytes. The host copies the bytes once.
 impl Typed for Bytes {}
-impl Type for Bytes {
-    fn is(info: &Info, ty: ValueType) -> bool {
-        Vec::<u8>::is(info, ty)
-    }
-
-    fn request(
-        &self,
-        _: &Info,
-        _: ValueType,
-        _: StringEncoding,
-        requests: &mut Requests,
-    ) -> Result<(), AbiError> {
-        requests.push(self.len() as u64, 1)
-    }
-
-    fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> Result<(), AbiError> {
-        let address = cx.piece();
-        cx.write(address, self)?;
-        to.push(address.into());
-        to.push(self.len() as u64);
-        Ok(())
-    }
-
-    fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> Result<(), AbiError> {
-        let address = cx.piece();
-        cx.write(address, self)?;
-        cx.pair(at, address, self.len() as u32)
-    }
-
+impl OwnedType for Bytes {
     fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
         Vec::<u8>::lift(cx, ty, from).map(Self::from)
     }
@@ -150,7 +165,7 @@ impl Type for Bytes {
     }
 }
 
-fn store_list<T: Typed>(all: &[T], cx: &mut Lower<'_>, ty: ValueType) -> Result<u32, AbiError> {
+fn store_list<T: Param>(all: &[T], cx: &mut Lower<'_>, ty: ValueType) -> Result<u32, AbiError> {
     let element = element(cx.info(), ty);
     let address = cx.piece();
     T::store_all(all, cx, element, address)?;

@@ -1,6 +1,6 @@
 //! Numbers, booleans and characters.
 
-use super::{Type, Typed};
+use super::{OwnedType, Type, Typed};
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::lift::{Flat, Lift};
@@ -42,6 +42,8 @@ macro_rules! numbers {
                 }
                 Ok(())
             }
+        }
+        impl OwnedType for $rust {
             fn load_all(
                 cx: &mut Lift<'_>,
                 _: ValueType,
@@ -86,7 +88,7 @@ numbers! {
     f64, F64, "an f64", |v| v.to_bits(), |w| Self::from_bits(w);
 }
 
-/// Implements [`Type`] for a Rust type that memory holds as a number.
+/// Implements [`Type`] and [`OwnedType`] for a Rust type that memory holds as a number.
 macro_rules! as_number {
     ($rust:ty, $number:ty, $ty:ident, |$value:ident| $into:expr, |$from:ident| $back:expr) => {
         impl Typed for $rust {}
@@ -107,17 +109,19 @@ macro_rules! as_number {
                 let $value = *self;
                 Type::store(&$into, cx, ty, at)
             }
+        }
+        impl OwnedType for $rust {
             fn lift(
                 cx: &mut Lift<'_>,
                 ty: ValueType,
                 from: &mut Flat<'_>,
             ) -> Result<Self, AbiError> {
                 // A flat value has 32 bits.
-                let $from = <u32 as Type>::lift(cx, ty, from)?;
+                let $from = <u32 as OwnedType>::lift(cx, ty, from)?;
                 $back
             }
             fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
-                let $from = u32::from(<$number as Type>::load(cx, ty, at)?);
+                let $from = u32::from(<$number as OwnedType>::load(cx, ty, at)?);
                 $back
             }
         }

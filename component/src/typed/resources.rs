@@ -1,6 +1,6 @@
 //! Handles of resources: [`Own`] and [`Borrow`].
 
-use super::{Type, Typed};
+use super::{OwnedType, Type, Typed};
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::lift::{Flat, Lift};
@@ -116,7 +116,9 @@ macro_rules! handles {
                 let number = cx.checked_handle(ty, self.resource)?;
                 cx.write(at, &number.to_le_bytes())
             }
+        }
 
+        impl<R: ResourceType> OwnedType for $name<R> {
             fn lift(
                 cx: &mut Lift<'_>,
                 ty: ValueType,

@@ -1,7 +1,7 @@
 //! Tuples, and the parameters of functions.
 
 use super::fields::{Place, field, has_fields};
-use super::{List, Type, Typed, TypedParams};
+use super::{CallParams, List, OwnedList, OwnedType, Param, Type, Typed, TypedParams};
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::lift::{Flat, Lift};
@@ -11,7 +11,7 @@ use pirn_format::component::{StringEncoding, ValueType};
 macro_rules! tuples {
     ($(($($name:ident $at:tt),+);)*) => {$(
         impl<$($name: Typed),+> Typed for ($($name,)+) {}
-        impl<$($name: Typed),+> Type for ($($name,)+) {
+        impl<$($name: Param),+> Type for ($($name,)+) {
             fn is(info: &Info, ty: ValueType) -> bool {
                 has_fields(info, ty, [$($at),+].len())
                     $(&& $name::is(info, field(info, ty, $at)))+
@@ -47,7 +47,9 @@ macro_rules! tuples {
                 )+
                 Ok(())
             }
+        }
 
+        impl<$($name: Typed),+> OwnedType for ($($name,)+) {
             fn lift(
                 cx: &mut Lift<'_>,
                 ty: ValueType,
@@ -85,9 +87,10 @@ tuples! {
 
 macro_rules! params {
     ($(($($name:ident $at:tt),*);)*) => {$(
+        impl<$($name: Param),*> CallParams for ($($name,)*) {}
         impl<$($name: Typed),*> TypedParams for ($($name,)*) {}
         #[allow(unused_variables, unused_mut, reason = "the empty list has no type")]
-        impl<$($name: Typed),*> List for ($($name,)*) {
+        impl<$($name: Param),*> List for ($($name,)*) {
             fn are(info: &Info, types: &[(String, ValueType)]) -> bool {
                 let wanted: &[u8] = &[$($at),*];
                 types.len() == wanted.len() $(&& $name::is(info, types[$at].1))*
@@ -127,7 +130,10 @@ macro_rules! params {
                 )*
                 Ok(())
             }
+        }
 
+        #[allow(unused_variables, unused_mut, reason = "the empty list has no type")]
+        impl<$($name: Typed),*> OwnedList for ($($name,)*) {
             fn lift(
                 cx: &mut Lift<'_>,
                 types: &[(String, ValueType)],
