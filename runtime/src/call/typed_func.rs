@@ -27,6 +27,9 @@ pub struct TypedFunc<P, R> {
     entry: usize,
     /// Offset from the instance's context to the address that the code takes as its first argument.
     context: i32,
+    /// Number of cells for a call, at least one. Functions over [`FlatParams`] use it: their Rust
+    /// types do not tell the number.
+    flat_cells: u32,
     types: PhantomData<fn(P) -> R>,
 }
 
@@ -89,6 +92,7 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
                 true => module.layout().import(index),
                 false => 0,
             },
+            flat_cells: found.params.len().max(found.results.len()).max(1) as u32,
             types: PhantomData,
         })
     }
@@ -114,6 +118,9 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
     /// Number of cells for a call: the larger of the numbers of parameters and of results.
     #[inline]
     pub(crate) fn cells(&self) -> usize {
+        if <P as sealed::List>::IS_FLAT {
+            return self.flat_cells as usize;
+        }
         let parameters = <P as sealed::List>::TYPES.len();
         parameters.max(<R as sealed::List>::TYPES.len())
     }

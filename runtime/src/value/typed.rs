@@ -38,6 +38,9 @@ pub(crate) mod sealed {
         const TYPES: &'static [ValType];
         /// Whether the conversion of one of them needs the instance id.
         const NEEDS_INSTANCE_ID: bool;
+        /// Whether the number of values is known only at run time. Then `TYPES` has the most, and
+        /// there may be fewer cells.
+        const IS_FLAT: bool = false;
         /// Writes the values to cells. There must be a cell for each type.
         fn store(self, cells: &mut [Cell], instance_id: InstanceId) -> Result<(), ForeignRef>;
         /// Reads the values from cells. There must be a cell for each type.
@@ -118,6 +121,7 @@ impl FlatParams {
     /// # Errors
     ///
     /// The number of words, if there are more.
+    #[inline]
     pub fn new(words: &[u64]) -> Result<Self, usize> {
         let mut params = Self {
             words: [0; FLAT_MAX],
@@ -159,11 +163,12 @@ impl Params for FlatParams {}
 impl sealed::List for FlatParams {
     const TYPES: &'static [ValType] = &[ValType::I64; FLAT_MAX];
     const NEEDS_INSTANCE_ID: bool = false;
+    const IS_FLAT: bool = true;
     #[inline]
     fn store(self, cells: &mut [Cell], _: InstanceId) -> Result<(), ForeignRef> {
-        // With zeros behind the last one, for a function that has more parameters.
-        for (cell, word) in cells.iter_mut().zip(self.words) {
-            *cell = Cell::from_u64(word);
+        // With zeros after the last one, for a function that has more parameters.
+        for (cell, word) in cells.iter_mut().zip(&self.words) {
+            *cell = Cell::from_u64(*word);
         }
         Ok(())
     }
