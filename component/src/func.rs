@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// A function of the core module.
 pub(crate) type CoreFunc = pirn_runtime::TypedFunc<FlatParams, FlatResult>;
 
+/// An allocator of a guest: the address of the old piece, its size, an alignment, and the new size.
+pub(crate) type Realloc = pirn_runtime::TypedFunc<(u32, u32, u32, u32), u32>;
+
 /// What all instances of a preparation share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -32,7 +35,7 @@ pub(crate) struct FuncInner {
     pub(crate) ty: u32,
     pub(crate) options: CanonicalOptions,
     pub(crate) core: CoreFunc,
-    pub(crate) realloc: Option<CoreFunc>,
+    pub(crate) realloc: Option<Realloc>,
     pub(crate) post_return: Option<CoreFunc>,
     /// The export of its memory; `None` for memory 0.
     pub(crate) memory: Option<String>,

@@ -82,15 +82,16 @@ impl Unwritten for Value {
         ty: ValueType,
         place: &str,
     ) -> Result<Requests, HostError> {
+        let mut requests = Requests::default();
         let mut collect = Collect {
             info,
             scopes,
             encoding,
-            requests: Requests::default(),
+            requests: &mut requests,
             place,
         };
         match collect.value(ty, self) {
-            Ok(()) => Ok(collect.requests),
+            Ok(()) => Ok(requests),
             Err(LowerError::Abi(error)) => Err(error.into()),
             Err(LowerError::Value(error)) => Err(error.into()),
         }

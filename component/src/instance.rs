@@ -1,15 +1,15 @@
 //! [`Instance`]: an instance of a component, and calls of its functions (`canon lift`).
 
 use crate::error::{AbiError, CallError};
-use crate::func::{CoreFunc, Func, Shared, TypedFunc};
+use crate::func::{Func, Realloc, Shared, TypedFunc};
 use crate::lift::{Flat, Lift, aligned};
 use crate::lower::{Collect, Lower, LowerError, Requests, Words};
 use crate::scopes::Scopes;
 use crate::state::State;
 use crate::typed::{CallParams, Typed};
 use crate::value::{Resource, Value};
-use pirn_format::component::{FLAT_PARAMS_MAX, ValueType};
-use pirn_runtime::{FlatParams, KillSwitch, MemoryMut};
+use pirn_format::component::ValueType;
+use pirn_runtime::{FlatParams, FlatResult, KillSwitch, MemoryMut, Params, Results};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,11 +42,14 @@ trait Call {
         &self,
         func: &Func,
         scopes: &mut Scopes,
-        requests: Requests,
-    ) -> Result<Requests, CallError>;
+        requests: &mut Requests,
+    ) -> Result<(), CallError>;
 
-    /// Writes the parameters as core values, or to memory at an address.
-    fn lower(&self, func: &Func, cx: &mut Lower<'_>, at: Option<u32>) -> Result<Words, AbiError>;
+    /// Writes the parameters as core values.
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> Result<(), AbiError>;
+
+    /// Writes the parameters to memory at an address.
+    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> Result<(), AbiError>;
 
     /// Reads the result from a core value, or from memory.
     fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<Self::Output, AbiError>;
@@ -62,8 +65,8 @@ impl Call for Untyped<'_> {
         &self,
         func: &Func,
         scopes: &mut Scopes,
-        mut requests: Requests,
-    ) -> Result<Requests, CallError> {
+        requests: &mut Requests,
+    ) -> Result<(), CallError> {
         let types = &func.ty().params;
         if types.len() != self.0.len() {
             return Err(CallError::Parameters {
@@ -84,25 +87,23 @@ impl Call for Untyped<'_> {
                 LowerError::Abi(error) => CallError::Abi(error),
                 LowerError::Value(error) => CallError::Value(error),
             })?;
-            requests = collect.requests;
         }
-        Ok(requests)
+        Ok(())
     }
 
-    fn lower(&self, func: &Func, cx: &mut Lower<'_>, at: Option<u32>) -> Result<Words, AbiError> {
-        let mut words = Words::new();
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> Result<(), AbiError> {
         let mut all = func.ty().params.iter().zip(self.0);
-        let Some(mut at) = at else {
-            all.try_for_each(|((_, ty), value)| cx.flat(*ty, value, &mut words))?;
-            return Ok(words);
-        };
-        for ((_, ty), value) in all {
+        all.try_for_each(|((_, ty), value)| cx.flat(*ty, value, to))
+    }
+
+    fn store(&self, func: &Func, cx: &mut Lower<'_>, mut at: u32) -> Result<(), AbiError> {
+        for ((_, ty), value) in func.ty().params.iter().zip(self.0) {
             let layout = cx.info().layout(*ty);
             at = aligned(at, layout.align);
             cx.store(*ty, value, at)?;
             at = at.saturating_add(layout.bytes);
         }
-        Ok(words)
+        Ok(())
     }
 
     fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<Option<Value>, AbiError> {
@@ -112,10 +113,7 @@ impl Call for Untyped<'_> {
         if func.0.result_in_memory {
             return cx.result(ty, word as u32).map(Some);
         }
-        let words = [word];
-        let types = [ty].into_iter();
-        let values = cx.values(types, &mut Flat::new(&words), FLAT_PARAMS_MAX)?;
-        Ok(values.into_iter().next())
+        cx.flat(ty, &mut Flat::new(&[word])).map(Some)
     }
 }
 
@@ -130,23 +128,20 @@ impl<P: CallParams, R: Typed> Call for OfTypes<P, R> {
         &self,
         func: &Func,
         _: &mut Scopes,
-        mut requests: Requests,
-    ) -> Result<Requests, CallError> {
+        requests: &mut Requests,
+    ) -> Result<(), CallError> {
         let (types, encoding) = (&func.ty().params, func.0.options.encoding);
-        self.0
-            .request(&func.0.info, types, encoding, &mut requests)?;
-        Ok(requests)
+        Ok(self.0.request(&func.0.info, types, encoding, requests)?)
     }
 
     #[inline]
-    fn lower(&self, func: &Func, cx: &mut Lower<'_>, at: Option<u32>) -> Result<Words, AbiError> {
-        let mut words = Words::new();
-        let types = &func.ty().params;
-        match at {
-            None => self.0.lower(cx, types, &mut words)?,
-            Some(at) => self.0.store(cx, types, at)?,
-        }
-        Ok(words)
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> Result<(), AbiError> {
+        self.0.lower(cx, &func.ty().params, to)
+    }
+
+    #[inline]
+    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> Result<(), AbiError> {
+        self.0.store(cx, &func.ty().params, at)
     }
 
     #[inline]
@@ -232,16 +227,18 @@ impl<T: 'static> Instance<T> {
         func: &Func,
         call: &C,
     ) -> Result<C::Output, CallError> {
-        let mut requests = self.begin(func, call)?;
+        let mut requests = Requests::default();
+        self.begin(func, call, &mut requests)?;
         // A call that fails anywhere leaves the instance failed.
         self.failed = true;
         let mut until = limits.deadline.and_then(Until::new);
         while let Some((realloc, params)) = next_allocation(func, &requests) {
             let address = self.enter(&mut until, &realloc, params)?;
-            requests.give(address as u32, self.memory_bytes(func))?;
+            requests.give(address, self.memory_bytes(func))?;
         }
-        let params = lower(&mut self.core, func, call, requests.given())?;
-        let word = self.enter(&mut until, &func.0.core, params)?;
+        let mut words = Words::new();
+        lower(&mut self.core, func, call, requests.given(), &mut words)?;
+        let FlatResult(word) = self.enter(&mut until, &func.0.core, words.0)?;
         let value = self.lift::<C>(func, word)?;
         if let Some(post_return) = func.0.post_return {
             self.enter(&mut until, &post_return, flat(&[word]))?;
@@ -252,17 +249,17 @@ impl<T: 'static> Instance<T> {
 
     /// Calls a function of the core module.
     #[inline]
-    fn enter(
+    fn enter<P: Params, R: Results>(
         &mut self,
         until: &mut Option<Until>,
-        func: &CoreFunc,
-        params: FlatParams,
-    ) -> Result<u64, CallError> {
+        func: &pirn_runtime::TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
         let called = match until {
             None => self.core.call(func, params),
             Some(until) => self.core.deadline(until.left()).call(func, params),
         };
-        Ok(called?.0)
+        Ok(called?)
     }
 
     /// Calls a function as a future, on any executor. Asynchronous functions of the host suspend
@@ -315,7 +312,8 @@ impl<T: 'static> Instance<T> {
         func: &Func,
         call: &C,
     ) -> Result<C::Output, CallError> {
-        let mut requests = self.begin(func, call)?;
+        let mut requests = Requests::default();
+        self.begin(func, call, &mut requests)?;
         // So does a future that is dropped.
         self.failed = true;
         let mut until = limits.deadline.and_then(Until::new);
@@ -324,11 +322,12 @@ impl<T: 'static> Instance<T> {
             let address = self
                 .enter_async(&mut until, slice, &realloc, params)
                 .await?;
-            requests.give(address as u32, self.memory_bytes(func))?;
+            requests.give(address, self.memory_bytes(func))?;
         }
-        let params = lower(&mut self.core, func, call, requests.given())?;
-        let word = self
-            .enter_async(&mut until, slice, &func.0.core, params)
+        let mut words = Words::new();
+        lower(&mut self.core, func, call, requests.given(), &mut words)?;
+        let FlatResult(word) = self
+            .enter_async(&mut until, slice, &func.0.core, words.0)
             .await?;
         let value = self.lift::<C>(func, word)?;
         if let Some(post_return) = func.0.post_return {
@@ -341,13 +340,13 @@ impl<T: 'static> Instance<T> {
     }
 
     /// Calls a function of the core module as a future.
-    async fn enter_async(
+    async fn enter_async<P: Params, R: Results>(
         &mut self,
         until: &mut Option<Until>,
         slice: Option<Duration>,
-        func: &CoreFunc,
-        params: FlatParams,
-    ) -> Result<u64, CallError> {
+        func: &pirn_runtime::TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
         let called = match (until.as_mut().map(Until::left), slice) {
             (None, None) => self.core.call_async(func, params),
             (Some(left), None) => self.core.deadline(left).call_async(func, params),
@@ -357,7 +356,7 @@ impl<T: 'static> Instance<T> {
                 limited.call_async(func, params)
             }
         };
-        Ok(called.await?.0)
+        Ok(called.await?)
     }
 
     /// Drops a resource that the component defines and that the host got as [`Value::Own`]: calls
@@ -438,16 +437,20 @@ impl<T: 'static> Instance<T> {
         result
     }
 
-    /// Checks the parameters of a call.
+    /// Checks the parameters of a call, and lists the memory that they need.
     #[inline]
-    fn begin<C: Call>(&mut self, func: &Func, call: &C) -> Result<Requests, CallError> {
+    fn begin<C: Call>(
+        &mut self,
+        func: &Func,
+        call: &C,
+        requests: &mut Requests,
+    ) -> Result<(), CallError> {
         if self.failed {
             return Err(CallError::Failed);
         }
         if self.shared.prepared != func.0.prepared {
             return Err(CallError::OtherPreparation);
         }
-        let mut requests = Requests::default();
         if let Some((bytes, align)) = func.0.params_in_memory {
             requests.push(bytes, align)?;
         }
@@ -480,20 +483,20 @@ impl<T: 'static> Instance<T> {
 
 /// The call of the allocator for the next piece of memory that a call needs.
 #[inline]
-fn next_allocation(func: &Func, requests: &Requests) -> Option<(CoreFunc, FlatParams)> {
+fn next_allocation(func: &Func, requests: &Requests) -> Option<(Realloc, (u32, u32, u32, u32))> {
     let (bytes, align) = requests.next()?;
-    let params = flat(&[0, 0, align.into(), bytes.into()]);
-    Some((func.0.realloc?, params))
+    Some((func.0.realloc?, (0, 0, align, bytes)))
 }
 
-/// Writes the parameters of a call, and returns its core values.
+/// Writes the parameters of a call: its core values, and what they point to.
 #[inline]
 fn lower<T, C: Call>(
     core: &mut pirn_runtime::Instance<State<T>>,
     func: &Func,
     call: &C,
     given: &[u32],
-) -> Result<FlatParams, AbiError> {
+    words: &mut Words,
+) -> Result<(), AbiError> {
     let (mut memory, state) = split(core, func);
     if func.0.lends {
         state.scopes.enter();
@@ -502,11 +505,11 @@ fn lower<T, C: Call>(
     let (info, encoding) = (&func.0.info, func.0.options.encoding);
     let mut cx = Lower::new(info, bytes, encoding, &mut state.scopes, given);
     if func.0.params_in_memory.is_none() {
-        return Ok(call.lower(func, &mut cx, None)?.0);
+        return call.lower(func, &mut cx, words);
     }
     let at = cx.piece();
-    call.lower(func, &mut cx, Some(at))?;
-    Ok(flat(&[at.into()]))
+    words.push(at.into());
+    call.store(func, &mut cx, at)
 }
 
 /// The memory of a function, if its values need one, and the state.
@@ -549,6 +552,7 @@ impl Until {
 }
 
 /// Parameters of a call of the core module. No function has more than fit.
+#[inline]
 fn flat(words: &[u64]) -> FlatParams {
     FlatParams::new(words).unwrap_or_else(|_| FlatParams::none())
 }

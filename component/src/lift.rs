@@ -111,7 +111,7 @@ impl<'a> Lift<'a> {
     }
 
     /// A value from core values.
-    fn flat(&mut self, ty: ValueType, flat: &mut Flat<'_>) -> Result<Value, AbiError> {
+    pub(crate) fn flat(&mut self, ty: ValueType, flat: &mut Flat<'_>) -> Result<Value, AbiError> {
         self.spend(size_of::<Value>())?;
         Ok(match ty {
             ValueType::Bool => Value::Bool(flat.next_u32() != 0),

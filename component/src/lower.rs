@@ -28,6 +28,7 @@ pub struct Requests {
 
 impl Requests {
     /// The size and alignment of the next piece.
+    #[inline]
     pub(crate) fn next(&self) -> Option<(u32, u32)> {
         self.wanted.get(self.given.len()).copied()
     }
@@ -69,6 +70,7 @@ impl Requests {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn given(&self) -> &[u32] {
         &self.given
     }
@@ -120,7 +122,7 @@ pub(crate) struct Collect<'a> {
     pub(crate) info: &'a Info,
     pub(crate) scopes: &'a mut Scopes,
     pub(crate) encoding: StringEncoding,
-    pub(crate) requests: Requests,
+    pub(crate) requests: &'a mut Requests,
     /// The parameter or result, for messages.
     pub(crate) place: &'a str,
 }

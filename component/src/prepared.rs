@@ -49,13 +49,15 @@ impl<T: 'static> Prepared<T> {
         for export in &all.exports {
             let options = all.options[export.options as usize];
             let named = |name: Option<String>| name.map(|name| core.func_flat(&name)).transpose();
+            let realloc = options.realloc.map(realloc_name);
+            let realloc = realloc.map(|name| core.func(&name)).transpose()?;
             funcs.push(Func(Arc::new(FuncInner {
                 info: Arc::clone(info),
                 name: export.path.join("#"),
                 ty: export.ty,
                 options,
                 core: core.func_flat(&export.core)?,
-                realloc: named(options.realloc.map(realloc_name))?,
+                realloc,
                 post_return: named(options.post_return.map(post_return_name))?,
                 memory: info.memory_export(export.options).map(str::to_owned),
                 prepared,
