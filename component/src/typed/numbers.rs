@@ -37,8 +37,9 @@ macro_rules! numbers {
                 at: u32,
             ) -> Result<(), AbiError> {
                 let places = cx.bytes(at, size_of_val(all))?;
-                for (place, one) in places.chunks_exact_mut(size_of::<Self>()).zip(all) {
-                    place.copy_from_slice(&one.to_le_bytes());
+                let (places, _) = places.as_chunks_mut::<{ size_of::<$rust>() }>();
+                for (place, one) in places.iter_mut().zip(all) {
+                    *place = one.to_le_bytes();
                 }
                 Ok(())
             }
@@ -51,13 +52,9 @@ macro_rules! numbers {
                 length: u32,
             ) -> Result<Vec<Self>, AbiError> {
                 let bytes = u64::from(length) * size_of::<Self>() as u64;
-                let places = cx.bytes("a list", at, bytes)?.chunks_exact(size_of::<Self>());
-                let mut number = [0; size_of::<Self>()];
-                let numbers = places.map(|place| {
-                    number.copy_from_slice(place);
-                    Self::from_le_bytes(number)
-                });
-                Ok(numbers.collect())
+                let places = cx.bytes("a list", at, bytes)?;
+                let (places, _) = places.as_chunks::<{ size_of::<$rust>() }>();
+                Ok(places.iter().map(|place| Self::from_le_bytes(*place)).collect())
             }
             #[inline]
             fn lift(
