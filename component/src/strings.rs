@@ -28,19 +28,21 @@ pub(crate) fn of_length(encoding: StringEncoding, length: u32) -> (Encoding, u32
     }
 }
 
+/// Checks that bytes are UTF-8.
+pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AbiError> {
+    let text = simdutf8::basic::from_utf8(bytes);
+    text.map_err(|_| AbiError::String { encoding: "UTF-8" })
+}
+
 /// Reads a string.
 pub(crate) fn decode(encoding: Encoding, bytes: &[u8]) -> Result<String, AbiError> {
-    let invalid = |encoding| AbiError::String { encoding };
     match encoding {
-        Encoding::Utf8 => match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(invalid("UTF-8")),
-        },
+        Encoding::Utf8 => utf8(bytes).map(str::to_owned),
         Encoding::Utf16 => {
             let units = bytes.chunks_exact(2);
             let units = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
             let text: Result<String, _> = char::decode_utf16(units).collect();
-            text.map_err(|_| invalid("UTF-16"))
+            text.map_err(|_| AbiError::String { encoding: "UTF-16" })
         }
         Encoding::Latin1 => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
     }

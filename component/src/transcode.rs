@@ -158,8 +158,7 @@ fn latin1(text: &str) -> Option<Vec<u8>> {
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, HostError> {
-    let encoding = "UTF-8";
-    std::str::from_utf8(bytes).map_err(|_| of_host(AbiError::String { encoding }))
+    strings::utf8(bytes).map_err(of_host)
 }
 
 fn utf16(bytes: &[u8]) -> Result<String, HostError> {

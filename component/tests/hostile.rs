@@ -118,6 +118,66 @@ fn what_runs_after_a_result_cannot_leave_the_instance() {
     }
 }
 
+/// The check of UTF-8 reads blocks of 64 bytes. Every place of a sequence in two blocks and a rest
+/// is tried, between characters of one byte and of two.
+#[test]
+fn invalid_utf8_is_refused_wherever_it_is() {
+    const BYTES: usize = 150;
+    let wat = r#"(component
+      (core module $m
+        (memory (export "memory") 1)
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+        (func (export "text") (param i32 i32) (result i32)
+          (i32.store (i32.const 16) (local.get 0))
+          (i32.store (i32.const 20) (local.get 1))
+          (i32.const 16)))
+      (core instance $i (instantiate $m))
+      (func (export "text") (param "bytes" (list u8)) (result string)
+        (canon lift (core func $i "text") (memory (core memory $i "memory"))
+          (realloc (core func $i "realloc")))))"#;
+    let mut guest = guest(wat, &Linker::<()>::new());
+    let func = guest.prepared.typed::<(&[u8],), String>("text");
+    let func = func.expect("its types");
+    let sequences: [&[u8]; 12] = [
+        b"a",
+        "\u{fc}".as_bytes(),
+        "\u{20ac}".as_bytes(),
+        "\u{1f600}".as_bytes(),
+        b"\x80",
+        b"\xff",
+        b"\xc3",
+        b"\xc0\xaf",
+        b"\xed\xa0\x80",
+        b"\xe2\x82",
+        b"\xf0\x9f\x98",
+        b"\xf4\x90\x80\x80",
+    ];
+    for sequence in sequences {
+        for at in 0..=BYTES {
+            for filler in ["a", "\u{fc}"] {
+                let mut bytes = filler.repeat(at / filler.len()).into_bytes();
+                bytes.extend(sequence);
+                let rest = BYTES.saturating_sub(bytes.len()) / filler.len();
+                bytes.extend(filler.repeat(rest).into_bytes());
+                let instance = guest.instance.as_mut().expect("it lives");
+                match (
+                    instance.call_typed(&func, (&bytes,)),
+                    String::from_utf8(bytes),
+                ) {
+                    (Ok(found), Ok(wanted)) => assert_eq!(found, wanted),
+                    (Err(error), Err(_)) => {
+                        assert_eq!(error.to_string(), "a string is not valid UTF-8");
+                        // The instance has failed.
+                        guest.instance = None;
+                        guest.instance = guest.prepared.instantiate(()).ok();
+                    }
+                    (found, wanted) => panic!("{found:?} for {wanted:?}"),
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn strings_of_a_guest_that_lie() {
     let (utf8, utf16, both) = ("", "string-encoding=utf16", "string-encoding=latin1+utf16");
