@@ -13,12 +13,11 @@ mod reasons;
 mod runner;
 mod values;
 
+use rayon::prelude::*;
 use runner::Report;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The counts that a run must have.
 const COUNTS: &str = include_str!("counts.txt");
@@ -91,31 +90,14 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Runs all files. Starts one thread for each processor.
+/// Runs all files, on all processors.
 fn run(files: &[&PathBuf], names: &[String]) -> Vec<Report> {
-    let next = AtomicUsize::new(0);
-    let reports: Vec<_> = files
-        .iter()
-        .map(|_| Mutex::new(Report::default()))
-        .collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(file) = files.get(at) else { break };
-                    let text = std::fs::read_to_string(file).expect("a script is text");
-                    // The scripts of wasm-tools are for a validator.
-                    let links = !names[at].starts_with("wasm-tools/");
-                    let report = runner::file(&text, links);
-                    *reports[at].lock().expect("no thread panicked") = report;
-                }
-            });
-        }
-    });
-    let reports = reports.into_iter();
-    reports
-        .map(|report| report.into_inner().expect("no thread panicked"))
-        .collect()
+    let each = files.par_iter().zip(names).with_max_len(1);
+    each.map(|(file, name)| {
+        let text = std::fs::read_to_string(file).expect("a script is text");
+        // The scripts of wasm-tools are for a validator.
+        let links = !name.starts_with("wasm-tools/");
+        runner::file(&text, links)
+    })
+    .collect()
 }

