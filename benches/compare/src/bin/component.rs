@@ -51,12 +51,18 @@ fn main() {
         "{:<44} {:>10} {:>10} {:>7}",
         "", "pirn", "wasmtime", "ratio"
     );
-    let rows: [(&str, Run<'_>, Run<'_>); 4] = [
+    let borrowed: &'static str = text.clone().leak();
+    let rows: [(&str, Run<'_>, Run<'_>); 5] = [
         ("add(u32, u32) -> u32", add(&prepared), peer.add()),
         (
             "string of 1 KiB in and out",
             echo(&prepared, text.clone()),
             peer.echo(text),
+        ),
+        (
+            "borrowed string of 1 KiB in, a string out",
+            echo_borrowed(&prepared, borrowed),
+            peer.echo_borrowed(borrowed),
         ),
         (
             "cycle: instantiate, add, drop",
@@ -117,6 +123,18 @@ fn echo(prepared: &Prepared<()>, text: String) -> Run<'static> {
     Box::new(move |count| {
         for _ in 0..count {
             let found = instance.call_typed(&func, (text.clone(),));
+            assert_eq!(found.expect("it returns"), text);
+        }
+    })
+}
+
+fn echo_borrowed(prepared: &Prepared<()>, text: &'static str) -> Run<'static> {
+    let func = prepared.typed::<(&str,), String>("echo");
+    let func = func.expect("its types");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    Box::new(move |count| {
+        for _ in 0..count {
+            let found = instance.call_typed(&func, (text,));
             assert_eq!(found.expect("it returns"), text);
         }
     })
@@ -199,6 +217,18 @@ impl Peer {
         Box::new(move |count| {
             for _ in 0..count {
                 let found = func.call(&mut store, (text.clone(),));
+                assert_eq!(found.expect("it returns").0, text);
+            }
+        })
+    }
+
+    fn echo_borrowed(&self, text: &'static str) -> Run<'static> {
+        let (mut store, instance) = self.instance();
+        let func = instance.get_typed_func::<(&str,), (String,)>(&mut store, "echo");
+        let func = func.expect("its types");
+        Box::new(move |count| {
+            for _ in 0..count {
+                let found = func.call(&mut store, (text,));
                 assert_eq!(found.expect("it returns").0, text);
             }
         })
