@@ -5,5 +5,5 @@ use libfuzzer_sys::fuzz_target;
 use pirn_fuzz_checks::{canary, component};
 
 fuzz_target!(|data: &[u8]| {
-    component::check(data, canary()).unwrap();
+    component::check(data, &[], canary()).unwrap();
 });

@@ -4,53 +4,53 @@
 
 mod decode;
 mod types;
+mod engine;
+mod scripted;
+mod hostile;
+mod values;
+mod case;
+mod observed;
+mod tally;
+mod compare;
+
+pub use engine::{Call, End, Engine, Fault, Pirn, Plan, Seen};
+pub use tally::Tally;
 
 use crate::random::{Random, mix};
 use decode::{Encoding, Reader};
 use pirn_compiler::{CompileError, Options};
 use pirn_component::{Component, Linker, Value};
 use pirn_runtime::{Module, Region};
-use std::ops::AddAssign;
-use types::{Core, Ty};
+use types::{Core, FLAT_PARAMS_MAX, Handles, Ty};
 
-/// Counts of components.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Values that went around.
-    pub values: usize,
-    /// Damaged components that were refused.
-    pub refused: usize,
-    /// Damaged components that compiled.
-    pub compiled: usize,
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.values += other.values;
-        self.refused += other.refused;
-        self.compiled += other.compiled;
-    }
-}
-
-/// Most core parameters of a function that is lifted or lowered.
-const FLAT_PARAMS_MAX: usize = 16;
 /// Where the guest writes its core parameters.
 const PARAMS_AT: u32 = 8;
 /// Values of each type.
 const VALUES: usize = 4;
 
-/// Makes a component as the input says. The canary changes a word that the component got.
+/// Makes a component as the input says. Half of the components are for one value that passes
+/// through unchanged, the others for scripts. Those are compared with other engines. The canary
+/// changes a word that the component got.
 ///
 /// # Errors
 ///
-/// If a value changed, or if a damaged component has another effect than an error.
-pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
+/// If a value changed, if a damaged component has another effect than an error, or if engines
+/// differ.
+pub fn check(data: &[u8], others: &[&dyn Engine], canary: bool) -> Result<Tally, String> {
     let seed = data
         .iter()
         .fold(data.len() as u64, |seed, byte| mix(seed ^ u64::from(*byte)));
     let mut random = Random::new(seed);
+    match random.once_in(2) {
+        true => compare::check(&mut random, others, canary),
+        false => echo(random, canary),
+    }
+}
+
+/// Checks one value through a component, or a damaged component.
+fn echo(mut random: Random, canary: bool) -> Result<Tally, String> {
     let depth = random.below(4);
-    let ty = Ty::any(&mut random, depth);
+    let ty = Ty::any(&mut random, depth, Handles::None);
     let encoding = Encoding::ALL[random.below(Encoding::ALL.len())];
     let text = text(&ty, encoding);
     let wasm = pirn_compiler::parse_text(text.as_bytes());

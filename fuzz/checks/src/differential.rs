@@ -5,6 +5,7 @@
 //! finally the exported memories, globals and tables. All NaNs are equal. The comparison ends when
 //! a guest exhausts its stack or its heap, because these limits differ between engines.
 
+use crate::campaign::KEEP;
 use crate::engine::{Engine, Pirn};
 use crate::guest::Guest;
 use crate::random::Random;
@@ -60,10 +61,6 @@ impl AddAssign for Tally {
         self.others += other.others;
     }
 }
-
-/// Environment variable that names a folder for guests that differ: the module `guest.wasm`, and
-/// its calls in `guest.txt`.
-pub const KEEP: &str = "PIRN_FUZZ_KEEP";
 
 /// Makes a guest from arbitrary bytes, and compares its behaviour. The canary flips one bit in the
 /// result of pirn's first run.

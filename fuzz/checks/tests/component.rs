@@ -5,18 +5,21 @@ use pirn_fuzz_checks::campaign;
 use pirn_fuzz_checks::component::{Tally, check};
 
 fn component(data: &[u8]) -> Result<Tally, String> {
-    check(data, false)
+    check(data, &[], false)
 }
 
 #[test]
 fn values_pass_through_components() {
-    let tally = campaign::each(0..300, component);
-    assert!(tally.values > 300 && tally.refused > 50, "{tally:?}");
+    let tally = campaign::each(0..600, component);
+    assert!(
+        tally.values > 300 && tally.refused > 50 && tally.trapped > 100,
+        "{tally:?}"
+    );
 }
 
 #[test]
 fn the_canary_of_a_changed_word_is_detected() {
-    let detected = |seed| check(&campaign::bytes(seed), true).is_err();
+    let detected = |seed| check(&campaign::bytes(seed), &[], true).is_err();
     assert!((0..20).any(detected));
 }
 

@@ -1,7 +1,8 @@
-//! Reads values from flattened words and memory, by the specification and without pirn's code.
+//! Reads values from flattened words and memory, by the specification and without pirn's code. A
+//! handle is read as a resource with the number of the handle.
 
 use super::types::Ty;
-use pirn_component::Value;
+use pirn_component::{Resource, Value};
 
 /// The encoding of strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,8 @@ impl Reader<'_> {
                 self.pair(ty, address, length)?
             }
             Ty::Flags(count) => flags(*count, next(words)?),
+            Ty::Own => Value::Own(Resource::host(next(words)? as u32)),
+            Ty::Borrow => Value::Borrow(Resource::host(next(words)? as u32)),
             Ty::Tuple(types) => Value::Tuple(
                 types
                     .iter()
@@ -82,6 +85,8 @@ impl Reader<'_> {
                 self.pair(ty, address as u32, length as u32)?
             }
             Ty::Flags(count) => flags(*count, self.number(at, bytes)?),
+            Ty::Own => Value::Own(Resource::host(self.number(at, 4)? as u32)),
+            Ty::Borrow => Value::Borrow(Resource::host(self.number(at, 4)? as u32)),
             Ty::Tuple(types) => Value::Tuple(self.fields(types, at)?),
             Ty::Record(types) => {
                 let fields = self.fields(types, at)?.into_iter().enumerate();

@@ -2,7 +2,10 @@
 //! stores them: written from the specification, without pirn's code.
 
 use crate::random::Random;
-use pirn_component::Value;
+use pirn_component::{Resource, Value};
+
+/// Most core parameters of a function that is lifted or lowered.
+pub(super) const FLAT_PARAMS_MAX: usize = 16;
 
 /// A type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +21,20 @@ pub(super) enum Ty {
     Option(Box<Self>),
     Result(Box<[Option<Self>; 2]>),
     Flags(usize),
+    /// An owned handle to a resource of the host.
+    Own,
+    /// A borrowed one.
+    Borrow,
+}
+
+/// The handles that a type may contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handles {
+    None,
+    /// Owned handles, as in results.
+    Own,
+    /// Owned and borrowed handles, as in parameters.
+    All,
 }
 
 /// The core types of flattened values. Their order is that of `join`: two different types of 32
@@ -55,7 +72,11 @@ const SCALARS: [&str; 12] = [
 
 impl Ty {
     /// A random type.
-    pub(super) fn any(random: &mut Random, depth: usize) -> Self {
+    pub(super) fn any(random: &mut Random, depth: usize, handles: Handles) -> Self {
+        if handles != Handles::None && random.once_in(6) {
+            let borrow = handles == Handles::All && random.once_in(2);
+            return if borrow { Self::Borrow } else { Self::Own };
+        }
         let kind = match depth {
             0 => random.below(3),
             _ => random.below(11),
@@ -63,20 +84,20 @@ impl Ty {
         let few = |random: &mut Random| 1 + random.below(5);
         let optional = |random: &mut Random| {
             let some = !random.once_in(4);
-            some.then(|| Self::any(random, depth - 1))
+            some.then(|| Self::any(random, depth - 1, handles))
         };
         match kind {
             0 | 1 => Self::Scalar(SCALARS[random.below(SCALARS.len())]),
             2 => Self::String,
-            3 => Self::List(Box::new(Self::any(random, depth - 1))),
+            3 => Self::List(Box::new(Self::any(random, depth - 1, handles))),
             4 => Self::Tuple(
                 (0..few(random))
-                    .map(|_| Self::any(random, depth - 1))
+                    .map(|_| Self::any(random, depth - 1, handles))
                     .collect(),
             ),
             5 | 6 => Self::Record(
                 (0..few(random))
-                    .map(|_| Self::any(random, depth - 1))
+                    .map(|_| Self::any(random, depth - 1, handles))
                     .collect(),
             ),
             7 => Self::Variant((0..few(random)).map(|_| optional(random)).collect()),
@@ -84,7 +105,7 @@ impl Ty {
                 true => Self::Enum([1, 2, 256, 257][random.below(4)]),
                 false => Self::Flags([1, 8, 9, 16, 17, 32][random.below(6)]),
             },
-            9 => Self::Option(Box::new(Self::any(random, depth - 1))),
+            9 => Self::Option(Box::new(Self::any(random, depth - 1, handles))),
             _ => Self::Result(Box::new([optional(random), optional(random)])),
         }
     }
@@ -100,6 +121,8 @@ impl Ty {
         let body = match self {
             Self::Scalar(name) => return (*name).to_owned(),
             Self::String => return "string".to_owned(),
+            Self::Own => return "(own $r)".to_owned(),
+            Self::Borrow => return "(borrow $r)".to_owned(),
             Self::List(element) => format!("list {}", list(&[(**element).clone()], text)[0]),
             Self::Option(some) => format!("option {}", list(&[(**some).clone()], text)[0]),
             Self::Tuple(types) => format!("tuple {}", list(types, text).join(" ")),
@@ -156,13 +179,26 @@ impl Ty {
         })
     }
 
+    /// Whether it contains handles.
+    pub(super) fn has_handles(&self) -> bool {
+        match self {
+            Self::Own | Self::Borrow => true,
+            Self::List(element) => element.has_handles(),
+            Self::Tuple(types) | Self::Record(types) => types.iter().any(Self::has_handles),
+            _ => {
+                let cases = self.cases().unwrap_or_default();
+                cases.into_iter().flatten().any(Self::has_handles)
+            }
+        }
+    }
+
     /// The core types of its flattened values.
     pub(super) fn flat(&self) -> Vec<Core> {
         match self {
             Self::Scalar("s64" | "u64") => vec![Core::I64],
             Self::Scalar("f32") => vec![Core::F32],
             Self::Scalar("f64") => vec![Core::F64],
-            Self::Scalar(_) | Self::Flags(_) => vec![Core::I32],
+            Self::Scalar(_) | Self::Flags(_) | Self::Own | Self::Borrow => vec![Core::I32],
             Self::String | Self::List(_) => vec![Core::I32; 2],
             Self::Tuple(types) | Self::Record(types) => types.iter().flat_map(Self::flat).collect(),
             _ => {
@@ -195,7 +231,7 @@ impl Ty {
             Self::Scalar("bool" | "s8" | "u8") => (1, 1),
             Self::Scalar("s16" | "u16") => (2, 2),
             Self::Scalar("s64" | "u64" | "f64") => (8, 8),
-            Self::Scalar(_) => (4, 4),
+            Self::Scalar(_) | Self::Own | Self::Borrow => (4, 4),
             Self::String | Self::List(_) => (8, 4),
             Self::Flags(count) => match count {
                 0..=8 => (1, 1),
@@ -267,6 +303,8 @@ impl Ty {
                 _ => Value::Char(char::from_u32(bits as u32 % 0x11_0000).unwrap_or('\u{fffd}')),
             },
             Self::String => Value::String(text(random)),
+            Self::Own => Value::Own(Resource::host(bits as u32)),
+            Self::Borrow => Value::Borrow(Resource::host(bits as u32)),
             Self::List(element) => Value::List(
                 (0..random.below(4))
                     .map(|_| element.value(random))
