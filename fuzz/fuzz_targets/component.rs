@@ -1,9 +1,14 @@
-//! Values through components, and damaged components: see `pirn_fuzz_checks::component`.
+//! Values through components under pirn and Wasmtime, and damaged components: see
+//! `pirn_fuzz_checks::component`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pirn_fuzz::Wasmtime;
 use pirn_fuzz_checks::{canary, component};
+use std::sync::LazyLock;
+
+static WASMTIME: LazyLock<Wasmtime> = LazyLock::new(Default::default);
 
 fuzz_target!(|data: &[u8]| {
-    component::check(data, &[], canary()).unwrap();
+    component::check(data, &[&*WASMTIME], canary()).unwrap();
 });

@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+mod component;
+
 use pirn_fuzz_checks::engine::Engine;
 use pirn_fuzz_checks::guest::{FUNCS, GLOBALS, Plan, Uses};
 use pirn_fuzz_checks::value::{End, Fault, Host, HostRefuses, Ref, Run, Val};

@@ -171,7 +171,6 @@ impl Case {
         words: &mut Vec<(u32, u64)>,
     ) {
         let (types, values) = (self.types_of(guest), &values[2 * guest..2 * guest + 4]);
-        let exact = self.encodings[guest] == Encoding::Utf8;
         for at in [word::REALLOC, word::REALLOC_RESULT] {
             if mistakes.is_none() || !random.once_in(12) {
                 continue;
@@ -190,8 +189,14 @@ impl Case {
                 3 => u64::from(u32::MAX) - random.below(16) as u64,
                 _ => random.bits(),
             };
+            // How often and for how many bytes the host asks is specified for UTF-8 alone.
+            let exact = self.encodings[guest] == Encoding::Utf8;
+            let near_end = scripted::RESULT_AT..scripted::MEMORY_BYTES;
+            let address = match near_end.contains(&(address as u32)) && !exact {
+                true => u64::from(scripted::MEMORY_BYTES),
+                false => address,
+            };
             words.push((at + 1, address));
-            // The number of allocations for other encodings is not specified.
             if exact {
                 words.push((at + 2, random.below(3) as u64));
             }
