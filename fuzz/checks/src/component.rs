@@ -1,6 +1,11 @@
-//! Random types and values go from the host to a component, from there to a function of the host,
-//! and back. A reader of the canonical ABI that shares no code with pirn reads what the component
-//! got. Half of the components are damaged: they compile and run, or are refused.
+//! Random types and values in components, in two ways.
+//!
+//! A value goes from the host to a component, from there to a function of the host, and back. A
+//! reader of the canonical ABI that shares no code with pirn reads what the component got. Half of
+//! these components are damaged: they compile and run, or are refused.
+//!
+//! Or one or two guests pass what a script of the host says, with mistakes and without. pirn and
+//! other engines must do the same with it.
 
 mod decode;
 mod types;

@@ -116,6 +116,7 @@ fn compare(
             let told = |error| (Some(at), format!("call {at}: {error}"));
             let other = Observed::new(case, end, seen, &plan.calls[at]);
             if mine.is_exhausted() || other.is_exhausted() {
+                tally.exhausted += 1;
                 break;
             }
             mine.compare(&other, name).map_err(told)?;

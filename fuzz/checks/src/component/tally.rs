@@ -15,6 +15,8 @@ pub struct Tally {
     pub returned: usize,
     /// Calls that failed, as a script says.
     pub trapped: usize,
+    /// Calls whose values were too large for an engine. Nothing later of a component is compared.
+    pub exhausted: usize,
     /// Calls that were compared with those of another engine.
     pub compared: usize,
     /// Damaged components that were refused.
@@ -30,6 +32,7 @@ impl AddAssign for Tally {
         self.calls += other.calls;
         self.returned += other.returned;
         self.trapped += other.trapped;
+        self.exhausted += other.exhausted;
         self.compared += other.compared;
         self.refused += other.refused;
         self.compiled += other.compiled;
