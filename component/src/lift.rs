@@ -303,9 +303,10 @@ impl<'a> Lift<'a> {
         if bytes > STRING_BYTES_MAX {
             return Err(self.out_of_bounds("a string", address, bytes));
         }
+        let found = self.bytes("a string", address, bytes)?;
         // UTF-8 has at most three bytes for each two of UTF-16, and two for each of Latin-1.
-        self.spend(usize::try_from(bytes.saturating_mul(2)).unwrap_or(usize::MAX))?;
-        strings::decode(encoding, self.bytes("a string", address, bytes)?)
+        self.spend(found.len().saturating_mul(2))?;
+        strings::decode(encoding, found)
     }
 
     /// The resource of a handle of a type, `own` or `borrow`.
