@@ -137,6 +137,48 @@ fn tables_that_may_change_are_unknown() {
     }
 }
 
+/// A segment may be at the value of a global that the module defines, and may have such items.
+#[test]
+fn globals_of_the_module_are_constants_and_those_of_the_host_are_not() {
+    for arch in Arch::ALL {
+        for (global, segment, is_known) in [
+            ("(i32.const 4)", "(global.get $at) func $f", true),
+            ("(i32.const 5)", "(global.get $at) func $f", false),
+            ("(i32.const -1)", "(global.get $at) func $f", false),
+            ("(global.get $host)", "(global.get $at) func $f", false),
+            (
+                "(i32.const 3)",
+                "(offset (i32.add (global.get $at) (i32.const 1))) func $f",
+                true,
+            ),
+            (
+                "(i32.const 0)",
+                "(offset (i32.mul (global.get $host) (global.get $at))) func $f",
+                false,
+            ),
+            (
+                "(i32.const 4)",
+                "(global.get $at) funcref (global.get $fn)",
+                true,
+            ),
+            (
+                "(i32.const 4)",
+                "(global.get $at) funcref (global.get $hostfn)",
+                false,
+            ),
+        ] {
+            let rest = format!(
+                "(global $at i32 {global}) (global $fn funcref (ref.func $g)) (elem {segment})"
+            );
+            let imports = r#"(import "a" "c" (global $host i32))
+                (import "a" "d" (global $hostfn funcref)) (type $many"#;
+            let text = module(MANY, &rest).replacen("(type $many", imports, 1);
+            let found = ways(&text, arch).contains(&"array");
+            assert_eq!(found, is_known, "{arch}: {global} {segment}");
+        }
+    }
+}
+
 /// The addresses of dispatch tables in `--emit asm`, for a text of many pages. The test computes
 /// the expected addresses itself.
 #[test]

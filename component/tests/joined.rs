@@ -4,6 +4,8 @@ mod common;
 
 use common::guest;
 use pirn_component::{CallError, Linker, State, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn number(value: Result<Option<Value>, String>) -> u32 {
     match value {
@@ -72,6 +74,17 @@ fn a_module_that_is_instantiated_twice_has_two_of_everything() {
 
 #[test]
 fn segments_after_a_start_function_trap_after_it() {
+    for segment in [
+        r#"(data (i32.const 65535) "xy")"#,
+        r#"(memory $own 1) (data (memory $own) (i32.const 65535) "xy")"#,
+        "(table 1 funcref) (elem (i32.const 1) func $f)",
+    ] {
+        trap_after_start(segment);
+    }
+}
+
+/// Instantiates a module with a segment that does not fit, after one with a start function.
+fn trap_after_start(segment: &str) {
     let wat = r#"(component
       (import "log" (func $log))
       (core func $log (canon lower (func $log)))
@@ -80,25 +93,100 @@ fn segments_after_a_start_function_trap_after_it() {
         (memory (export "memory") 1)
         (start $log))
       (core instance $a (instantiate $a (with "" (instance (export "log" (func $log))))))
-      (core module $b (import "" "memory" (memory 1)) (data (i32.const 65535) "xy"))
+      (core module $b (import "" "memory" (memory 1)) (func $f) SEGMENT)
       (core instance (instantiate $b (with "" (instance $a)))))"#;
+    let wat = &wat.replace("SEGMENT", segment);
     let mut linker = Linker::<()>::new();
-    static LOGGED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let log = |_: &mut State<()>, _: Vec<Value>| {
-        LOGGED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Ok(None)
+    let logged = Arc::new(AtomicU32::new(0));
+    let log = {
+        let logged = Arc::clone(&logged);
+        move |_: &mut State<()>, _: Vec<Value>| {
+            logged.fetch_add(1, Ordering::Relaxed);
+            Ok(None)
+        }
     };
     linker.func_values("", "log", log).expect("it is new");
     let region = pirn_runtime::Region::builder()
         .slots(1)
+        .memories(2)
         .build()
         .expect("a region");
     let prepared = linker
         .prepare(&region, &common::component(wat))
         .expect("it links");
-    assert!(prepared.instantiate(()).is_err());
-    assert_eq!(LOGGED.load(std::sync::atomic::Ordering::Relaxed), 1);
+    assert!(prepared.instantiate(()).is_err(), "{segment}");
+    assert_eq!(logged.load(Ordering::Relaxed), 1, "{segment}");
     assert_eq!(region.slots_free(), 1);
+}
+
+/// As a linker for shared libraries makes it: one module has the memory, the table and the places
+/// of the libraries, and the libraries put their segments there.
+#[test]
+fn segments_at_the_value_of_another_module_s_global_are_there() {
+    let wat = r#"(component
+      (core module $env
+        (memory (export "memory") 1)
+        (table (export "table") 4 funcref)
+        (global (export "data") i32 (i32.const 1024))
+        (global (export "elements") i32 (i32.const 2))
+        (data (i32.const 1026) "zz"))
+      (core instance $env (instantiate $env))
+      (core module $lib
+        (import "env" "memory" (memory 1)) (import "env" "table" (table 4 funcref))
+        (import "env" "data" (global $data i32)) (import "env" "elements" (global $elements i32))
+        (type $t (func (result i32)))
+        (data (global.get $data) "abc")
+        (data (offset (i32.add (global.get $data) (i32.const 1))) "B")
+        (elem (global.get $elements) func $load)
+        (func $load (type $t) (i32.load (i32.const 1024)))
+        (func (export "run") (type $t) (call_indirect (type $t) (i32.const 2))))
+      (core instance $lib (instantiate $lib (with "env" (instance $env))))
+      (func (export "run") (result u32) (canon lift (core func $lib "run"))))"#;
+    let mut guest = guest(wat, &Linker::<()>::new());
+    assert_eq!(number(guest.call("run", &[])), u32::from_le_bytes(*b"aBcz"));
+}
+
+/// What start functions see of the segments of modules after theirs, and what is there at the end.
+#[test]
+fn start_functions_see_memories_and_tables_before_later_segments() {
+    let wat = r#"(component
+      (core module $a
+        (memory (export "memory") 1)
+        (table (export "table") 2 funcref)
+        (global $seen (mut i32) (i32.const 0))
+        (data (i32.const 0) "A")
+        (func $start
+          (global.set $seen (i32.add (i32.load (i32.const 0))
+            (i32.shl (ref.is_null (table.get (i32.const 0))) (i32.const 8)))))
+        (start $start)
+        (func (export "seen") (result i32) (global.get $seen)))
+      (core instance $a (instantiate $a))
+      (core module $b
+        (import "" "memory" (memory $old 1)) (import "" "table" (table $old 2 funcref))
+        (type $t (func (result i32)))
+        (memory $own 1)
+        (table $own 2 2 funcref)
+        (global $started (mut i32) (i32.const 0))
+        (data (memory $old) (i32.const 0) "B")
+        (data (memory $own) (i32.const 0) "C")
+        (data (memory $own) (i32.const 1) "D")
+        (elem (table $old) (i32.const 0) func $one)
+        (elem (table $own) (i32.const 1) func $two)
+        (func $one (type $t) (i32.load8_u $old (i32.const 0)))
+        (func $two (type $t) (i32.load16_u $own (i32.const 0)))
+        (func $start (global.set $started (call_indirect $own (type $t) (i32.const 1))))
+        (start $start)
+        (func (export "old") (type $t) (call_indirect $old (type $t) (i32.const 0)))
+        (func (export "started") (type $t) (global.get $started)))
+      (core instance $b (instantiate $b (with "" (instance $a))))
+      (func (export "seen") (result u32) (canon lift (core func $a "seen")))
+      (func (export "old") (result u32) (canon lift (core func $b "old")))
+      (func (export "started") (result u32) (canon lift (core func $b "started"))))"#;
+    let mut guest = guest(wat, &Linker::<()>::new());
+    assert_eq!(number(guest.call("seen", &[])), 0x100 + u32::from(b'A'));
+    assert_eq!(number(guest.call("old", &[])), u32::from(b'B'));
+    let started = u32::from(u16::from_le_bytes(*b"CD"));
+    assert_eq!(number(guest.call("started", &[])), started);
 }
 
 #[test]

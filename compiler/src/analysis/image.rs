@@ -1,7 +1,7 @@
 //! [`Image`]: the sparse initial contents of the module's first own memory, and the remaining data
 //! segments.
 
-use super::constant;
+use super::constant::Constants;
 use pirn_format::image::ImageRun;
 use pirn_format::layout::IMAGE_PAGE_BYTES;
 use pirn_format::metadata::{DataSegment, Metadata, SegmentMode};
@@ -25,10 +25,10 @@ pub(crate) struct Image {
 impl Image {
     /// Builds the image from all active segments of the module's first own memory. This requires
     /// that each active data segment, of any memory, and each active element segment has a constant
-    /// offset and fits. Otherwise the image is empty, and the runtime writes the segments in order
-    /// at each start, elements first. The order matters, because a segment that does not fit ends
-    /// the start with the previous ones written (spec 4.5.4, steps 15 and 16). Segments of other
-    /// memories are written at each start in any case.
+    /// offset ([`Constants`]) and fits. Otherwise the image is empty, and the runtime writes the
+    /// segments in order at each start, elements first. The order matters, because a segment that
+    /// does not fit ends the start with the previous ones written (spec 4.5.4, steps 15 and 16).
+    /// Segments of other memories are written at each start in any case.
     ///
     /// Updates `metadata.data` to say how each segment is handled.
     pub(crate) fn build(metadata: &mut Metadata, data: &[&[u8]]) -> Self {
@@ -43,8 +43,9 @@ impl Image {
             memory_bytes,
             ..Self::default()
         };
-        let pages = if own.is_some() && constant::elements_fit(metadata) {
-            pages(metadata, data)
+        let constants = Constants::new(metadata);
+        let pages = if own.is_some() && constants.elements_fit(metadata) {
+            pages(metadata, &constants, data)
         } else {
             None
         };
@@ -94,13 +95,17 @@ impl Image {
 
 /// The pages of the module's first own memory that have a nonzero byte. `None` if the offset of a
 /// segment, of any memory, is not constant or is out of bounds.
-fn pages(metadata: &Metadata, data: &[&[u8]]) -> Option<BTreeMap<u32, Box<[u8; PAGE]>>> {
+fn pages(
+    metadata: &Metadata,
+    constants: &Constants,
+    data: &[&[u8]],
+) -> Option<BTreeMap<u32, Box<[u8; PAGE]>>> {
     let mut pages = BTreeMap::new();
     for (segment, bytes) in metadata.data.iter().zip(data) {
         let SegmentMode::Active { index, offset } = &segment.mode else {
             continue;
         };
-        let start = constant::integer(offset)?;
+        let start = constants.integer(offset)?;
         // An imported memory has at least its type's minimum size.
         let memory = metadata.memories.get(*index as usize)?;
         let end = start.checked_add(bytes.len() as u64)?;

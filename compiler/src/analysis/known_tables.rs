@@ -28,7 +28,7 @@
 //! The code of an entry without a function is a stub that traps, because a mispredicting processor
 //! may run it speculatively.
 
-use super::constant;
+use super::constant::Constants;
 use crate::parse::Body;
 use pirn_format::metadata::{Metadata, SegmentMode};
 use pirn_format::types::number_types;
@@ -92,13 +92,14 @@ impl KnownTables {
     pub(crate) fn new(metadata: &Metadata) -> Self {
         let sizes = metadata.tables.iter().map(|table| table.min);
         let elements = sizes.fold(0, u64::saturating_add);
-        if metadata.tables_change || !constant::elements_fit(metadata) || elements > ELEMENTS_MAX {
+        let constants = Constants::new(metadata);
+        if metadata.tables_change || !constants.elements_fit(metadata) || elements > ELEMENTS_MAX {
             return Self::default();
         }
         let types = numbers(metadata);
         let tables = (0..).zip(&metadata.tables).map(|(index, ty)| {
             ty.element.is_func_ref().then_some(())?;
-            let elements = elements_of(metadata, index)?;
+            let elements = elements_of(metadata, &constants, index)?;
             let mut targets = HashMap::new();
             for (position, func) in (0..).zip(&elements) {
                 let Some(func) = *func else { continue };
@@ -191,11 +192,11 @@ fn numbers(metadata: &Metadata) -> Vec<u32> {
 
 /// The elements of a table that never changes, if all are null or functions that the module
 /// defines.
-fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
+fn elements_of(metadata: &Metadata, constants: &Constants, table: u32) -> Option<Vec<Option<u32>>> {
     let min = metadata.tables[table as usize].min;
     let imported = metadata.imported_tables();
     let init = match &metadata.table_inits[(table - imported) as usize] {
-        Some(init) => constant::function(init)?,
+        Some(init) => constants.function(init)?,
         None => None,
     };
     let imported = metadata.imported_funcs();
@@ -211,8 +212,8 @@ fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
             continue;
         }
         let (start, items) = (
-            constant::integer(offset)?,
-            constant::functions(&segment.items)?,
+            constants.integer(offset)?,
+            constants.functions(&segment.items)?,
         );
         let start = usize::try_from(start).ok()?;
         if items.iter().flatten().any(|func| *func < imported) {
