@@ -350,8 +350,10 @@ build_http_js() {
         return
     fi
     has_components http-js || return 0
+    local name guest
     mkdir "$scratch/http-js"
-    cp "$here"/js/{package.json,package-lock.json,componentize.mjs,http.js} "$scratch/http-js"
+    cp "$here"/js/{package.json,package-lock.json,componentize.mjs,http.js,http-hello.js} \
+        "$scratch/http-js"
     cd "$scratch/http-js"
     if ! npm ci --silent >"$scratch/log" 2>&1; then
         missing+=("http-js: npm cannot fetch componentize-js; see whether it reaches its registry")
@@ -363,9 +365,12 @@ build_http_js() {
     sed -i.old -E -e '/@unstable\(feature = clocks-timezone\)/,+1d' wit/deps/cli.wit
     sed -i.old -E -e 's/0\.2\.([4-9]|1[0-2])/0.2.3/g' wit/guest.wit wit/deps/*.wit
     rm wit/*.old wit/deps/*.old
-    node componentize.mjs http.js wit guest "$out/built/http-js.wasm"
-    chmod 644 "$out/built/http-js.wasm"
-    varying+=("built/http-js.wasm")
+    for guest in http-js:http http-js-hello:http-hello; do
+        name=built/${guest%%:*}.wasm
+        node componentize.mjs "${guest##*:}.js" wit guest "$out/$name"
+        chmod 644 "$out/$name"
+        varying+=("$name")
+    done
 }
 
 build_http_python() {

@@ -161,6 +161,20 @@ async fn javascript_answers() {
     answers("built/http-js.wasm", "JavaScript").await;
 }
 
+/// JavaScript without the engine's `fetch` events.
+#[tokio::test]
+async fn javascript_answers_by_the_functions_of_the_interface() {
+    let Some(module) = handler("built/http-js-hello.wasm") else {
+        return;
+    };
+    let server = TestServer::of(&[("/", module)], settings(), limits()).await;
+    for _ in 0..3 {
+        let answer = server.get("/any").await;
+        assert_eq!((answer.status, &*answer.body), (200, "hello"));
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn python_answers() {
     answers("built/http-python.wasm", "Python").await;
