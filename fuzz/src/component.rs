@@ -50,9 +50,11 @@ impl Engine for Wasmtime {
             let func = instance
                 .get_func(&mut store, "f")
                 .ok_or("no such function")?;
-            let param = val(&mut store.as_context_mut(), &call.param).map_err(text)?;
+            let params = call.params.iter();
+            let params = params.map(|param| val(&mut store.as_context_mut(), param));
+            let params = params.collect::<Result<Vec<_>>>().map_err(text)?;
             let mut results = [Val::Bool(false)];
-            let end = match func.call(&mut store, &[param], &mut results) {
+            let end = match func.call(&mut store, &params, &mut results) {
                 Ok(()) => {
                     let [result] = &results;
                     End::Returned(value(&mut store.as_context_mut(), result).map_err(text)?)

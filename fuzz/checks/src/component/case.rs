@@ -5,7 +5,7 @@ use super::engine::Call;
 use super::hostile::Writer;
 use super::scripted::{self, Guest, Types, realloc, word};
 use super::types::{FLAT_PARAMS_MAX, Handles, Ty};
-use super::values::{each_handle, with_nans};
+use super::values::{each_handle, spread, with_nans};
 use crate::random::Random;
 use pirn_component::Value;
 
@@ -25,7 +25,7 @@ pub(super) struct Case {
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     pub(super) returned: Option<Value>,
-    pub(super) given: Option<Value>,
+    pub(super) given: Option<Vec<Value>>,
     /// The parameter of each guest's `f`, and the result of its `h`.
     pub(super) at_guests: Vec<[Option<Value>; 2]>,
     /// Whether nothing can fail.
@@ -146,14 +146,14 @@ impl Case {
         });
         let expected = Expected {
             returned: known(1, intact[0][1]),
-            given: known(2 * last + 2, intact[last][0]),
+            given: known(2 * last + 2, intact[last][0]).map(|value| spread(&value)),
             at_guests: at_guests.collect(),
             succeeds,
         };
         let call = Call {
             fresh: random.once_in(2),
             script,
-            param: values[0].clone(),
+            params: spread(&values[0]),
             answer: values[self.types.len() - 1].clone(),
         };
         (call, expected)

@@ -24,8 +24,8 @@ pub struct Call {
     pub fresh: bool,
     /// The words of the script, and where they are. All other words are 0.
     pub script: Vec<(u32, u64)>,
-    /// The parameter.
-    pub param: Value,
+    /// The parameters.
+    pub params: Vec<Value>,
     /// The result of the host function `h`.
     pub answer: Value,
 }

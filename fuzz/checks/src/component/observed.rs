@@ -104,8 +104,13 @@ impl<'a> Observed<'a> {
             }
             End::Failed(_) => {}
         }
-        for value in &self.seen.given {
-            differs("host", value, &expected.given)?;
+        if let Some(wanted) = expected
+            .given
+            .as_ref()
+            .filter(|_| !self.seen.given.is_empty())
+        {
+            let found = Value::Tuple(self.seen.given.clone());
+            differs("host", &found, &Some(Value::Tuple(wanted.clone())))?;
         }
         for (found, wanted) in self.at_guests.iter().zip(&expected.at_guests) {
             for (found, wanted) in found.iter().zip(wanted) {

@@ -80,14 +80,25 @@ pub(super) struct Guest<'a> {
 /// The types of all guests, declared by each component with the same names.
 pub(super) struct Types {
     text: String,
+    /// The result type, or the parameters.
     names: Vec<String>,
     count: usize,
 }
 
 impl Types {
+    /// Types in turn of parameters and results of functions. A tuple stands for several parameters.
     pub(super) fn new(types: &[Ty]) -> Self {
         let (mut text, mut count) = ("(import \"r\" (type $r (sub resource)))\n".to_owned(), 0);
-        let names = types.iter().map(|ty| ty.declare(&mut text, &mut count));
+        let names = types.iter().enumerate().map(|(at, ty)| {
+            if at % 2 == 1 {
+                return ty.declare(&mut text, &mut count);
+            }
+            let params = ty.spread().iter().enumerate().map(|(at, ty)| {
+                let name = ty.declare(&mut text, &mut count);
+                format!("(param \"x{at}\" {name})")
+            });
+            params.collect()
+        });
         let names = names.collect();
         Self { text, names, count }
     }
@@ -145,7 +156,7 @@ pub(super) fn joined(types: &Types, guests: &[Guest<'_>; 2], all: [[usize; 4]; 2
                 (with \"make\" (func $make))";
     format!(
         r#"(component {text}
-          (import "h" (func $h (param "x" {param}) (result {result})))
+          (import "h" (func $h {param} (result {result})))
           {IMPORTS}
           (component $a {first})
           (component $b {second})
@@ -178,7 +189,7 @@ fn body(types: &Types, guest: &Guest<'_>, all: [usize; 4]) -> String {
     let (trap, leave) = (realloc::TRAP, realloc::LEAVE);
     format!(
         r#"{declared}
-          (import "h" (func $h (param "x" {h_param}) (result {h_result})))
+          (import "h" (func $h {h_param} (result {h_result})))
           {IMPORTS}
           (core func $script (canon lower (func $script)))
           (core func $note (canon lower (func $note)))
@@ -224,7 +235,7 @@ fn body(types: &Types, guest: &Guest<'_>, all: [usize; 4]) -> String {
               (export "note" (func $note)) (export "make" (func $make))
               (export "drop" (func $drop))))))
           (func (export "setup") (canon lift (core func $i "setup")))
-          (func (export "f") (param "x" {param}) (result {result})
+          (func (export "f") {param} (result {result})
             (canon lift (core func $i "f") {options} (post-return (core func $i "post"))))"#,
         fixed = realloc::FIXED,
     )

@@ -179,6 +179,15 @@ impl Ty {
         })
     }
 
+    /// The types of several parameters, which a tuple stands for: the canonical ABI
+    /// passes both alike.
+    pub(super) fn spread(&self) -> &[Self] {
+        match self {
+            Self::Tuple(types) => types,
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// Whether it contains handles.
     pub(super) fn has_handles(&self) -> bool {
         match self {

@@ -16,6 +16,14 @@ fn parts(value: &mut Value) -> Vec<&mut Value> {
     }
 }
 
+/// The values of several parameters, which a tuple stands for.
+pub(super) fn spread(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Tuple(values) => values.clone(),
+        one => vec![one.clone()],
+    }
+}
+
 /// Makes some floats NaN.
 pub(super) fn with_nans(value: &mut Value, random: &mut Random) {
     match value {

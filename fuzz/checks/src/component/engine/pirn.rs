@@ -50,8 +50,7 @@ impl Engine for Pirn {
             for setup in &setups {
                 called.call(setup, &[]).map_err(text)?;
             }
-            let param = std::slice::from_ref(&call.param);
-            let end = match called.call(&f, param) {
+            let end = match called.call(&f, &call.params) {
                 Ok(Some(value)) => End::Returned(value),
                 Ok(None) => return Err("no result".to_owned()),
                 Err(error) => End::Failed(fault(&error)?),
