@@ -171,6 +171,8 @@ impl Case {
         words: &mut Vec<(u32, u64)>,
     ) {
         let (types, values) = (self.types_of(guest), &values[2 * guest..2 * guest + 4]);
+        // Whether the host may write over the words of the script.
+        let mut spoiled = false;
         for at in [word::REALLOC, word::REALLOC_RESULT] {
             if mistakes.is_none() || !random.once_in(12) {
                 continue;
@@ -189,13 +191,14 @@ impl Case {
                 3 => u64::from(u32::MAX) - random.below(16) as u64,
                 _ => random.bits(),
             };
-            // How often and for how many bytes the host asks is specified for UTF-8 alone.
+            // How often and for how many bytes the host asks is specified for UTF-8 alone. No other
+            // string fits to an odd address.
             let exact = self.encodings[guest] == Encoding::Utf8;
-            let near_end = scripted::RESULT_AT..scripted::MEMORY_BYTES;
-            let address = match near_end.contains(&(address as u32)) && !exact {
-                true => u64::from(scripted::MEMORY_BYTES),
+            let address = match (address as u32) < scripted::MEMORY_BYTES && !exact {
+                true => address | 1,
                 false => address,
             };
+            spoiled = true;
             words.push((at + 1, address));
             if exact {
                 words.push((at + 2, random.below(3) as u64));
@@ -226,7 +229,7 @@ impl Case {
                 true => writer.noise(ty.flat().len().min(if part == 0 { 16 } else { 1 })),
                 false => writer.write(ty, value, flat_max),
             };
-            intact[part] = writer.intact;
+            intact[part] = writer.intact && !spoiled;
             (image, owned) = (writer.image, writer.handles);
             // The place for the result of `h` follows its parameters.
             let end = at + given.len() as u32;

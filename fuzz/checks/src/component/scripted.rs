@@ -294,6 +294,7 @@ fn core(guest: &Guest<'_>) -> String {
         i32_at(word::POST_RETURN),
         read(f_result, words + word::RESULT),
     );
+    let cleared = MEMORY_BYTES - RESULT_AT;
     let (params, result_name) = (names(&f_params), f_result.name());
     format!(
         r#"
@@ -314,6 +315,11 @@ fn core(guest: &Guest<'_>) -> String {
             (call $note (i32.add (local.get $key) (local.get $at)) (i64.load (local.get $at)))
             (local.set $at (i32.add (local.get $at) (i32.const 8)))
             (br $next))))
+        ;; What the host wrote depends on how it allocates, and no later value may contain it.
+        (func $clear
+          (global.set $end (i32.and (i32.add (global.get $end) (i32.const 7)) (i32.const -8)))
+          (memory.fill (i32.const {RESULT_AT}) (i32.const 0)
+            (i32.const {cleared})))
         (func (export "setup") (local $at i32) (local $end i32)
           (global.set $end (i32.const {HEAP_AT}))
           (local.set $end {image_len})
@@ -340,15 +346,17 @@ fn core(guest: &Guest<'_>) -> String {
             (br $next))))
         (func $call_h (local $begin i32)
           {set_result}
-          (local.set $begin (i32.and (global.get $end) (i32.const -8)))
+          (local.set $begin (global.get $end))
           {called}
           (global.set $mode (i32.const 0))
           (call $dump (i32.const {result_memory}) (i32.const {RESULT_AT}) (i32.const {result_end}))
-          (call $dump (i32.const {result_memory}) (local.get $begin) (global.get $end)))
+          (call $dump (i32.const {result_memory}) (local.get $begin) (global.get $end))
+          (call $clear))
         (func (export "f") (param {params}) (result {result_name})
           (global.set $mode (i32.const 0))
           {noted}
           (call $dump (i32.const {param_memory}) (i32.const {HEAP_AT}) (global.get $end))
+          (call $clear)
           (if {calls} (then (call $call_h)))
           (call $drop_some)
           (global.set $post {post_return})
