@@ -241,7 +241,8 @@ impl Case {
                     place = match random.below(3) {
                         0 => place + 1 + random.below(7) as u64,
                         1 => (scripted::MEMORY_BYTES - random.below(64) as u32).into(),
-                        _ => random.bits(),
+                        // Never over the words of the script.
+                        _ => random.bits() | u64::from(scripted::MEMORY_BYTES),
                     };
                 }
                 words.push((end, place));
