@@ -137,7 +137,7 @@ fn tables_that_may_change_are_unknown() {
     }
 }
 
-/// A segment may be at the value of a global that the module defines, and may have such items.
+/// The offset and the items of an element segment may read globals that the module defines.
 #[test]
 fn globals_of_the_module_are_constants_and_those_of_the_host_are_not() {
     for arch in Arch::ALL {

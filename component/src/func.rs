@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// A function of the core module.
 pub(crate) type CoreFunc = pirn_runtime::TypedFunc<FlatParams, FlatResult>;
 
-/// An allocator of a guest: the address of the old piece, its size, an alignment, and the new size.
+/// An allocator of a guest (`realloc`). It takes the old address, the old size, the alignment and
+/// the new size.
 pub(crate) type Realloc = pirn_runtime::TypedFunc<(u32, u32, u32, u32), u32>;
 
 /// What all instances of a preparation share.
@@ -56,7 +57,7 @@ pub(crate) struct FuncInner {
 #[derive(Debug)]
 pub struct TypedFunc<P, R> {
     pub(crate) func: Func,
-    /// Covariant in `P`: a function over `&'static str` also takes a `&str` of a shorter life.
+    /// Covariant in `P`: a function over `&'static str` also takes a `&str` of a shorter lifetime.
     types: PhantomData<fn() -> (P, R)>,
 }
 

@@ -488,7 +488,8 @@ fn next_allocation(func: &Func, requests: &Requests) -> Option<(Realloc, (u32, u
     Some((func.0.realloc?, (0, 0, align, bytes)))
 }
 
-/// Writes the parameters of a call: its core values, and what they point to.
+/// Writes the parameters of a call: its core values to `words`, and the data that they point to
+/// into the memory.
 #[inline]
 fn lower<T, C: Call>(
     core: &mut pirn_runtime::Instance<State<T>>,

@@ -28,7 +28,7 @@ pub(crate) fn of_length(encoding: StringEncoding, length: u32) -> (Encoding, u32
     }
 }
 
-/// Checks that bytes are UTF-8.
+/// Returns bytes as text, if they are valid UTF-8.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AbiError> {
     let text = simdutf8::basic::from_utf8(bytes);
     text.map_err(|_| AbiError::String { encoding: "UTF-8" })

@@ -1,4 +1,4 @@
-//! Rust types as types of the component model: [`Typed`] and [`Param`], and functions over them.
+//! Rust types that represent types of the component model: [`Typed`] and [`Param`].
 //!
 //! A typed call of numbers allocates nothing. Its parameters and results are no [`Value`]s, and its
 //! type is compared once: when the function is looked up, or when a component is linked.
@@ -34,7 +34,7 @@ pub trait Typed: Param + OwnedType {}
 /// it. `&str` is a string, and `&[T]` a list. References can be inside `Option`, `Result`, tuples
 /// and lists, as in `Option<&str>` and `&[(&str, u32)]`.
 ///
-/// All types that can be parameters implement this trait; there is no need to do so by hand.
+/// This crate and `#[derive(Typed)]` implement it. There is no need to implement it by hand.
 pub trait Param: Type {}
 impl<T: Type + ?Sized> Param for T {}
 
@@ -157,7 +157,7 @@ pub trait OwnedList: List + Sized + 'static {
     fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> Result<Self, AbiError>;
 }
 
-/// A reference represents what it refers to.
+/// A reference represents the type that its referent represents.
 impl<T: Type + Sync + ?Sized> Type for &T {
     fn is(info: &Info, ty: ValueType) -> bool {
         T::is(info, ty)

@@ -277,7 +277,8 @@ fn components_do_not_multiply_without_limit() {
     assert!(error.contains("bytes of core modules"), "{error}");
 }
 
-/// Slots share the image of a component above 256 KiB, and each writes to pages of its own.
+/// Slots share the image of a component above 256 KiB. A guest's write to it changes only the page
+/// of its own slot.
 #[test]
 fn no_instance_finds_what_another_wrote_to_a_large_image() {
     const BYTES: u32 = 320 << 10;
@@ -305,7 +306,7 @@ fn no_instance_finds_what_another_wrote_to_a_large_image() {
         let change = change.expect("its types");
         for round in 0..8 {
             let mut both = [(); 2].map(|()| prepared.instantiate(()).expect("a slot is free"));
-            // The number of pages differs, so that later resets give some of them back.
+            // Rounds write to different numbers of pages, so that later resets release some pages.
             for at in (0..BYTES + 8192).step_by(4096 << (round % 3)) {
                 for instance in &mut both {
                     let found = instance.call_typed(&change, (at,)).expect("it returns");

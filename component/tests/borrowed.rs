@@ -1,4 +1,4 @@
-//! Calls with parameters that the caller borrows.
+//! Calls with borrowed parameters.
 
 mod common;
 
@@ -11,8 +11,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// A component whose function `echo` takes a value with two core values, and returns it. `types`
-/// are definitions that the type `ty` uses.
+/// A component whose function `echo` takes a value of the type `ty`, and returns it. `ty` must have
+/// two core values. `types` has the definitions that it uses.
 fn echo(types: &str, ty: &str) -> Guest {
     let wat = format!(
         r#"(component
@@ -37,7 +37,7 @@ fn echo(types: &str, ty: &str) -> Guest {
     guest(&wat, &Linker::<()>::new())
 }
 
-/// Passes a borrowed value, and compares what returns.
+/// Passes a borrowed value, and checks the result.
 fn check<P: CallParams, R: Typed + PartialEq + Debug>(mut guest: Guest, params: P, wanted: &R) {
     let func = guest.prepared.typed::<P, R>("echo").expect("its types");
     let instance = guest.instance.as_mut().expect("it lives");
@@ -127,7 +127,7 @@ fn a_function_outlives_what_its_calls_borrow() {
     }
 }
 
-/// The error of a function with other types.
+/// The error of a look-up with wrong parameter types.
 fn refused<P: CallParams>(prepared: &Prepared<()>) -> String {
     let error = prepared.typed::<P, String>("echo").err();
     let error = error.expect("it has other types");
@@ -154,7 +154,7 @@ fn other_types_are_refused_as_those_of_owned_values() {
             refused::<(String, String)>(prepared),
         ),
     ] {
-        // All but the name of the Rust type.
+        // The messages differ only in the names of the Rust types.
         let found = "func(value: string) -> string";
         assert!(
             borrowed.contains(found) && owned.contains(found),
@@ -196,7 +196,7 @@ fn the_future_of_a_call_borrows_the_parameters() {
     }
 }
 
-/// Requires a future that executors may move to another thread.
+/// Requires that a future is `Send`, so that executors can move it to another thread.
 fn sendable<F: Send>(future: F) -> F {
     future
 }

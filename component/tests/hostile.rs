@@ -118,8 +118,8 @@ fn what_runs_after_a_result_cannot_leave_the_instance() {
     }
 }
 
-/// The check of UTF-8 reads blocks of 64 bytes. Every place of a sequence in two blocks and a rest
-/// is tried, between characters of one byte and of two.
+/// The UTF-8 check reads blocks of 64 bytes. The test puts each sequence at every offset in two
+/// blocks and a part of a third, between characters of one byte or of two bytes.
 #[test]
 fn invalid_utf8_is_refused_wherever_it_is() {
     const BYTES: usize = 150;
@@ -167,7 +167,7 @@ fn invalid_utf8_is_refused_wherever_it_is() {
                     (Ok(found), Ok(wanted)) => assert_eq!(found, wanted),
                     (Err(error), Err(_)) => {
                         assert_eq!(error.to_string(), "a string is not valid UTF-8");
-                        // The instance has failed.
+                        // A failed instance refuses further calls.
                         guest.instance = None;
                         guest.instance = guest.prepared.instantiate(()).ok();
                     }

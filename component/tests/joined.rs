@@ -83,7 +83,8 @@ fn segments_after_a_start_function_trap_after_it() {
     }
 }
 
-/// Instantiates a module with a segment that does not fit, after one with a start function.
+/// Checks that a segment that does not fit traps after the start function of an earlier module has
+/// run.
 fn trap_after_start(segment: &str) {
     let wat = r#"(component
       (import "log" (func $log))
@@ -119,8 +120,8 @@ fn trap_after_start(segment: &str) {
     assert_eq!(region.slots_free(), 1);
 }
 
-/// As a linker for shared libraries makes it: one module has the memory, the table and the places
-/// of the libraries, and the libraries put their segments there.
+/// The output of a linker for shared libraries has this form. One module exports the memory, the
+/// table, and the offsets of the libraries; the libraries put their segments at these offsets.
 #[test]
 fn segments_at_the_value_of_another_module_s_global_are_there() {
     let wat = r#"(component
@@ -146,7 +147,8 @@ fn segments_at_the_value_of_another_module_s_global_are_there() {
     assert_eq!(number(guest.call("run", &[])), u32::from_le_bytes(*b"aBcz"));
 }
 
-/// What start functions see of the segments of modules after theirs, and what is there at the end.
+/// A start function does not see the segments of later modules. When all modules have started, all
+/// segments are present.
 #[test]
 fn start_functions_see_memories_and_tables_before_later_segments() {
     let wat = r#"(component

@@ -1,5 +1,5 @@
-//! Values through components under pirn and Wasmtime, and damaged components: see
-//! `pirn_fuzz_checks::component`.
+//! Components whose guests follow scripts, under pirn and Wasmtime; values through components, and
+//! damaged components, under pirn: see `pirn_fuzz_checks::component`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -8,7 +8,7 @@ use wasmtime::component::{
 };
 use wasmtime::{AsContextMut, Error, Result, Store, StoreContextMut, Trap};
 
-/// A call, and what the host saw of it.
+/// The current call, and what the host has seen of it.
 #[derive(Default)]
 struct Host {
     call: Option<Call>,
@@ -146,7 +146,7 @@ fn fault(error: &Error) -> Result<Fault, String> {
     })
 }
 
-/// A value of Wasmtime.
+/// Converts a value to Wasmtime's type.
 fn val(store: &mut StoreContextMut<'_, Host>, value: &Value) -> Result<Val> {
     let mut all = |values: &[Value]| {
         let values = values.iter().map(|value| val(store, value));
@@ -184,7 +184,8 @@ fn val(store: &mut StoreContextMut<'_, Host>, value: &Value) -> Result<Val> {
         Value::Result(Ok(value)) => Val::Result(Ok(payload(store, value)?)),
         Value::Result(Err(value)) => Val::Result(Err(payload(store, value)?)),
         Value::Flags(names) => Val::Flags(names.clone()),
-        // Wasmtime lends an owned handle. Outside of a call there is no scope for a borrowed one.
+        // For a borrowed parameter, Wasmtime lends the owned handle. The host cannot make a
+        // borrowed handle outside of a call.
         Value::Own(resource) | Value::Borrow(resource) => {
             let handle = Handle::<Thing>::new_own(resource.rep());
             Val::Resource(ResourceAny::try_from_resource(handle, store)?)
@@ -192,7 +193,7 @@ fn val(store: &mut StoreContextMut<'_, Host>, value: &Value) -> Result<Val> {
     })
 }
 
-/// A value of the check.
+/// Converts a value from Wasmtime's type.
 fn value(store: &mut StoreContextMut<'_, Host>, from: &Val) -> Result<Value> {
     let mut all = |values: &[Val]| {
         let values = values.iter().map(|from| value(store, from));

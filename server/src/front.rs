@@ -344,11 +344,11 @@ async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refusal> {
     })
 }
 
-/// Lets the other connections of this thread reach the same point.
+/// Lets the other connections of this thread run until they reach this point too, or wait.
 ///
 /// A thread thus reads all requests that have arrived, runs their guests one after another, and
-/// then writes the responses. Otherwise the kernel's code for sockets would push the code and data
-/// of the guest out of the processor's caches before each request (`docs/performance.md`).
+/// then writes the responses. Otherwise the kernel's socket code would evict the guest's code and
+/// data from the processor's caches before each request (`docs/performance.md`).
 async fn catch_up() {
     yield_now().await;
 }

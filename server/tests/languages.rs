@@ -161,7 +161,7 @@ async fn javascript_answers() {
     answers("built/http-js.wasm", "JavaScript").await;
 }
 
-/// JavaScript without the engine's `fetch` events.
+/// A JavaScript guest that calls the functions of `wasi:http`, and does not use `fetch` events.
 #[tokio::test]
 async fn javascript_answers_by_the_functions_of_the_interface() {
     let Some(module) = handler("built/http-js-hello.wasm") else {

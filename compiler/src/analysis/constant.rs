@@ -1,17 +1,19 @@
-//! [`Constants`]: the values of constant expressions that the module decides alone.
+//! [`Constants`]: the values of constant expressions that do not depend on the host.
 //!
-//! A global that the module defines has such a value if its initial value has one, because a
-//! constant expression reads immutable globals only. The host provides imported globals.
+//! A constant expression reads only immutable globals. If the module defines such a global, its
+//! value is its initial value, which is a constant expression too. The host provides imported
+//! globals, so their values are unknown.
 
 use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems, Metadata, SegmentMode};
 
-/// The values of a module's constant expressions.
+/// Evaluates the constant expressions of a module. A value is unknown (`None`) if it depends on the
+/// host, or if it is neither an integer nor a reference to a function.
 pub(super) struct Constants {
-    /// The value of each global, if the module decides it alone.
+    /// The initial value of each global, if it is known.
     globals: Vec<Option<Constant>>,
 }
 
-/// A value that the module decides alone.
+/// A known value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Constant {
     /// An integer, zero-extended.
@@ -40,7 +42,7 @@ impl Constants {
         }
     }
 
-    /// The function that an expression refers to, or null.
+    /// The function that an expression refers to, or `Some(None)` for null.
     pub(super) fn function(&self, expr: &ConstExpr) -> Option<Option<u32>> {
         match self.value(expr)? {
             Constant::Function(func) => Some(func),
@@ -115,7 +117,7 @@ mod tests {
     use pirn_format::metadata::Import;
     use pirn_format::types::{ExternType, GlobalType, ValType};
 
-    /// Constants of a module that imports one global, and defines others with these values.
+    /// Constants of a module that imports one global, and defines others with these initial values.
     fn constants(inits: &[&[ConstOp]]) -> Constants {
         let imported = GlobalType {
             content: ValType::I32,

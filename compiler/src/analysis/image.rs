@@ -24,7 +24,7 @@ pub(crate) struct Image {
 
 impl Image {
     /// Builds the image from all active segments of the module's first own memory. This requires
-    /// that each active data segment, of any memory, and each active element segment has a constant
+    /// that each active data segment, of any memory, and each active element segment has a known
     /// offset ([`Constants`]) and fits. Otherwise the image is empty, and the runtime writes the
     /// segments in order at each start, elements first. The order matters, because a segment that
     /// does not fit ends the start with the previous ones written (spec 4.5.4, steps 15 and 16).
@@ -94,7 +94,7 @@ impl Image {
 }
 
 /// The pages of the module's first own memory that have a nonzero byte. `None` if the offset of a
-/// segment, of any memory, is not constant or is out of bounds.
+/// segment, of any memory, is unknown or out of bounds.
 fn pages(
     metadata: &Metadata,
     constants: &Constants,

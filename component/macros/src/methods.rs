@@ -1,5 +1,5 @@
-//! The methods of the traits that a type with `#[derive(Typed)]` implements. Their heads are the
-//! same for records, variants and flags.
+//! The methods of the traits that a type with `#[derive(Typed)]` implements. Their signatures are
+//! the same for records, variants and flags.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -22,7 +22,7 @@ pub(crate) struct Methods {
 }
 
 impl Methods {
-    /// The implementations of the traits for a type.
+    /// Implements `Typed`, `Type` and `OwnedType` for a type.
     pub(crate) fn implementations(&self, name: &Ident) -> TokenStream {
         let Self {
             is,

@@ -41,8 +41,8 @@ impl Type for str {
     }
 }
 
-/// Implements [`Type`] for a Rust type that owns a string or a list, by the methods of the type to
-/// which it derefs.
+/// Implements [`Type`] for a Rust type that owns a string or a list. The methods call those of the
+/// type to which it dereferences.
 macro_rules! owner {
     ([$($generic:ident)?] $rust:ty, $of:ty) => {
         impl<$($generic: Param)?> Type for $rust {

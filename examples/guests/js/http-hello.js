@@ -1,5 +1,5 @@
-// The shortest answer, by the functions of wasi:http. An instance can answer again and again, which
-// the engine's `fetch` events do not allow.
+// Answers each request with `hello`, by the functions of wasi:http. An instance can answer many
+// requests; with the engine's `fetch` events it could answer only one.
 
 import { Fields, OutgoingBody, OutgoingResponse, ResponseOutparam } from "wasi:http/types@0.2.3";
 

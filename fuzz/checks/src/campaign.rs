@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 pub const SECONDS: &str = "PIRN_FUZZ_SECONDS";
 /// Environment variable: the first seed of [`long`].
 pub const SEED: &str = "PIRN_FUZZ_SEED";
-/// Environment variable that names a folder for guests that differ, and their calls: `guest.wasm`
-/// or `guest.wat`, and `guest.txt`.
+/// Environment variable: a folder. A check that fails writes the guest to `guest.wasm` or
+/// `guest.wat` there, and its calls to `guest.txt`.
 pub const KEEP: &str = "PIRN_FUZZ_KEEP";
 
 /// The input for a seed. Most inputs are long enough for a whole module; some are short.

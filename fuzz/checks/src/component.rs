@@ -4,8 +4,8 @@
 //! reader of the canonical ABI that shares no code with pirn reads what the component got. Half of
 //! these components are damaged: they compile and run, or are refused.
 //!
-//! Or one or two guests pass what a script of the host says, with mistakes and without. pirn and
-//! other engines must do the same with it.
+//! In the other components, one or two guests follow a script from the host, with and without
+//! mistakes. pirn and other engines must behave equally.
 
 mod decode;
 mod types;
@@ -33,9 +33,9 @@ const PARAMS_AT: u32 = 8;
 /// Values of each type.
 const VALUES: usize = 4;
 
-/// Makes a component as the input says. Half of the components are for one value that passes
-/// through unchanged, the others for scripts. Those are compared with other engines. The canary
-/// changes a word that the component got.
+/// Makes a component from the input, and checks it. In half of the components, values of one type
+/// must pass through unchanged. In the others, guests follow scripts, and the engines in `others`
+/// must behave as pirn does. The canary changes a word that the component got.
 ///
 /// # Errors
 ///
@@ -52,7 +52,8 @@ pub fn check(data: &[u8], others: &[&dyn Engine], canary: bool) -> Result<Tally,
     }
 }
 
-/// Checks one value through a component, or a damaged component.
+/// Checks that values of one type pass through a component unchanged, or checks a damaged
+/// component.
 fn echo(mut random: Random, canary: bool) -> Result<Tally, String> {
     let depth = random.below(4);
     let ty = Ty::any(&mut random, depth, Handles::None);

@@ -1,6 +1,7 @@
 //! Compares components under pirn and Wasmtime for `PIRN_FUZZ_SECONDS`, from the seed
-//! `PIRN_FUZZ_SEED`. Reports each difference on stderr with its seed, and the counts every minute.
-//! If `PIRN_FUZZ_KEEP` is set, writes a component that differs to that folder.
+//! `PIRN_FUZZ_SEED`. Reports each difference on stderr with its seed, and prints the counts every
+//! minute. If `PIRN_FUZZ_KEEP` names a folder, writes a component for which the comparison fails
+//! into it.
 
 #![forbid(unsafe_code)]
 

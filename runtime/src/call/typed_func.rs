@@ -27,8 +27,8 @@ pub struct TypedFunc<P, R> {
     entry: usize,
     /// Offset from the instance's context to the address that the code takes as its first argument.
     context: i32,
-    /// Number of cells for a call, at least one. Functions over [`FlatParams`] use it: their Rust
-    /// types do not tell the number.
+    /// Number of cells for a call, at least one. Only functions over [`FlatParams`] use it, because
+    /// their Rust types do not tell the number.
     flat_cells: u32,
     types: PhantomData<fn(P) -> R>,
 }

@@ -38,12 +38,12 @@ pub(crate) mod sealed {
         const TYPES: &'static [ValType];
         /// Whether the conversion of one of them needs the instance id.
         const NEEDS_INSTANCE_ID: bool;
-        /// Whether the number of values is known only at run time. Then `TYPES` has the most, and
-        /// there may be fewer cells.
+        /// Whether the number of values is known only at run time. Then `TYPES` has the maximum
+        /// number, and `store` and `load` may get fewer cells.
         const IS_FLAT: bool = false;
-        /// Writes the values to cells. There must be a cell for each type.
+        /// Writes the values to cells. Unless `IS_FLAT`, there must be a cell for each type.
         fn store(self, cells: &mut [Cell], instance_id: InstanceId) -> Result<(), ForeignRef>;
-        /// Reads the values from cells. There must be a cell for each type.
+        /// Reads the values from cells. Unless `IS_FLAT`, there must be a cell for each type.
         fn load(cells: &[Cell], instance_id: InstanceId) -> Self;
     }
 }
@@ -166,7 +166,7 @@ impl sealed::List for FlatParams {
     const IS_FLAT: bool = true;
     #[inline]
     fn store(self, cells: &mut [Cell], _: InstanceId) -> Result<(), ForeignRef> {
-        // With zeros after the last one, for a function that has more parameters.
+        // Cells after the last number get zeros, in case the function has more parameters.
         for (cell, word) in cells.iter_mut().zip(&self.words) {
             *cell = Cell::from_u64(*word);
         }

@@ -9,26 +9,27 @@ use super::values::{each_handle, spread, with_nans};
 use crate::random::Random;
 use pirn_component::Value;
 
-/// Most bytes of a value in the guest's memory.
+/// Maximum size of a value in the guest's memory, in bytes.
 const VALUE_BYTES_MAX: usize = 6 << 10;
-/// Most handles that are dropped by a script.
+/// Maximum number of handles that a script drops.
 const DROPS_MAX: usize = (word::IMAGE - word::DROP) as usize;
 
-/// One or two guests, and what the check knows of a call.
+/// One or two guests: their types, in turn a parameter and a result, and their string encodings.
+/// The `h` of the first of two guests is the `f` of the second.
 pub(super) struct Case {
     pub(super) types: Vec<Ty>,
     pub(super) encodings: Vec<Encoding>,
 }
 
-/// The values of a call that must arrive unchanged. `None` if a guest makes mistakes, or if there
-/// are handles.
+/// The values of a call that must arrive unchanged. A field is `None` if a guest makes a mistake in
+/// the value, or if the value has handles.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     pub(super) returned: Option<Value>,
     pub(super) given: Option<Vec<Value>>,
     /// The parameter of each guest's `f`, and the result of its `h`.
     pub(super) at_guests: Vec<[Option<Value>; 2]>,
-    /// Whether nothing can fail.
+    /// Whether the call must succeed.
     pub(super) succeeds: bool,
 }
 
@@ -87,7 +88,7 @@ impl Case {
         }
     }
 
-    /// A call, and what must come of it.
+    /// A random call, and the values that must arrive.
     pub(super) fn call(&self, random: &mut Random) -> (Call, Expected) {
         let guests = self.encodings.len();
         let value = |ty: &Ty, random: &mut Random| {
@@ -106,7 +107,8 @@ impl Case {
             }
         });
         let values: Vec<Value> = values.collect();
-        // Few calls make more than one mistake.
+        // An early mistake hides later ones. So a quarter of the calls have no mistakes, and half
+        // have few.
         let mistaken = random.below(4);
         let mut script = vec![];
         let mut intact = vec![[true; 2]; guests];
@@ -159,8 +161,8 @@ impl Case {
         (call, expected)
     }
 
-    /// The words of a guest's script. Says whether the parameter of `h` and the result of `f` are
-    /// without mistakes.
+    /// Adds a guest's script to `words`. Sets in `intact` whether the parameter of `h` and the
+    /// result of `f` are without mistakes.
     fn script(
         &self,
         guest: usize,
@@ -171,7 +173,7 @@ impl Case {
         words: &mut Vec<(u32, u64)>,
     ) {
         let (types, values) = (self.types_of(guest), &values[2 * guest..2 * guest + 4]);
-        // Whether the host may write over the words of the script.
+        // Whether the host may overwrite the values that the script has put into the memory.
         let mut spoiled = false;
         for at in [word::REALLOC, word::REALLOC_RESULT] {
             if mistakes.is_none() || !random.once_in(12) {
@@ -191,8 +193,9 @@ impl Case {
                 3 => u64::from(u32::MAX) - random.below(16) as u64,
                 _ => random.bits(),
             };
-            // How often and for how many bytes the host asks is specified for UTF-8 alone. No other
-            // string fits to an odd address.
+            // Only for UTF-8 does the specification fix the number and the sizes of allocations.
+            // With other encodings, an odd address is unaligned for every string, so the host
+            // writes none.
             let exact = self.encodings[guest] == Encoding::Utf8;
             let address = match (address as u32) < scripted::MEMORY_BYTES && !exact {
                 true => address | 1,
@@ -231,7 +234,7 @@ impl Case {
             };
             intact[part] = writer.intact && !spoiled;
             (image, owned) = (writer.image, writer.handles);
-            // The place for the result of `h` follows its parameters.
+            // The address for the result of `h` is its last core parameter.
             let end = at + given.len() as u32;
             words.extend((at..).zip(given));
             if part == 0 && types[3].flat().len() > 1 {
@@ -241,7 +244,8 @@ impl Case {
                     place = match random.below(3) {
                         0 => place + 1 + random.below(7) as u64,
                         1 => (scripted::MEMORY_BYTES - random.below(64) as u32).into(),
-                        // Never over the words of the script.
+                        // Always past the memory, so that the result never overwrites values of the
+                        // script.
                         _ => random.bits() | u64::from(scripted::MEMORY_BYTES),
                     };
                 }
@@ -257,7 +261,7 @@ impl Case {
         words.extend((word::IMAGE..).zip(image));
         if handles {
             let mut dropped = vec![];
-            // The handles of the parameter follow those that were made.
+            // The guest has made handles 1 to 24. The handles in the parameter of `f` follow.
             let mut next = 24;
             each_handle(&values[0], &mut |borrowed| {
                 next += 1;

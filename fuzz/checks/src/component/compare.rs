@@ -1,6 +1,5 @@
-//! A guest that passes and returns what a script says must behave equally under pirn and other
-//! engines, also where it breaks the rules of the canonical ABI. What it breaks no rule with must
-//! arrive unchanged.
+//! A guest that follows a script must behave equally under pirn and other engines, even if it
+//! breaks rules of the canonical ABI. Values that break no rule must arrive unchanged.
 
 use super::case::{Case, Expected};
 use super::engine::{End, Engine, Pirn, Plan};
@@ -13,10 +12,10 @@ use pirn_compiler::OptLevel;
 use std::path::Path;
 use std::{env, fs};
 
-/// Calls of each component.
+/// Number of calls of each component.
 const CALLS: usize = 8;
 
-/// Makes a component from random numbers, and compares what engines do with it.
+/// Makes a component from random numbers, and compares how engines run it.
 ///
 /// # Errors
 ///
@@ -56,7 +55,7 @@ pub(super) fn check(
     })
 }
 
-/// Saves a component that differs.
+/// Saves a component for which the comparison fails.
 fn keep(text: &str, told: &str, folder: &Path) {
     let written = fs::write(folder.join("guest.wat"), text)
         .and_then(|()| fs::write(folder.join("guest.txt"), told));
@@ -65,7 +64,7 @@ fn keep(text: &str, told: &str, folder: &Path) {
     }
 }
 
-/// The call that differs, and the difference.
+/// The index of the call that differs, if one does, and a description of the difference.
 type Difference = (Option<usize>, String);
 
 fn compare(

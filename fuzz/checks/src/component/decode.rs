@@ -1,5 +1,5 @@
 //! Reads values from flattened words and memory, by the specification and without pirn's code. A
-//! handle is read as a resource with the number of the handle.
+//! handle becomes a resource of the host whose representation is the handle's index.
 
 use super::types::Ty;
 use pirn_component::{Resource, Value};

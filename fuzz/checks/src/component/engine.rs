@@ -20,9 +20,10 @@ pub struct Plan {
 /// A call. The guest asks the host for the words of its script.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Whether a new instance is called. It is also made after a call that failed.
+    /// Whether the call gets a new instance. A call after a failed one always gets one.
     pub fresh: bool,
-    /// The words of the script, and where they are. All other words are 0.
+    /// The words of the script, each with its index, in the order of the indices. All other words
+    /// are 0.
     pub script: Vec<(u32, u64)>,
     /// The parameters.
     pub params: Vec<Value>,
@@ -31,7 +32,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// The answer of the host function `script`.
+    /// The word at an index: the result of the host function `script`.
     #[must_use]
     pub fn word(&self, at: u32) -> u64 {
         let found = self.script.binary_search_by_key(&at, |(at, _)| *at);
@@ -53,7 +54,7 @@ pub struct Seen {
 /// The end of a call.
 #[derive(Debug)]
 pub enum End {
-    /// The result.
+    /// The call returned this value.
     Returned(Value),
     /// The guest trapped, or broke a rule of the canonical ABI.
     Failed(Fault),
@@ -74,9 +75,9 @@ pub enum Fault {
     Char,
     /// A discriminant without a case.
     Discriminant,
-    /// A handle that does not exist, or is not what the type says.
+    /// A handle that does not exist, or that does not have the required type.
     Handle,
-    /// Borrowed handles that a call kept.
+    /// Borrowed handles that the guest did not drop before it returned.
     Borrows,
     /// A call of an import where none is allowed.
     Leave,
@@ -89,10 +90,10 @@ pub trait Engine {
     /// Name of the engine.
     fn name(&self) -> &'static str;
 
-    /// Makes the calls of a plan.
+    /// Runs the calls of a plan.
     ///
     /// # Errors
     ///
-    /// Why the component could not run, or a failure that is none of [`Fault`].
+    /// If the component cannot run, or fails in a way that [`Fault`] does not list.
     fn run(&self, plan: &Plan) -> Result<Vec<(End, Seen)>, String>;
 }

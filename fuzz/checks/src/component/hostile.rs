@@ -1,5 +1,5 @@
-//! Writes a value as a guest passes it, perhaps with a mistake: an unaligned or foreign pointer, a
-//! length past the end of the memory, a discriminant without a case, a text that is not valid in
+//! Writes a value as a guest passes it, perhaps with a mistake: a wrong or unaligned pointer, a
+//! length past the end of the memory, a discriminant without a case, a string that is invalid in
 //! its encoding, a handle that does not exist.
 
 use super::decode::Encoding;
@@ -8,16 +8,16 @@ use super::types::Ty;
 use crate::random::Random;
 use pirn_component::Value;
 
-/// Bit of the length of a Latin-1 string that is UTF-16.
+/// Bit of a string's length: in the encoding `latin1+utf16`, it marks a string in UTF-16.
 const TAG: u32 = 1 << 31;
 
 /// Writes values to core values and to the bytes of a memory.
 pub(super) struct Writer<'a> {
     pub(super) random: &'a mut Random,
     pub(super) encoding: Encoding,
-    /// The bytes of the memory from [`IMAGE_AT`].
+    /// The bytes of the memory that begin at [`IMAGE_AT`].
     pub(super) image: Vec<u8>,
-    /// One place in so many has a mistake.
+    /// On average, one place in this number has a mistake. `None` means no mistakes.
     pub(super) mistakes: Option<usize>,
     /// Whether no mistake was made.
     pub(super) intact: bool,
@@ -42,7 +42,8 @@ impl Writer<'_> {
         vec![u64::from(at) | self.random.any() << 32]
     }
 
-    /// Words and bytes that are no value of a type.
+    /// Writes random bytes to memory, and returns this number of random core values. They represent
+    /// no value of the type.
     pub(super) fn noise(&mut self, words: usize) -> Vec<u64> {
         self.intact = false;
         let len = 64 + self.random.below(512);
@@ -64,7 +65,7 @@ impl Writer<'_> {
         words.collect()
     }
 
-    /// Memory with arbitrary bytes.
+    /// Allocates memory, fills it with random bytes, and returns its address.
     fn allocate(&mut self, bytes: u32, align: u32) -> u32 {
         let begin = (IMAGE_AT + self.image.len() as u32).next_multiple_of(align);
         let len = (begin - IMAGE_AT + bytes) as usize;
@@ -82,7 +83,7 @@ impl Writer<'_> {
         found
     }
 
-    /// A wrong address for so many bytes.
+    /// A wrong address for this number of bytes.
     fn pointer(&mut self, at: u32, bytes: u32, align: u32) -> u32 {
         let end = MEMORY_BYTES.saturating_sub(bytes);
         match self.random.below(7) {
@@ -96,7 +97,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A wrong address or length for so many elements.
+    /// A wrong address or length for a list of `length` elements, each of `bytes` bytes.
     fn pair(&mut self, at: u32, length: u32, bytes: u32, align: u32) -> (u32, u32) {
         match self.random.below(8) {
             0..=2 => (
@@ -105,7 +106,7 @@ impl Writer<'_> {
             ),
             3 => (self.pointer(at, 0, align), 0),
             4 => (at, u32::MAX - self.random.below(3) as u32),
-            // The bytes are more than 32 bits count.
+            // The size in bytes does not fit in 32 bits.
             5 => (
                 at,
                 (((1u64 << 32) / u64::from(bytes)) as u32).wrapping_add(1),
@@ -120,7 +121,7 @@ impl Writer<'_> {
         self.image[at..at + bytes as usize].copy_from_slice(&word.to_le_bytes()[..bytes as usize]);
     }
 
-    /// The bits of a number, with any bits where none are read.
+    /// The bits of a number. The bits that a reader must ignore are random.
     fn bits(&mut self, value: &Value) -> u64 {
         let garbage = self.random.bits();
         let above = |bits: u32| garbage.checked_shl(bits).unwrap_or(0);
@@ -151,7 +152,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The bits of flags, an index of a handle, or the discriminant of a type with cases.
+    /// The bits of flags, the index of a handle, or the discriminant of a type with cases.
     fn index(&mut self, ty: &Ty, value: &Value) -> u64 {
         let garbage = self.random.bits();
         match (ty, value) {
@@ -317,7 +318,7 @@ impl Writer<'_> {
     }
 }
 
-/// The case of a value, and its payload.
+/// The number of a value's case, and its payload.
 fn case(value: &Value) -> (usize, Option<&Value>) {
     let number = |name: &str| name[1..].parse().unwrap_or(0);
     match value {

@@ -1,4 +1,4 @@
-//! [`Observed`]: what is compared of a call.
+//! [`Observed`]: the observations of a call that are compared.
 
 use super::case::{Case, Expected};
 use super::decode::Reader;
@@ -8,25 +8,24 @@ use super::types::{FLAT_PARAMS_MAX, Ty};
 use super::values::same;
 use pirn_component::Value;
 
-/// What is compared of a call.
+/// The observations of a call that are compared.
 pub(super) struct Observed<'a> {
     pub(super) end: &'a End,
     pub(super) seen: &'a Seen,
-    /// Which core values and memory the guests noted.
+    /// The keys of the core values that the guests noted, in order.
     pub(super) parts: Vec<u32>,
     /// The parameter of each guest's `f`, and the result of its `h`.
     pub(super) at_guests: Vec<[Option<Value>; 2]>,
-    /// Whether a guest gives a wrong address for the result of `h`. pirn checks it after it asked
-    /// the allocator, and the specification before.
+    /// Whether a guest passes a wrong address for the result of `h`. pirn calls the allocator
+    /// before it checks the address; the specification checks the address first.
     misplaced: bool,
-    /// Whether a script has an allocator make a mistake. Wasmtime may ask it before it has read the
-    /// whole of a text that is not valid in its encoding; pirn and the specification read the text
-    /// first.
+    /// Whether a script has an allocator make a mistake. Wasmtime may call the allocator before it
+    /// has read the whole of an invalid string; pirn and the specification read the string first.
     allocator: bool,
 }
 
 impl<'a> Observed<'a> {
-    /// What a call shows.
+    /// Extracts the observations from the end of a call and from the notes.
     pub(super) fn new(case: &Case, end: &'a End, seen: &'a Seen, call: &Call) -> Self {
         let mut parts = vec![];
         let (mut misplaced, mut allocator) = (false, false);
@@ -97,7 +96,7 @@ impl<'a> Observed<'a> {
         at_guests + self.seen.given.len() + usize::from(returned)
     }
 
-    /// Compares with what is known.
+    /// Compares the values with the expected ones.
     pub(super) fn check(&self, expected: &Expected) -> Result<(), String> {
         let differs = |place: &str, found: &Value, wanted: &Option<Value>| match wanted {
             Some(wanted) if !same(found, wanted) => {
@@ -184,8 +183,8 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// Whether a pointer is wrong. If that of a list is wrong in two ways, Wasmtime checks the bounds
-/// first, and the specification and pirn the alignment.
+/// Whether the fault is a wrong pointer. If the pointer of a list is both unaligned and out of
+/// bounds, Wasmtime checks the bounds first; the specification and pirn check the alignment first.
 fn of_pointer(fault: Fault) -> bool {
     matches!(fault, Fault::Bounds | Fault::Unaligned)
 }

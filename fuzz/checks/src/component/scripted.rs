@@ -1,16 +1,18 @@
-//! The text of a component whose guest does what a script of the host says. Its function `f` notes
-//! its parameter, calls the imported function `h`, notes the result, drops handles, and returns.
-//! The words that it passes and returns, and the bytes of its memory, come from the script.
+//! The text of a component whose guest follows a script from the host. Its function `f` reports its
+//! parameter to the host (`note`), calls the imported function `h`, reports the result, drops
+//! handles, and returns. The words that it passes and returns, and the bytes of its memory, come
+//! from the script.
 
 use super::decode::Encoding;
 use super::types::{Core, FLAT_PARAMS_MAX, Ty};
 
-/// Words of the script of a guest.
+/// Indices of the words in the script of a guest.
 pub(super) mod word {
-    /// What the allocator does for the parameter of `f`: see [`realloc`](super::realloc). The next
-    /// word is the address that it returns, the third the number of good allocations before.
+    /// The mode of the allocator for the parameter of `f`: see [`realloc`](super::realloc). The
+    /// next word is the address that it returns in the mode `FIXED`. The third word is the number
+    /// of allocations that succeed before the mode applies.
     pub(crate) const REALLOC: u32 = 0;
-    /// The same for the result of `h`.
+    /// The three words of the allocator for the result of `h`.
     pub(crate) const REALLOC_RESULT: u32 = 3;
     /// Number of handles to make.
     pub(crate) const MAKE: u32 = 6;
@@ -20,7 +22,7 @@ pub(super) mod word {
     pub(crate) const CALL: u32 = 8;
     /// Number of handles to drop.
     pub(crate) const DROP_LEN: u32 = 9;
-    /// What the function does that is called after the result was read: 1 traps, 2 calls an import.
+    /// The mode of the `post-return` function: 1 traps, 2 calls an import.
     pub(crate) const POST_RETURN: u32 = 10;
     /// The core result of `f`.
     pub(crate) const RESULT: u32 = 11;
@@ -30,11 +32,11 @@ pub(super) mod word {
     pub(crate) const DROP: u32 = 40;
     /// The words for the memory.
     pub(crate) const IMAGE: u32 = 64;
-    /// The distance of the words of two guests.
+    /// The distance between the words of two guests.
     pub(crate) const GUEST: u32 = 1 << 16;
 }
 
-/// What the guest's allocator does.
+/// Modes of the guest's allocator. In mode 0 it allocates memory.
 pub(super) mod realloc {
     /// It returns the address in the script.
     pub(crate) const FIXED: u64 = 1;
@@ -44,7 +46,7 @@ pub(super) mod realloc {
     pub(crate) const LEAVE: u64 = 3;
 }
 
-/// Keys of notes. A key of memory is that of the part plus the address.
+/// Keys of notes. The key of a word in memory is the key of its part plus its address.
 pub(super) mod key {
     /// The core parameters of `f`.
     pub(crate) const PARAMS: u32 = 0;
@@ -54,21 +56,21 @@ pub(super) mod key {
     pub(crate) const RESULT: u32 = 2 << 20;
     /// Memory that was allocated for the result of `h`, and the result itself.
     pub(crate) const RESULT_MEMORY: u32 = 3 << 20;
-    /// The distance of the keys of two guests.
+    /// The distance between the keys of two guests.
     pub(crate) const GUEST: u32 = 1 << 24;
 }
 
-/// The bytes of the guest's memory.
+/// Size of the guest's memory, in bytes.
 pub(super) const MEMORY_BYTES: u32 = 2 << 16;
-/// Where the words of the script go.
+/// Address of the words that the script has for the memory.
 pub(super) const IMAGE_AT: u32 = 1024;
-/// Where the result of `h` goes. The rest of the memory is for allocations.
+/// Address of the result of `h`. Allocations are further up, from `HEAP_AT`.
 pub(super) const RESULT_AT: u32 = 32 << 10;
 const HEAP_AT: u32 = 48 << 10;
 
 /// A guest.
 pub(super) struct Guest<'a> {
-    /// Its number, which tells its words and keys from those of another.
+    /// Its number, which distinguishes its words and keys from those of the other guest.
     pub(super) number: u32,
     pub(super) encoding: Encoding,
     /// The parameter and the result of `f`.
@@ -77,16 +79,17 @@ pub(super) struct Guest<'a> {
     pub(super) h: [&'a Ty; 2],
 }
 
-/// The types of all guests, declared by each component with the same names.
+/// The types of all guests. Each component declares them with the same names.
 pub(super) struct Types {
     text: String,
-    /// The result type, or the parameters.
+    /// In turn the parameters of a function, and the name of its result type.
     names: Vec<String>,
     count: usize,
 }
 
 impl Types {
-    /// Types in turn of parameters and results of functions. A tuple stands for several parameters.
+    /// Declares types: in turn the parameter and the result of a function. A tuple stands for
+    /// several parameters.
     pub(super) fn new(types: &[Ty]) -> Self {
         let (mut text, mut count) = ("(import \"r\" (type $r (sub resource)))\n".to_owned(), 0);
         let names = types.iter().enumerate().map(|(at, ty)| {
@@ -177,7 +180,7 @@ const IMPORTS: &str = r#"
     (import "note" (func $note (param "key" u32) (param "word" u64)))
     (import "make" (func $make (param "rep" u32) (result (own $r))))"#;
 
-/// What is in the component of one guest.
+/// The body of the component of one guest.
 fn body(types: &Types, guest: &Guest<'_>, all: [usize; 4]) -> String {
     let [param, result, h_param, h_result] = all.map(|at| &types.names[at]);
     let (declared, encoding) = (&types.text, guest.encoding.option());
@@ -315,7 +318,7 @@ fn core(guest: &Guest<'_>) -> String {
             (call $note (i32.add (local.get $key) (local.get $at)) (i64.load (local.get $at)))
             (local.set $at (i32.add (local.get $at) (i32.const 8)))
             (br $next))))
-        ;; What the host wrote depends on how it allocates, and no later value may contain it.
+        ;; Clears memory that the host wrote: its contents depend on how the host allocates.
         (func $clear
           (global.set $end (i32.and (i32.add (global.get $end) (i32.const 7)) (i32.const -8)))
           (memory.fill (i32.const {RESULT_AT}) (i32.const 0)

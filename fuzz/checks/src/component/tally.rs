@@ -5,17 +5,18 @@ use std::ops::AddAssign;
 /// Counts of components.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Values that went around, or that a guest or the host got from another.
+    /// Values that passed through a component and back, and values that a guest or the host got.
     pub values: usize,
     /// Components with scripts.
     pub components: usize,
-    /// Calls of them.
+    /// Calls of components with scripts.
     pub calls: usize,
     /// Calls that returned.
     pub returned: usize,
-    /// Calls that failed, as a script says.
+    /// Calls that failed.
     pub trapped: usize,
-    /// Calls whose values were too large for an engine. Nothing later of a component is compared.
+    /// Calls whose values were too large for an engine. The later calls of such a component are not
+    /// compared.
     pub exhausted: usize,
     /// Calls that were compared with those of another engine.
     pub compared: usize,

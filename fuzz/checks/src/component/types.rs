@@ -23,7 +23,7 @@ pub(super) enum Ty {
     Flags(usize),
     /// An owned handle to a resource of the host.
     Own,
-    /// A borrowed one.
+    /// A borrowed handle to a resource of the host.
     Borrow,
 }
 
@@ -179,8 +179,8 @@ impl Ty {
         })
     }
 
-    /// The types of several parameters, which a tuple stands for: the canonical ABI
-    /// passes both alike.
+    /// The types of a function's parameters. A tuple stands for several parameters, because the
+    /// canonical ABI passes both alike.
     pub(super) fn spread(&self) -> &[Self] {
         match self {
             Self::Tuple(types) => types,
@@ -188,7 +188,7 @@ impl Ty {
         }
     }
 
-    /// Whether it contains handles.
+    /// Whether the type contains handles.
     pub(super) fn has_handles(&self) -> bool {
         match self {
             Self::Own | Self::Borrow => true,

@@ -1,9 +1,9 @@
-//! Values as trees: NaNs, handles, equality.
+//! Functions that walk values: insert NaNs, visit handles, compare.
 
 use crate::random::Random;
 use pirn_component::Value;
 
-/// The values within a value, in their order.
+/// The values directly inside a value, in order.
 fn parts(value: &mut Value) -> Vec<&mut Value> {
     match value {
         Value::List(values) | Value::Tuple(values) => values.iter_mut().collect(),
@@ -16,7 +16,7 @@ fn parts(value: &mut Value) -> Vec<&mut Value> {
     }
 }
 
-/// The values of several parameters, which a tuple stands for.
+/// The values of a function's parameters. A tuple stands for several parameters.
 pub(super) fn spread(value: &Value) -> Vec<Value> {
     match value {
         Value::Tuple(values) => values.clone(),
@@ -35,7 +35,8 @@ pub(super) fn with_nans(value: &mut Value, random: &mut Random) {
     }
 }
 
-/// Visits the handles of a value. Each is borrowed or owned.
+/// Calls `visit` for each handle in a value: with `true` for a borrowed handle, with `false` for an
+/// owned one.
 pub(super) fn each_handle(value: &Value, visit: &mut impl FnMut(bool)) {
     match value {
         Value::Own(_) => visit(false),

@@ -68,9 +68,10 @@ use std::os::fd::AsFd;
 /// Maximum size of an image of which each slot copies the pages that its guests touch, in bytes. A
 /// larger one is mapped, so that all slots share the pages that they only read.
 const COPIED_IMAGE_BYTES: usize = 4 << 20;
-/// The same for a snapshot and for a component, of which there are many live instances. The large
-/// image of a component is that of a language runtime that was initialised before compilation. To
-/// map an image costs some ten microseconds whenever a slot changes its module.
+/// Maximum size of such an image of a snapshot or a component, which usually have many live
+/// instances. A component with a large image contains a language runtime that was initialised
+/// before compilation. To map an image costs some ten microseconds whenever a slot changes its
+/// module.
 const COPIED_SNAPSHOT_BYTES: usize = 256 << 10;
 /// Maximum end of a mapped image in memory, in bytes. Protecting the range takes 8 bytes of page
 /// tables and 2 ns for each page, also where the image has no pages.

@@ -13,8 +13,8 @@
 //! make an instance and the request, call the guest, collect the response, drop the instance.
 //! "pirn, reused" calls one instance of pirn again and again, which no server should do. `memory`
 //! prints the memory of many instances that have answered a request, and of their slots when they
-//! are dropped. `load` sends requests to servers with one thread each, and `serve` only runs one.
-//! Both engines have the same server, and `pirn-serve` has its own.
+//! are dropped. `load` sends requests to servers with one thread each: to both engines behind the
+//! same server, and to `pirn-serve`. `serve` only runs one server.
 //!
 //! An engine is one implementation of [`Engine`] and one line in [`engines`].
 
@@ -82,8 +82,7 @@ trait Engine: Send {
 /// The names of the engines.
 const ENGINES: [&str; 2] = ["pirn", "wasmtime"];
 
-/// The names of the servers. The first two have the same server in front of the engine, and
-/// `pirn-serve` has its own.
+/// The names of the servers. The first two are the engines behind the same server.
 const SERVERS: [&str; 3] = ["pirn", "wasmtime", "pirn-serve"];
 
 /// The guest in an engine.
@@ -96,7 +95,7 @@ fn engine(name: &str, wasm: &[u8], slots: u32, options: &Options) -> Result<Box<
     })
 }
 
-/// The guest in each of these engines, or in the one that was asked for.
+/// The guest in each of these engines, or only in the engine that the options name.
 fn engines(names: &[&str], wasm: &[u8], options: &Options) -> Result<Vec<Box<dyn Engine>>> {
     let wanted = options.engine.as_deref();
     let names = wanted.map_or(names.to_vec(), |name| vec![name]);

@@ -1,5 +1,5 @@
-//! pirn with `pirn-wasi2`, as an embedder uses them: behind the same server as Wasmtime, or as
-//! `pirn-serve`.
+//! pirn with `pirn-wasi2`, as an embedder uses them. The guest runs behind the same server as with
+//! Wasmtime, or in `pirn-serve`.
 
 use crate::exchange::{self, collected};
 use crate::message::{Ask, Ended};
@@ -35,7 +35,7 @@ const REUSED: Duration = Duration::from_secs(1);
 pub struct Pirn {
     module: Module,
     slots: u32,
-    /// Whether its server is that of `pirn-serve`.
+    /// Whether `pirn-serve` serves the guest, not the server that Wasmtime also has.
     is_server: bool,
     prepared: Prepared<Wasi>,
     handle: Handle,
@@ -216,14 +216,14 @@ impl Engine for Pirn {
     }
 }
 
-/// A guest behind a server.
+/// A guest, shared by all requests of a server.
 struct Guest {
     prepared: Prepared<Wasi>,
     handle: Handle,
     config: Arc<WasiConfig>,
 }
 
-/// Answers a request of the server. The guest may go on after its response has begun.
+/// Answers a request. The guest may continue to run after its response has begun.
 async fn served(guest: Arc<Guest>, request: Request<Incoming>) -> Result<Response<OutgoingBody>> {
     let mut wasi = Wasi::new(&guest.config);
     let begun = begin(&mut wasi, request);

@@ -6,14 +6,14 @@ use pirn_component::{AbiError, CallError, Component, Instance, Linker, Resource,
 use pirn_format::component::broken_rule;
 use pirn_runtime::{Module, Region, TrapCode};
 
-/// pirn, at one level of its optimiser.
+/// pirn, at one optimisation level.
 #[derive(Debug, Clone, Copy)]
 pub struct Pirn {
     /// The level.
     pub level: OptLevel,
 }
 
-/// A call, and what the host saw of it.
+/// The current call, and what the host has seen of it.
 #[derive(Debug, Default)]
 struct Host {
     call: Option<Call>,
