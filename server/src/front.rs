@@ -179,6 +179,8 @@ impl Front {
         request: Request<Incoming>,
         mut record: Record,
     ) -> Result<Reply, (Record, Refusal)> {
+        // A request that waits here has no place in the queue and no permit of its route yet.
+        catch_up().await;
         let bytes_in = Arc::default();
         let is_head = *request.method() == Method::HEAD;
         let begun = begin(site, number, request, &mut record, &bytes_in);
@@ -190,7 +192,6 @@ impl Front {
             mut answer,
             mut run,
         } = begun;
-        catch_up().await;
         let mut ended = None;
         let mut head = tokio::select! {
             biased;
@@ -235,6 +236,7 @@ impl Front {
         let guest = match ended {
             Some(ended) => {
                 exchanged.guest_ended(&ended);
+                drop(turn);
                 None
             }
             None => {

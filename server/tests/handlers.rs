@@ -182,3 +182,39 @@ async fn a_server_that_stops_ends_guests_after_their_response() {
         assert_eq!(outcomes(&path), ["ok"]);
     }
 }
+
+/// Requests that arrive together run one after another, so they need one place and one turn.
+#[tokio::test]
+async fn requests_that_arrive_together_take_turns() {
+    let limits = Limits {
+        waiting_max: 1,
+        route_requests: 1,
+        ..Limits::default()
+    };
+    // On a busy machine, a guest may need more than the default time slice. It would then hold its
+    // permit while others run.
+    let settings = Settings {
+        timeslice: Duration::from_secs(600),
+        ..settings()
+    };
+    let guest = module(&answers(200, "3", "", "", ""));
+    let server = TestServer::of(&[("/", guest)], settings, limits).await;
+    let mut clients = vec![];
+    for _ in 0..8 {
+        clients.push(server.open().await);
+    }
+    // The server has accepted all of them when it has answered this.
+    assert_eq!(server.get("/").await.status, 200);
+    for client in &clients {
+        let sent = client.try_write(GET.as_bytes());
+        assert_eq!(sent.expect("there is room"), GET.len());
+    }
+    for mut client in clients {
+        let mut answer = String::new();
+        let read = soon("the end", client.read_to_string(&mut answer)).await;
+        read.expect("text");
+        assert!(answer.ends_with("\r\n\r\nabc"), "{answer}");
+    }
+    assert_eq!(server.count("/", "ok").await, 9.0);
+    server.stop().await;
+}
