@@ -2,7 +2,7 @@
 //! breaks rules of the canonical ABI. Values that break no rule must arrive unchanged.
 
 use super::case::{Case, Expected};
-use super::engine::{End, Engine, Pirn, Plan};
+use super::engine::{End, Engine, Pirn, Plan, Seen};
 use super::observed::Observed;
 use super::scripted::key;
 use super::tally::Tally;
@@ -67,6 +67,18 @@ fn keep(text: &str, told: &str, folder: &Path) {
 /// The index of the call that differs, if one does, and a description of the difference.
 type Difference = (Option<usize>, String);
 
+/// Makes all calls of a plan.
+fn run(engine: &dyn Engine, plan: &Plan) -> Result<Vec<(End, Seen)>, Difference> {
+    let name = engine.name();
+    let run = engine.run(plan);
+    let run = run.map_err(|error| (None, format!("{name} fails: {error}")))?;
+    let (made, wanted) = (run.len(), plan.calls.len());
+    match made == wanted {
+        true => Ok(run),
+        false => Err((None, format!("{name} makes {made} of {wanted} calls"))),
+    }
+}
+
 fn compare(
     case: &Case,
     plan: &Plan,
@@ -80,7 +92,7 @@ fn compare(
         false => OptLevel::None,
     };
     let pirn = Pirn { level };
-    let mut first = pirn.run(plan).map_err(|error| (None, error))?;
+    let mut first = run(&pirn, plan)?;
     if canary {
         for (key, word) in first.iter_mut().flat_map(|(_, seen)| &mut seen.notes) {
             if *key % key::GUEST < key::PARAM_MEMORY {
@@ -108,9 +120,7 @@ fn compare(
     }
     for engine in others {
         let name = engine.name();
-        let run = engine
-            .run(plan)
-            .map_err(|error| (None, format!("{name} fails: {error}")))?;
+        let run = run(*engine, plan)?;
         for (at, ((end, seen), mine)) in run.iter().zip(&first).enumerate() {
             let told = |error| (Some(at), format!("call {at}: {error}"));
             let other = Observed::new(case, end, seen, &plan.calls[at]);
