@@ -32,7 +32,8 @@ pub trait Typed: Param + OwnedType {}
 
 /// A Rust type that the host can pass to a function of a guest: each [`Typed`], and references to
 /// it. `&str` is a string, and `&[T]` a list. References can be inside `Option`, `Result`, tuples
-/// and lists, as in `Option<&str>` and `&[(&str, u32)]`.
+/// and lists, as in `Option<&str>` and `&[(&str, u32)]`. A reference to an [`Own`] gives the
+/// resource away, as the `Own` itself does: do not pass it again.
 ///
 /// This crate and `#[derive(Typed)]` implement it. There is no need to implement it by hand.
 pub trait Param: Type {}
@@ -46,6 +47,9 @@ pub trait CallParams: List {}
 
 /// Conversion of one value to the guest's representation. `#[derive(Typed)]` implements it; nothing
 /// else should.
+///
+/// A call first asks for the memory ([`request`](Self::request)) and then writes the value
+/// ([`lower`](Self::lower) or [`store`](Self::store)). The value must not change in between.
 pub trait Type: Send {
     /// Whether the type represents `ty`.
     fn is(info: &Info, ty: ValueType) -> bool;

@@ -350,7 +350,8 @@ async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refusal> {
 ///
 /// A thread thus reads all requests that have arrived, runs their guests one after another, and
 /// then writes the responses. Otherwise the kernel's socket code would evict the guest's code and
-/// data from the processor's caches before each request (`docs/performance.md`).
+/// data from the processor's caches before each request (`docs/performance.md`). The wait ends when
+/// the other tasks of this thread have had a turn, each of at most a time slice.
 async fn catch_up() {
     yield_now().await;
 }
