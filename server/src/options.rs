@@ -174,8 +174,9 @@ macro_rules! either {
 impl Options {
     /// These options, and those of the file where these are not given. The routes are the file's.
     pub(crate) fn or(self, file: Self) -> Self {
-        either!(self, file: listen admin slots workers deadline start_deadline warm warm_deadline
-            timeslice memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
+        either!(self, file:
+            listen admin slots workers deadline start_deadline warm warm_deadline timeslice
+            memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
             header_timeout body_timeout write_timeout connections client_connections log_max grace
             log access_log access_log_format otlp otlp_ratio stop_delay http_allow)
     }

@@ -26,7 +26,8 @@ enum Port {
 /// The text of a server is malformed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is no server; write HOST, HOST:PORT, HOST:*, *.HOST or *; put an IPv6 address in brackets"
+    "{0:?} is no server; write HOST, HOST:PORT, HOST:*, *.HOST or *; \
+     put an IPv6 address in brackets"
 )]
 pub struct AllowedError(String);
 
