@@ -161,35 +161,6 @@ pub trait OwnedList: List + Sized + 'static {
     fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> Result<Self, AbiError>;
 }
 
-/// A reference represents the type that its referent represents.
-impl<T: Type + Sync + ?Sized> Type for &T {
-    fn is(info: &Info, ty: ValueType) -> bool {
-        T::is(info, ty)
-    }
-
-    fn is_optional(info: &Info, ty: Option<ValueType>) -> bool {
-        T::is_optional(info, ty)
-    }
-
-    fn request(
-        &self,
-        info: &Info,
-        ty: ValueType,
-        encoding: StringEncoding,
-        requests: &mut Requests,
-    ) -> Result<(), AbiError> {
-        T::request(self, info, ty, encoding, requests)
-    }
-
-    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
-        T::lower(self, cx, ty, to)
-    }
-
-    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
-        T::store(self, cx, ty, at)
-    }
-}
-
 /// Nothing: a missing payload or result.
 impl Typed for () {}
 impl Type for () {

@@ -1,4 +1,4 @@
-//! Strings and lists.
+//! Strings, lists, and references.
 
 use super::{OwnedType, Param, Type, Typed};
 use crate::component::Info;
@@ -41,13 +41,17 @@ impl Type for str {
     }
 }
 
-/// Implements [`Type`] for a Rust type that owns a string or a list. The methods call those of the
-/// type to which it dereferences.
-macro_rules! owner {
-    ([$($generic:ident)?] $rust:ty, $of:ty) => {
-        impl<$($generic: Param)?> Type for $rust {
+/// Implements [`Type`] for a Rust type that owns or borrows a value of another type. The methods
+/// call those of the type to which it dereferences.
+macro_rules! dereferenced {
+    ([$($generics:tt)*] $rust:ty, $of:ty) => {
+        impl<$($generics)*> Type for $rust {
             fn is(info: &Info, ty: ValueType) -> bool {
                 <$of as Type>::is(info, ty)
+            }
+
+            fn is_optional(info: &Info, ty: Option<ValueType>) -> bool {
+                <$of as Type>::is_optional(info, ty)
             }
 
             fn request(
@@ -76,9 +80,10 @@ macro_rules! owner {
     };
 }
 
-owner!([] String, str);
-owner!([T] Vec<T>, [T]);
-owner!([] Bytes, [u8]);
+dereferenced!([T: Type + Sync + ?Sized] &T, T);
+dereferenced!([] String, str);
+dereferenced!([T: Param] Vec<T>, [T]);
+dereferenced!([] Bytes, [u8]);
 
 impl Typed for String {}
 impl OwnedType for String {
