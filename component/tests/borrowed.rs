@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Guest, guest};
+use common::{Guest, PAIR, guest};
 use pirn_component::{
     CallError, CallParams, Limits, LinkError, Linker, Prepared, Typed, TypedFunc,
 };
@@ -14,26 +14,7 @@ use std::task::{Context, Poll, Waker};
 /// A component whose function `echo` takes a value of the type `ty`, and returns it. `ty` must have
 /// two core values. `types` has the definitions that it uses.
 fn echo(types: &str, ty: &str) -> Guest {
-    let wat = format!(
-        r#"(component
-          {types}
-          (core module $m
-            (memory (export "memory") 2)
-            (global $next (mut i32) (i32.const 1024))
-            (func (export "realloc") (param i32 i32 i32 i32) (result i32)
-              (global.get $next)
-              (global.set $next (i32.and (i32.const -8)
-                (i32.add (i32.const 7) (i32.add (global.get $next) (local.get 3))))))
-            (func (export "echo") (param i32 i32) (result i32)
-              (i32.store (i32.const 16) (local.get 0))
-              (i32.store (i32.const 20) (local.get 1))
-              (i32.const 16)))
-          (core instance $i (instantiate $m))
-          (func $echo (param "value" {ty}) (result {ty})
-            (canon lift (core func $i "echo") (memory (core memory $i "memory"))
-              (realloc (core func $i "realloc"))))
-          (export "echo" (func $echo)))"#
-    );
+    let wat = common::echo(types, ty, &["i32"; 2], PAIR);
     guest(&wat, &Linker::<()>::new())
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::guest;
+use common::{PAIR, guest};
 use pirn_component::{AbiError, CallError, Limits, LinkError, Linker, Typed};
 use std::fmt::Debug;
 use std::future::Future;
@@ -10,33 +10,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A component whose function `echo` takes and returns a value of type `ty`. `flat` are its core
-/// types, and `size` its bytes in memory.
 fn echo(ty: &str, flat: &[&str], stores: &str) -> String {
-    let params = flat.join(" ");
-    let (result, core) = match flat {
-        [one] => (*one, "(local.get 0)".to_owned()),
-        _ => ("i32", format!("{stores} (i32.const 16)")),
-    };
-    format!(
-        r#"(component
-          (core module $m
-            (memory (export "memory") 2)
-            (global $next (mut i32) (i32.const 1024))
-            (func (export "realloc") (param i32 i32 i32 i32) (result i32)
-              (global.get $next)
-              (global.set $next (i32.and (i32.const -8)
-                (i32.add (i32.const 7) (i32.add (global.get $next) (local.get 3))))))
-            (func (export "echo") (param {params}) (result {result}) {core}))
-          (core instance $i (instantiate $m))
-          (func (export "echo") (param "value" {ty}) (result {ty})
-            (canon lift (core func $i "echo") (memory (core memory $i "memory"))
-              (realloc (core func $i "realloc")))))"#
-    )
+    common::echo("", ty, flat, stores)
 }
-
-const PAIR: &str =
-    "(i32.store (i32.const 16) (local.get 0)) (i32.store (i32.const 20) (local.get 1))";
 
 fn check<T: Typed + PartialEq + Debug + Clone>(wat: &str, values: &[T]) {
     let mut guest = guest(wat, &Linker::<()>::new());

@@ -24,6 +24,38 @@ pub(crate) fn component(wat: &str) -> Component {
     Component::new(&module).expect("it is a component")
 }
 
+/// A component whose function `echo` takes and returns a value of the type `ty`. `types` has the
+/// definitions that it uses, and `flat` its core types. If there are several, `stores` writes them
+/// to address 16.
+pub(crate) fn echo(types: &str, ty: &str, flat: &[&str], stores: &str) -> String {
+    let params = flat.join(" ");
+    let (result, core) = match flat {
+        [one] => (*one, "(local.get 0)".to_owned()),
+        _ => ("i32", format!("{stores} (i32.const 16)")),
+    };
+    format!(
+        r#"(component
+          {types}
+          (core module $m
+            (memory (export "memory") 2)
+            (global $next (mut i32) (i32.const 1024))
+            (func (export "realloc") (param i32 i32 i32 i32) (result i32)
+              (global.get $next)
+              (global.set $next (i32.and (i32.const -8)
+                (i32.add (i32.const 7) (i32.add (global.get $next) (local.get 3))))))
+            (func (export "echo") (param {params}) (result {result}) {core}))
+          (core instance $i (instantiate $m))
+          (func $echo (param "value" {ty}) (result {ty})
+            (canon lift (core func $i "echo") (memory (core memory $i "memory"))
+              (realloc (core func $i "realloc"))))
+          (export "echo" (func $echo)))"#
+    )
+}
+
+/// Writes two parameters to address 16.
+pub(crate) const PAIR: &str =
+    "(i32.store (i32.const 16) (local.get 0)) (i32.store (i32.const 20) (local.get 1))";
+
 /// An instance of the component of a text.
 pub(crate) fn guest<T: Default + Send + 'static>(wat: &str, linker: &Linker<T>) -> Guest<T> {
     let region = Region::builder()
