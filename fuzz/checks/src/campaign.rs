@@ -1,13 +1,13 @@
-//! [`each`] and [`long`]: run a check on many inputs without a fuzzer.
+//! [`each`], [`run`] and [`long`]: run a check on many inputs without a fuzzer.
 
 use crate::random::Random;
 use std::env;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-/// Environment variable: the run time of [`long`] in seconds. With 0 it checks one seed.
+/// Environment variable: the run time of [`run`] in seconds. With 0 it checks one seed.
 pub const SECONDS: &str = "PIRN_FUZZ_SECONDS";
-/// Environment variable: the first seed of [`long`].
+/// Environment variable: the first seed of [`run`].
 pub const SEED: &str = "PIRN_FUZZ_SEED";
 /// Environment variable: a folder. A check that fails writes the guest to `guest.wasm` or
 /// `guest.wat` there, and its calls to `guest.txt`.
@@ -43,28 +43,54 @@ pub fn each<T: Default + AddAssign>(
     sum
 }
 
-/// Runs a check for [`SECONDS`], starting at [`SEED`]. Reports every failure on stderr. Returns the
-/// sum of the results and the number of seeds.
+/// The sum of the results of a check on many seeds.
+#[derive(Debug, Default)]
+pub struct Sum<T> {
+    /// The sum of the results.
+    pub tally: T,
+    /// Number of seeds.
+    pub cases: u64,
+    /// Number of seeds for which the check failed.
+    pub failures: u64,
+    /// Time since the start.
+    pub elapsed: Duration,
+}
+
+/// Runs a check on seeds for [`SECONDS`], from [`SEED`] on, or from `first` without it. Reports
+/// every failure on stderr, and calls `progress` after each seed.
+pub fn run<T: Default + AddAssign>(
+    first: u64,
+    check: impl Fn(u64) -> Result<T, String>,
+    mut progress: impl FnMut(&Sum<T>),
+) -> Sum<T> {
+    let number = |name| env::var(name).ok()?.parse().ok();
+    let limit = Duration::from_secs(number(SECONDS).unwrap_or(60));
+    let first = number(SEED).unwrap_or(first);
+    let (started, mut sum) = (Instant::now(), Sum::default());
+    while sum.cases == 0 || sum.elapsed < limit {
+        let seed = first + sum.cases;
+        match check(seed) {
+            Ok(found) => sum.tally += found,
+            Err(error) => {
+                eprintln!("seed {seed}: {error}");
+                sum.failures += 1;
+            }
+        }
+        sum.cases += 1;
+        sum.elapsed = started.elapsed();
+        progress(&sum);
+    }
+    sum
+}
+
+/// Runs a check on the inputs of seeds for [`SECONDS`], as [`run`]. Returns the sum of the results
+/// and the number of seeds.
 ///
 /// # Panics
 ///
 /// At the end, if a seed failed.
 pub fn long<T: Default + AddAssign>(check: impl Fn(&[u8]) -> Result<T, String>) -> (T, u64) {
-    let number = |name| env::var(name).ok()?.parse().ok();
-    let limit = Duration::from_secs(number(SECONDS).unwrap_or(60));
-    let first = number(SEED).unwrap_or(1 << 32);
-    let (started, mut sum, mut failures, mut seed) = (Instant::now(), T::default(), 0, first);
-    while seed == first || started.elapsed() < limit {
-        match check(&bytes(seed)) {
-            Ok(found) => sum += found,
-            Err(error) => {
-                eprintln!("seed {seed}: {error}");
-                failures += 1;
-            }
-        }
-        seed += 1;
-    }
-    let cases = seed - first;
-    assert_eq!(failures, 0, "failures of {cases} cases");
-    (sum, cases)
+    let sum = run(1 << 32, |seed| check(&bytes(seed)), |_| {});
+    assert_eq!(sum.failures, 0, "failures of {} cases", sum.cases);
+    (sum.tally, sum.cases)
 }

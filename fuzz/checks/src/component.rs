@@ -161,10 +161,7 @@ fn around(
         bytes.map_or(0, u64::from_le_bytes) ^ u64::from(canary)
     });
     let words: Vec<u64> = words.collect();
-    let read = match count <= FLAT_PARAMS_MAX {
-        true => reader.flat(ty, &mut &words[..]),
-        false => reader.load(ty, words[0] as u32),
-    };
+    let read = reader.value(ty, &words, FLAT_PARAMS_MAX, words[0] as u32);
     for (place, found) in [("guest", read), ("host", at_host), ("caller", returned)] {
         if found.as_ref() != Some(value) {
             return Err(format!("the {place} has {found:?}, not {value:?}"));
@@ -178,13 +175,9 @@ fn text(ty: &Ty, encoding: Encoding) -> String {
     let mut types = String::new();
     let name = ty.declare(&mut types, &mut 0);
     let flat = ty.flat();
-    let params = match flat.len() {
-        0..=FLAT_PARAMS_MAX => flat.clone(),
-        _ => vec![Core::I32],
-    };
+    let params = ty.core_params();
     let in_memory = flat.len() > 1;
-    let names = params.iter().map(|core| core.name());
-    let names = names.collect::<Vec<_>>().join(" ");
+    let names = Core::names(&params);
     let result = flat[0].name();
     // A lowered function takes the address of a result in memory.
     let (host, lifted, end) = match in_memory {
@@ -200,12 +193,7 @@ fn text(ty: &Ty, encoding: Encoding) -> String {
     };
     let mut body = String::new();
     for (at, core) in params.iter().enumerate() {
-        let word = match core {
-            Core::I32 => format!("(i64.extend_i32_u (local.get {at}))"),
-            Core::I64 => format!("(local.get {at})"),
-            Core::F32 => format!("(i64.extend_i32_u (i32.reinterpret_f32 (local.get {at})))"),
-            Core::F64 => format!("(i64.reinterpret_f64 (local.get {at}))"),
-        };
+        let word = core.bits(&format!("(local.get {at})"));
         let place = PARAMS_AT as usize + at * 8;
         body += &format!("(i64.store (i32.const {place}) {word})\n");
     }

@@ -263,7 +263,7 @@ impl Case {
             let mut dropped = vec![];
             // The guest has made handles 1 to 24. The handles in the parameter of `f` follow.
             let mut next = 24;
-            each_handle(&values[0], &mut |borrowed| {
+            each_handle(&mut values[0].clone(), &mut |borrowed| {
                 next += 1;
                 if borrowed && (mistakes.is_none() || !random.once_in(12)) {
                     dropped.push(next);

@@ -32,8 +32,22 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// A value from words. If it has more than `flat_max` core values, from memory at an address.
+    pub(super) fn value(
+        &self,
+        ty: &Ty,
+        mut words: &[u64],
+        flat_max: usize,
+        at: u32,
+    ) -> Option<Value> {
+        match ty.flat().len() <= flat_max {
+            true => self.flat(ty, &mut words),
+            false => self.load(ty, at),
+        }
+    }
+
     /// A value from words. `None` if it is not well-formed.
-    pub(super) fn flat(&self, ty: &Ty, words: &mut &[u64]) -> Option<Value> {
+    fn flat(&self, ty: &Ty, words: &mut &[u64]) -> Option<Value> {
         let next = |words: &mut &[u64]| {
             let (first, rest) = words.split_first()?;
             *words = rest;
@@ -73,7 +87,7 @@ impl Reader<'_> {
     }
 
     /// A value from memory.
-    pub(super) fn load(&self, ty: &Ty, at: u32) -> Option<Value> {
+    fn load(&self, ty: &Ty, at: u32) -> Option<Value> {
         let (bytes, align) = ty.size();
         if !at.is_multiple_of(align) {
             return None;

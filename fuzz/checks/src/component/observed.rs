@@ -56,18 +56,14 @@ impl<'a> Observed<'a> {
             };
             let read = |ty: &Ty, words: &[u64], flat_max, at: u32, mode| {
                 let good = call.word(script + mode) == 0 && !words.is_empty();
-                good.then(|| match ty.flat().len() <= flat_max {
-                    true => reader.flat(ty, &mut &words[..]),
-                    false => reader.load(ty, at),
-                })?
+                good.then(|| reader.value(ty, words, flat_max, at))?
             };
             let at = words[0].first().map_or(0, |word| *word as u32);
             let param = read(&types[0], &words[0], FLAT_PARAMS_MAX, at, word::REALLOC);
             let at = scripted::RESULT_AT;
             let result = read(&types[3], &words[1], 1, at, word::REALLOC_RESULT);
             let placed = types[3].flat().len() <= 1 || {
-                let params = types[2].flat().len();
-                let params = if params <= FLAT_PARAMS_MAX { params } else { 1 };
+                let params = types[2].core_params().len();
                 call.word(script + word::PARAMS + params as u32) == u64::from(at)
             };
             misplaced |= !placed;

@@ -4,7 +4,7 @@
 //! from the script.
 
 use super::decode::Encoding;
-use super::types::{Core, FLAT_PARAMS_MAX, Ty};
+use super::types::{Core, Ty};
 
 /// Indices of the words in the script of a guest.
 pub(super) mod word {
@@ -107,19 +107,6 @@ impl Types {
     }
 }
 
-/// The core parameters of a function.
-fn params(ty: &Ty) -> Vec<Core> {
-    match ty.flat() {
-        flat if flat.len() <= FLAT_PARAMS_MAX => flat,
-        _ => vec![Core::I32],
-    }
-}
-
-fn names(cores: &[Core]) -> String {
-    let names = cores.iter().map(|core| core.name());
-    names.collect::<Vec<_>>().join(" ")
-}
-
 /// An expression that reads a word of the script.
 fn read(core: Core, at: u32) -> String {
     let word = format!("(call $script (i32.const {at}))");
@@ -133,12 +120,7 @@ fn read(core: Core, at: u32) -> String {
 
 /// An instruction that notes a core value.
 fn note(core: Core, key: u32, value: &str) -> String {
-    let word = match core {
-        Core::I32 => format!("(i64.extend_i32_u {value})"),
-        Core::I64 => value.to_owned(),
-        Core::F32 => format!("(i64.extend_i32_u (i32.reinterpret_f32 {value}))"),
-        Core::F64 => format!("(i64.reinterpret_f64 {value})"),
-    };
+    let word = core.bits(value);
     format!("(call $note (i32.const {key}) {word})\n")
 }
 
@@ -248,12 +230,12 @@ fn body(types: &Types, guest: &Guest<'_>, all: [usize; 4]) -> String {
 fn core(guest: &Guest<'_>) -> String {
     let (words, keys) = (guest.number * word::GUEST, guest.number * key::GUEST);
     let i32_at = |at| read(Core::I32, words + at);
-    let f_params = params(guest.f[0]);
+    let f_params = guest.f[0].core_params();
     let f_result = match &guest.f[1].flat()[..] {
         [one] => *one,
         _ => Core::I32,
     };
-    let h_params = params(guest.h[0]);
+    let h_params = guest.h[0].core_params();
     let h_flat = guest.h[1].flat();
     let in_memory = h_flat.len() > 1;
     let pages = MEMORY_BYTES >> 16;
@@ -270,8 +252,12 @@ fn core(guest: &Guest<'_>) -> String {
         .map(|(at, core)| read(*core, words + word::PARAMS + at))
         .collect();
     let h_type = match in_memory {
-        true => format!("(param {} i32)", names(&h_params)),
-        false => format!("(param {}) (result {})", names(&h_params), h_flat[0].name()),
+        true => format!("(param {} i32)", Core::names(&h_params)),
+        false => format!(
+            "(param {}) (result {})",
+            Core::names(&h_params),
+            h_flat[0].name()
+        ),
     };
     let called = match in_memory {
         true => {
@@ -298,7 +284,7 @@ fn core(guest: &Guest<'_>) -> String {
         read(f_result, words + word::RESULT),
     );
     let cleared = MEMORY_BYTES - RESULT_AT;
-    let (params, result_name) = (names(&f_params), f_result.name());
+    let (params, result_name) = (Core::names(&f_params), f_result.name());
     format!(
         r#"
         (import "l" "m" (memory {pages}))

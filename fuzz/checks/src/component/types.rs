@@ -57,6 +57,22 @@ impl Core {
         }
     }
 
+    /// An expression for the bits of a core value, as an `i64`.
+    pub(super) fn bits(self, value: &str) -> String {
+        match self {
+            Self::I32 => format!("(i64.extend_i32_u {value})"),
+            Self::I64 => value.to_owned(),
+            Self::F32 => format!("(i64.extend_i32_u (i32.reinterpret_f32 {value}))"),
+            Self::F64 => format!("(i64.reinterpret_f64 {value})"),
+        }
+    }
+
+    /// The names of types, as the text format has them.
+    pub(super) fn names(cores: &[Self]) -> String {
+        let names = cores.iter().map(|core| core.name());
+        names.collect::<Vec<_>>().join(" ")
+    }
+
     fn join(self, other: Self) -> Self {
         match (self, other) {
             (one, other) if one == other => one,
@@ -185,6 +201,14 @@ impl Ty {
         match self {
             Self::Tuple(types) => types,
             one => std::slice::from_ref(one),
+        }
+    }
+
+    /// The core parameters of a function with this parameter.
+    pub(super) fn core_params(&self) -> Vec<Core> {
+        match self.flat() {
+            flat if flat.len() <= FLAT_PARAMS_MAX => flat,
+            _ => vec![Core::I32],
         }
     }
 

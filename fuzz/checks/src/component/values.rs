@@ -37,16 +37,13 @@ pub(super) fn with_nans(value: &mut Value, random: &mut Random) {
 
 /// Calls `visit` for each handle in a value: with `true` for a borrowed handle, with `false` for an
 /// owned one.
-pub(super) fn each_handle(value: &Value, visit: &mut impl FnMut(bool)) {
+pub(super) fn each_handle(value: &mut Value, visit: &mut impl FnMut(bool)) {
     match value {
         Value::Own(_) => visit(false),
         Value::Borrow(_) => visit(true),
-        value => {
-            let mut copy = value.clone();
-            parts(&mut copy)
-                .into_iter()
-                .for_each(|value| each_handle(value, visit));
-        }
+        value => parts(value)
+            .into_iter()
+            .for_each(|value| each_handle(value, visit)),
     }
 }
 

@@ -41,11 +41,10 @@ impl Engine for Pirn {
         let mut ends = vec![];
         let mut instance: Option<Instance<Host>> = None;
         for call in &plan.calls {
-            let mut kept = instance.take().filter(|_| !call.fresh);
-            if kept.is_none() {
-                kept = Some(prepared.instantiate(Host::default()).map_err(text)?);
-            }
-            let Some(mut called) = kept else { continue };
+            let mut called = match instance.take().filter(|_| !call.fresh) {
+                Some(kept) => kept,
+                None => prepared.instantiate(Host::default()).map_err(text)?,
+            };
             called.data_mut().call = Some(call.clone());
             for setup in &setups {
                 called.call(setup, &[]).map_err(text)?;
