@@ -31,14 +31,13 @@ impl Engine for Wasmtime {
         let mut ends = vec![];
         let mut kept: Option<(Store<Host>, Instance)> = None;
         for call in &plan.calls {
-            let mut called = kept.take().filter(|_| !call.fresh);
-            if called.is_none() {
-                let mut store = Store::new(&self.engine, Host::default());
-                let instance = before.instantiate(&mut store).map_err(text)?;
-                called = Some((store, instance));
-            }
-            let Some((mut store, instance)) = called else {
-                continue;
+            let (mut store, instance) = match kept.take().filter(|_| !call.fresh) {
+                Some(kept) => kept,
+                None => {
+                    let mut store = Store::new(&self.engine, Host::default());
+                    let instance = before.instantiate(&mut store).map_err(text)?;
+                    (store, instance)
+                }
             };
             store.data_mut().call = Some(call.clone());
             for name in &plan.setups {
@@ -123,15 +122,15 @@ fn fault(error: &Error) -> Result<Fault, String> {
         });
     }
     let text = format!("{error:#}");
-    let told = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+    let says = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
     Ok(match () {
-        () if told(&["not aligned"]) => Fault::Unaligned,
-        () if told(&["out of bounds", "beyond end of memory", "size overflow"]) => Fault::Bounds,
-        () if told(&["utf-8", "utf-16", "utf8", "utf16", "surrogate"]) => Fault::Text,
-        () if told(&["`char`", "char"]) => Fault::Char,
-        () if told(&["discriminant"]) => Fault::Discriminant,
-        () if told(&["borrow handles still remain"]) => Fault::Borrows,
-        () if told(&[
+        () if says(&["not aligned"]) => Fault::Unaligned,
+        () if says(&["out of bounds", "beyond end of memory", "size overflow"]) => Fault::Bounds,
+        () if says(&["utf-8", "utf-16", "utf8", "utf16", "surrogate"]) => Fault::Text,
+        () if says(&["char"]) => Fault::Char,
+        () if says(&["discriminant"]) => Fault::Discriminant,
+        () if says(&["borrow handles still remain"]) => Fault::Borrows,
+        () if says(&[
             "unknown handle index",
             "own resource",
             "not a resource",
@@ -141,7 +140,7 @@ fn fault(error: &Error) -> Result<Fault, String> {
         {
             Fault::Handle
         }
-        () if told(&["fuel"]) => Fault::Exhausted,
+        () if says(&["fuel"]) => Fault::Exhausted,
         () => return Err(format!("a failure without a class: {text}")),
     })
 }

@@ -6,41 +6,38 @@
 #![forbid(unsafe_code)]
 
 use pirn_fuzz::Wasmtime;
+use pirn_fuzz_checks::campaign::{self, Sum};
+use pirn_fuzz_checks::canary;
 use pirn_fuzz_checks::component::{Tally, check};
-use pirn_fuzz_checks::{campaign, canary};
-use std::env;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// Time between two lines of counts.
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let number = |name: &str| env::var(name).ok()?.parse().ok();
-    let seconds = Duration::from_secs(number(campaign::SECONDS).unwrap_or(60));
-    let first: u64 = number(campaign::SEED).unwrap_or(1);
     let (wasmtime, canary) = (Wasmtime::default(), canary());
-    let (started, mut told) = (Instant::now(), Duration::ZERO);
-    let (mut tally, mut failures, mut seed) = (Tally::default(), 0u64, first);
-    while seed == first || started.elapsed() < seconds {
-        match check(&seed.to_le_bytes(), &[&wasmtime], canary) {
-            Ok(found) => tally += found,
-            Err(error) => {
-                eprintln!("seed {seed}: {error}");
-                failures += 1;
-            }
+    let mut printed = Duration::ZERO;
+    let check = |seed: u64| check(&seed.to_le_bytes(), &[&wasmtime], canary);
+    let sum = campaign::run(1, check, |sum| {
+        if printed + MINUTE < sum.elapsed {
+            printed = sum.elapsed;
+            print(sum);
         }
-        seed += 1;
-        if told + Duration::from_secs(60) < started.elapsed() {
-            told = started.elapsed();
-            println!(
-                "{} s, {} inputs, {failures} failures: {tally:?}",
-                told.as_secs(),
-                seed - first
-            );
-        }
-    }
-    let (elapsed, inputs) = (started.elapsed().as_secs(), seed - first);
-    println!("{elapsed} s, {inputs} inputs, {failures} failures: {tally:?}");
-    match failures {
+    });
+    print(&sum);
+    match sum.failures {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+fn print(sum: &Sum<Tally>) {
+    println!(
+        "{} s, {} inputs, {} failures: {:?}",
+        sum.elapsed.as_secs(),
+        sum.cases,
+        sum.failures,
+        sum.tally
+    );
 }
