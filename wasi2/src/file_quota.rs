@@ -1,7 +1,6 @@
 //! [`FileQuota`]: limits the descriptors that a guest opens and the bytes that it writes to disk.
 
 use crate::limits::DESCRIPTORS_MAX;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -75,10 +74,10 @@ impl FileQuota {
     }
 
     /// Makes a directory entry and charges for it. Gives the charge back if that fails.
-    pub(crate) fn entry<R>(
+    pub(crate) fn entry<R, E>(
         &self,
-        make: impl FnOnce() -> io::Result<R>,
-    ) -> Result<io::Result<R>, Exceeded> {
+        make: impl FnOnce() -> Result<R, E>,
+    ) -> Result<Result<R, E>, Exceeded> {
         self.charge(ENTRY_BYTES, ENTRY_BYTES)?;
         let made = make();
         if made.is_err() {

@@ -3,13 +3,11 @@
 use super::error::ErrorCode;
 use super::file::File;
 use super::folder::Folder;
+use super::metadata::Metadata;
 use super::types::{DescriptorFlags, FileKind, NewTimestamp, TYPES};
 use crate::preopens::Access;
 use crate::table::Resource;
-use cap_std::fs::Metadata;
 use pirn_component::ResourceType;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// A `descriptor`.
@@ -64,10 +62,10 @@ impl Descriptor {
         }
     }
 
-    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+    pub(crate) fn metadata(&self) -> Result<Metadata, ErrorCode> {
         match self {
             Self::File(file) => file.file.metadata(),
-            Self::Folder(folder) => folder.dir.dir_metadata(),
+            Self::Folder(folder) => folder.directory.metadata(),
         }
     }
 
@@ -92,13 +90,9 @@ impl Descriptor {
 
     /// Waits until the disk has the file.
     pub(crate) fn sync(&self, only_data: bool) -> Result<(), ErrorCode> {
-        let sync = |fd: BorrowedFd<'_>| match only_data {
-            true => rustix::fs::fdatasync(fd),
-            false => rustix::fs::fsync(fd),
-        };
         match self {
-            Self::File(file) => Ok(sync(file.file.as_fd())?),
-            Self::Folder(folder) => Ok(sync(folder.reopen()?.as_fd())?),
+            Self::File(file) => file.file.sync(only_data),
+            Self::Folder(folder) => folder.directory.sync(only_data),
         }
     }
 }

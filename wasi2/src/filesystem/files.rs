@@ -6,9 +6,10 @@ use super::entries::Entries;
 use super::error::ErrorCode;
 use super::file::Place;
 use super::folder::Folder;
-use super::identity::{MetadataHash, is_same};
+use super::host::HostDirectory;
+use super::metadata::{DescriptorStat, MetadataHash};
 use super::streams::{FileInput, FileOutput};
-use super::types::{Advice, DescriptorStat, NewTimestamp, TYPES};
+use super::types::{Advice, NewTimestamp, TYPES};
 use crate::file_quota::FileQuota;
 use crate::limits::SYNC_THREADS_MAX;
 use crate::methods::{code_of_error, getter, resource};
@@ -31,7 +32,7 @@ fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<Descriptor>, String)>, HostEr
     let quota = Arc::clone(wasi.file_quota.get_or_insert_with(new));
     let all = config.files.preopens.iter().map(|preopen| {
         let folder = Folder {
-            dir: Arc::clone(&preopen.dir),
+            directory: Box::new(HostDirectory(Arc::clone(&preopen.dir))),
             access: preopen.access,
             quota: Arc::clone(&quota),
             _held: None,
@@ -111,7 +112,7 @@ fn link_data<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         with_file(state, &this, |file| {
             file.check_read()?;
             let max = usize::try_from(len).unwrap_or(usize::MAX);
-            let bytes = file.read(max, at)?;
+            let bytes = file.file.read(max, at)?;
             let is_end = bytes.is_empty() && len > 0;
             Ok((bytes, is_end))
         })
@@ -198,7 +199,7 @@ fn link_metadata<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     linker.func(TYPES, name, |state, (this, other): (This, This)| {
         with_both(state, &this, &other, |one, other| {
             match (one.metadata(), other.metadata()) {
-                (Ok(one), Ok(other)) => is_same(&one, &other),
+                (Ok(one), Ok(other)) => one.identity == other.identity,
                 _ => false,
             }
         })

@@ -3,7 +3,10 @@
 // In this order each module uses only modules before it.
 mod error;
 mod types;
-mod identity;
+mod path_checks;
+mod metadata;
+mod backend;
+mod host;
 mod file;
 mod streams;
 mod folder;

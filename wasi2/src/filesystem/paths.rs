@@ -1,9 +1,9 @@
 //! Functions of a `descriptor` that take paths in a directory.
 
 use super::calls::{This, add, table, with_both, with_folder};
-use super::identity::MetadataHash;
+use super::metadata::{DescriptorStat, MetadataHash};
 use super::open::open;
-use super::types::{DescriptorFlags, DescriptorStat, NewTimestamp, OpenFlags, PathFlags, TYPES};
+use super::types::{DescriptorFlags, NewTimestamp, OpenFlags, PathFlags, TYPES};
 use crate::wasi::View;
 use pirn_component::{LinkError, Linker};
 

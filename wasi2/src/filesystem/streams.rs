@@ -16,7 +16,7 @@ pub(crate) struct FileInput {
 
 impl Input for FileInput {
     fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure> {
-        let bytes = self.file.read(max, self.position)?;
+        let bytes = self.file.file.read(max, self.position)?;
         match bytes.len() {
             0 => Err(StreamFailure::Closed),
             read => {
