@@ -9,7 +9,7 @@ use crate::cache::Run;
 use crate::code::CompiledFunction;
 use crate::error::CompileError;
 use crate::intrinsics::Id;
-use crate::intrinsics::imports::Imports;
+use crate::intrinsics::imports::{Imports, Provided};
 use crate::intrinsics::patch_point::{self, Unpatched};
 use crate::intrinsics::placeholder::{self, Placeholders};
 use crate::optimize::{Backend, Isas, Pipeline};
@@ -80,9 +80,9 @@ impl FunctionCompiler<'_> {
         Ok(function)
     }
 
-    /// Compiles the wrapper functions of imported intrinsics. Every function of the module has
-    /// code, so a wrapper that nothing refers to has an empty body.
-    pub(super) fn intrinsics(
+    /// Compiles the wrapper functions of imported intrinsics and known functions. Every function of
+    /// the module has code, so a wrapper that nothing refers to has an empty body.
+    pub(super) fn wrappers(
         &self,
         functions: &[CompiledFunction],
     ) -> Result<Vec<CompiledFunction>, CompileError> {
@@ -92,24 +92,29 @@ impl FunctionCompiler<'_> {
         let mut state = State::default();
         let mut portable = None;
         let mut wrappers = vec![];
-        for (index, id) in self.env.intrinsics.iter() {
+        for (index, provided) in self.env.intrinsics.iter() {
             let symbol = Symbol::Func(index);
             // IR output has no relocations that name the wrappers in use, so all count as used.
             let is_used = self.outputs.clif
                 || called.contains(&symbol)
                 || escaped.binary_search(&index).is_ok();
-            let has_instruction = id.is_promised(self.env.cpu) && translate::has_instruction(id);
-            if !is_used || has_instruction {
-                state.context.clear();
-                let func = &mut state.context.func;
-                let id = is_used.then_some(id);
-                translate::intrinsic(self.env, index, id, &mut state.scratch, func);
-            } else {
-                let portable = match &portable {
-                    Some(portable) => portable,
-                    None => portable.insert(Portable::new()?),
-                };
-                self.portable(id, portable, &mut state)?;
+            match provided {
+                Provided::Intrinsic(id)
+                    if is_used
+                        && !(id.is_promised(self.env.cpu) && translate::has_instruction(id)) =>
+                {
+                    let portable = match &portable {
+                        Some(portable) => portable,
+                        None => portable.insert(Portable::new()?),
+                    };
+                    self.portable(id, portable, &mut state)?;
+                }
+                provided => {
+                    state.context.clear();
+                    let func = &mut state.context.func;
+                    let provided = is_used.then_some(provided);
+                    translate::wrapper(self.env, index, provided, &mut state.scratch, func);
+                }
             }
             let wrapper = self.finish(symbol, &mut state.context, &Placeholders::new())?;
             let mut wrapper = self.whole(symbol, wrapper)?;

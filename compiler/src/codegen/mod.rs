@@ -84,7 +84,7 @@ pub(crate) fn compile(
     for function in compiled {
         functions.push(function?);
     }
-    let mut compiled = compiler.intrinsics(&functions)?;
+    let mut compiled = compiler.wrappers(&functions)?;
     compiled.append(&mut functions);
     let mut functions = compiled;
     let needed = needed(&parsed.metadata, &functions);

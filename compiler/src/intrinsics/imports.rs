@@ -1,41 +1,62 @@
-//! [`Imports`]: a module's imports of `hw`, which become functions that the module defines.
+//! [`Imports`]: a module's imports of `hw` and of known functions, which become functions that the
+//! module defines.
 //!
-//! The host's imports come first, then the intrinsics, each in their original order. So every other
-//! function keeps the index that it has in the guest's file:
+//! The host's imports come first, then the provided functions, each in their original order. So
+//! every other function keeps the index that it has in the guest's file:
 //!
 //! ```text
 //! in the file      host a │ hw x │ host b │ hw y │ defined ...
 //! in the compiler  host a │ host b │ hw x │ hw y │ defined ...
 //! ```
 
+use super::known::Known;
 use super::{Id, Intrinsic, MODULE};
 use crate::error::CompileError;
 use pirn_format::types::FuncType;
 
-/// The imports of `hw`.
+/// A function that the compiler provides in place of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Provided {
+    /// An import of `hw`.
+    Intrinsic(Id),
+    /// An import that an operator computes.
+    Known(Known),
+}
+
+impl Provided {
+    /// Module and name of the import.
+    pub(crate) fn full_name(self) -> String {
+        match self {
+            Self::Intrinsic(id) => format!("{MODULE}.{}", id.get().name),
+            Self::Known(known) => known.full_name(),
+        }
+    }
+}
+
+/// The imports that the compiler provides.
 #[derive(Debug, Default)]
 pub(crate) struct Imports {
-    /// Index of the first intrinsic: the number of imports from the host.
+    /// Index of the first provided function: the number of imports from the host.
     first: u32,
-    /// The intrinsics, in order.
-    intrinsics: Vec<Id>,
+    /// The provided functions, in order.
+    provided: Vec<Provided>,
     /// The compiler's index of each imported function, by the index in the file. Empty if no index
     /// changes.
     moved: Vec<u32>,
 }
 
 impl Imports {
-    /// Builds the mapping from the imported functions in file order: an intrinsic, or `None` for a
-    /// host import.
-    pub(crate) fn new(imported: &[Option<Id>]) -> Self {
-        let intrinsics: Vec<Id> = imported.iter().copied().flatten().collect();
-        if intrinsics.is_empty() {
+    /// Builds the mapping from the imported functions in file order: a provided function, or `None`
+    /// for a host import.
+    pub(crate) fn new(imported: &[Option<Provided>]) -> Self {
+        let provided: Vec<Provided> = imported.iter().copied().flatten().collect();
+        if provided.is_empty() {
             return Self::default();
         }
-        let first = (imported.len() - intrinsics.len()) as u32;
+        let first = (imported.len() - provided.len()) as u32;
         let (mut host, mut own) = (0, first);
-        let moved = imported.iter().map(|intrinsic| {
-            let next = match intrinsic {
+        let moved = imported.iter().map(|import| {
+            let next = match import {
                 None => &mut host,
                 Some(_) => &mut own,
             };
@@ -45,13 +66,13 @@ impl Imports {
         Self {
             first,
             moved: moved.collect(),
-            intrinsics,
+            provided,
         }
     }
 
-    /// The number of intrinsics.
+    /// The number of provided functions.
     pub(crate) fn len(&self) -> u32 {
-        self.intrinsics.len() as u32
+        self.provided.len() as u32
     }
 
     /// The compiler's index of a function, from its index in the file.
@@ -60,20 +81,25 @@ impl Imports {
         moved.copied().unwrap_or(in_file)
     }
 
-    /// The intrinsic with this function index, if it is one.
-    pub(crate) fn intrinsic(&self, index: u32) -> Option<Id> {
+    /// The provided function with this function index, if it is one.
+    pub(crate) fn provided(&self, index: u32) -> Option<Provided> {
         let at = index.checked_sub(self.first)?;
-        self.intrinsics.get(at as usize).copied()
+        self.provided.get(at as usize).copied()
     }
 
-    /// The function index and the intrinsic of each import.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Id)> {
-        (self.first..).zip(self.intrinsics.iter().copied())
+    /// The function index and the provided function of each such import.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Provided)> {
+        (self.first..).zip(self.provided.iter().copied())
     }
 
     /// Refuses references to intrinsics that cannot be called through a reference.
     pub(crate) fn check_escaped(&self, escaped: &[u32]) -> Result<(), CompileError> {
-        let mut escaped = escaped.iter().filter_map(|index| self.intrinsic(*index));
+        let mut escaped = escaped
+            .iter()
+            .filter_map(|index| match self.provided(*index)? {
+                Provided::Intrinsic(id) => Some(id),
+                Provided::Known(_) => None,
+            });
         match escaped.find(|id| id.get().immediate.is_some()) {
             Some(id) => refuse(
                 id.get().name,
@@ -181,17 +207,19 @@ mod tests {
 
     #[test]
     fn the_hosts_come_first_and_the_rest_stays() {
-        let [aes, sha] = ["x86.aesenc", "x86.sha1msg1"].map(|name| Id::named(name).unwrap());
-        let imports = Imports::new(&[None, Some(aes), None, Some(sha), Some(aes)]);
+        let [aes, sha] = ["x86.aesenc", "x86.sha1msg1"]
+            .map(|name| Provided::Intrinsic(Id::named(name).expect("it exists")));
+        let sqrt = Provided::Known(Known::Sqrt);
+        let imports = Imports::new(&[None, Some(aes), None, Some(sha), Some(sqrt)]);
         let moved: Vec<_> = (0..7).map(|index| imports.index(index)).collect();
         assert_eq!(moved, [0, 2, 1, 3, 4, 5, 6]);
-        let found: Vec<_> = (0..6).map(|index| imports.intrinsic(index)).collect();
-        assert_eq!(found, [None, None, Some(aes), Some(sha), Some(aes), None]);
+        let found: Vec<_> = (0..6).map(|index| imports.provided(index)).collect();
+        assert_eq!(found, [None, None, Some(aes), Some(sha), Some(sqrt), None]);
         assert_eq!(
             imports.iter().collect::<Vec<_>>(),
-            [(2, aes), (3, sha), (4, aes)]
+            [(2, aes), (3, sha), (4, sqrt)]
         );
         let none = Imports::new(&[None, None]);
-        assert_eq!((none.len(), none.index(1), none.intrinsic(0)), (0, 1, None));
+        assert_eq!((none.len(), none.index(1), none.provided(0)), (0, 1, None));
     }
 }

@@ -11,10 +11,12 @@
 //!                                     result, or the portable body
 //! ```
 //!
-//! The linker never sees an import of `hw`: the compiled module does not import it.
+//! The linker never sees an import of `hw`: the compiled module does not import it. The same holds
+//! for a few imports of other modules that one operator computes ([`known`]).
 
 mod aarch64;
 pub(crate) mod placeholder;
+pub(crate) mod known;
 pub(crate) mod imports;
 pub(crate) mod patch_point;
 mod x86;

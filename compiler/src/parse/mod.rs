@@ -11,7 +11,8 @@ pub(crate) mod types;
 use crate::debug;
 use crate::error::CompileError;
 use crate::intrinsics;
-use crate::intrinsics::imports::Imports;
+use crate::intrinsics::imports::{Imports, Provided};
+use crate::intrinsics::known::Known;
 use crate::limits;
 use features::FEATURES;
 use pirn_format::layout::InstanceLayout;
@@ -37,8 +38,8 @@ pub(crate) struct ParsedModule<'a> {
     pub(crate) layout: InstanceLayout,
     /// The bytes of each data segment, in order.
     pub(crate) data: Vec<&'a [u8]>,
-    /// The intrinsics that it imports. They are functions after the host's imports and have no
-    /// bodies here.
+    /// The intrinsics and known functions that it imports. They are functions after the host's
+    /// imports and have no bodies here.
     pub(crate) intrinsics: Imports,
     /// The field offsets of its structs.
     pub(crate) structs: Layouts,
@@ -222,11 +223,12 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Records an import. If it is a function, adds its intrinsic, or `None`, to `funcs`.
+    /// Records an import. If it is a function, adds to `funcs` what the compiler provides in its
+    /// place, or `None`.
     fn import(
         &mut self,
         import: &wasmparser::Import<'_>,
-        funcs: &mut Vec<Option<(u32, intrinsics::Id)>>,
+        funcs: &mut Vec<Option<(u32, Provided)>>,
     ) -> Result<(), CompileError> {
         let m = &mut self.metadata;
         if import.module == intrinsics::MODULE {
@@ -242,11 +244,15 @@ impl<'a> Builder<'a> {
                 _ => Err("a function of no type"),
             });
             let intrinsic = intrinsics::imports::find(import.name, ty)?;
-            funcs.push(declared.ok().map(|ty| (ty, intrinsic)));
+            funcs.push(declared.ok().map(|ty| (ty, Provided::Intrinsic(intrinsic))));
             return Ok(());
         }
         let ty = match import.ty {
             wasmparser::TypeRef::Func(ty) => {
+                if let Some(known) = known(m, import, ty) {
+                    funcs.push(Some((ty, Provided::Known(known))));
+                    return Ok(());
+                }
                 m.funcs.push(ty);
                 funcs.push(None);
                 ExternType::Func(ty)
@@ -282,11 +288,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Appends imported intrinsics to the functions of the module, after the host's imports.
-    fn own(&mut self, funcs: &[Option<(u32, intrinsics::Id)>]) -> Result<(), CompileError> {
+    /// Appends provided functions to the functions of the module, after the host's imports.
+    fn own(&mut self, funcs: &[Option<(u32, Provided)>]) -> Result<(), CompileError> {
         limits::INTRINSICS.check(funcs.iter().flatten().count() as u64)?;
-        let ids: Vec<_> = funcs.iter().map(|func| func.map(|(_, id)| id)).collect();
-        self.intrinsics = Imports::new(&ids);
+        let provided = funcs.iter().map(|func| func.map(|(_, provided)| provided));
+        self.intrinsics = Imports::new(&provided.collect::<Vec<_>>());
         let types = funcs.iter().flatten().map(|(ty, _)| *ty);
         self.metadata.funcs.extend(types);
         Ok(())
@@ -407,13 +413,17 @@ impl<'a> Builder<'a> {
         for (index, _) in names.iter_mut() {
             *index = intrinsics.index(*index);
         }
-        names.retain(|(index, _)| intrinsics.intrinsic(*index).is_none());
+        names.retain(|(index, _)| intrinsics.provided(*index).is_none());
         let own = intrinsics.iter();
-        names.extend(
-            own.map(|(index, id)| (index, format!("{}.{}", intrinsics::MODULE, id.get().name))),
-        );
+        names.extend(own.map(|(index, provided)| (index, provided.full_name())));
         names.sort_by_key(|(index, _)| *index);
     }
+}
+
+/// The known function that an imported function of this type is.
+fn known(metadata: &Metadata, import: &wasmparser::Import<'_>, ty: u32) -> Option<Known> {
+    let is_func = matches!(metadata.kind(ty), Some(CompositeKind::Func));
+    is_func.then(|| Known::find(import.module, import.name, metadata.func_type(ty)))?
 }
 
 /// With [`FEATURES`], the validator rejects everything of this kind. This error is a second line of

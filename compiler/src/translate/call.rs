@@ -8,6 +8,7 @@ use super::function::{FuncTranslator, Region};
 use crate::analysis::idioms::Multiplication;
 use crate::analysis::known_tables::{ENTRY_BYTES, ENTRY_TYPE, Target};
 use crate::error::CompileError;
+use crate::intrinsics::imports::Provided;
 use crate::ir::types::POINTER;
 use crate::symbol::Symbol;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -42,9 +43,13 @@ impl FuncTranslator<'_, '_> {
     /// Calls the function with this index in the file.
     pub(super) fn call(&mut self, in_file: u32, returns: Returns) -> Result<(), CompileError> {
         let index = self.env.intrinsics.index(in_file);
-        match self.env.intrinsics.intrinsic(index) {
-            Some(id) => {
+        match self.env.intrinsics.provided(index) {
+            Some(Provided::Intrinsic(id)) => {
                 self.intrinsic(index, id)?;
+                self.done(returns);
+            }
+            Some(Provided::Known(known)) => {
+                self.known(known);
                 self.done(returns);
             }
             None => self.call_func(index, returns),

@@ -130,8 +130,8 @@ fn step(op: &Operator<'_>, env: Env<'_>) -> Step {
         Operator::Loop { .. } => Step::Loop,
         Operator::Call { function_index } => {
             let index = intrinsics.index(*function_index);
-            match intrinsics.intrinsic(index) {
-                // An instruction, or a body that does not count.
+            match intrinsics.provided(index) {
+                // An instruction, an operator, or a body that does not count.
                 Some(_) => Step::Run,
                 None => Step::Call,
             }

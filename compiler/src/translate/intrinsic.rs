@@ -4,6 +4,7 @@ use super::call::Returns;
 use super::function::FuncTranslator;
 use crate::error::CompileError;
 use crate::intrinsics::imports;
+use crate::intrinsics::known::Known;
 use crate::intrinsics::patch_point::{Part, PatchPoint};
 use crate::intrinsics::placeholder::PlaceholderOpcode;
 use crate::intrinsics::{Id, Intrinsic};
@@ -59,6 +60,22 @@ impl FuncTranslator<'_, '_> {
         };
         self.push(result);
         Ok(())
+    }
+
+    /// Translates a call of a function that an operator computes.
+    pub(super) fn known(&mut self, known: Known) {
+        let operand = self.pop();
+        let result = known.emit(self.builder.ins(), operand);
+        self.push(result);
+    }
+
+    /// Builds the body of a known function, for references to it.
+    pub(super) fn known_body(&mut self, known: Known) {
+        for (variable, _) in self.locals.clone() {
+            let param = self.builder.use_var(variable);
+            let result = known.emit(self.builder.ins(), param);
+            self.builder.ins().return_(&[result]);
+        }
     }
 
     /// Describes the current function, for an error message.

@@ -26,8 +26,7 @@ use crate::analysis::known_tables::KnownTables;
 use crate::budget::Budget;
 use crate::budget::work::{self, Work};
 use crate::error::CompileError;
-use crate::intrinsics::Id;
-use crate::intrinsics::imports::Imports;
+use crate::intrinsics::imports::{Imports, Provided};
 use crate::intrinsics::placeholder::Placeholders;
 use crate::ir::types::guest_signature;
 use crate::options::RelaxedSimd;
@@ -65,7 +64,7 @@ pub(crate) struct Env<'a> {
     pub(crate) multiplications: &'a Multiplications,
     /// Processor features that the target is guaranteed to have.
     pub(crate) cpu: CpuFeatures,
-    /// The intrinsics that the module imports.
+    /// The intrinsics and known functions that the module imports.
     pub(crate) intrinsics: &'a Imports,
     /// The module's tables whose elements are known.
     pub(crate) tables: &'a KnownTables,
@@ -165,12 +164,12 @@ pub(crate) fn translate(
     Ok(placeholders)
 }
 
-/// Builds the wrapper function of an intrinsic in `func`, which must be empty. If nothing refers to
-/// the wrapper, it does not contain the instruction.
-pub(crate) fn intrinsic(
+/// Builds the wrapper function of an intrinsic or a known function in `func`, which must be empty.
+/// If nothing refers to the wrapper, it does not contain the instruction.
+pub(crate) fn wrapper(
     env: Env<'_>,
     index: u32,
-    id: Option<Id>,
+    provided: Option<Provided>,
     scratch: &mut Scratch,
     func: &mut ir::Function,
 ) {
@@ -179,8 +178,9 @@ pub(crate) fn intrinsic(
     func.signature = guest_signature(env.metadata.func_type(ty));
     let builder = FunctionBuilder::new(func, &mut scratch.builder);
     let mut t = FuncTranslator::new(env, builder, ty);
-    match id {
-        Some(id) => t.intrinsic_body(id),
+    match provided {
+        Some(Provided::Intrinsic(id)) => t.intrinsic_body(id),
+        Some(Provided::Known(known)) => t.known_body(known),
         None => t.never(),
     }
     t.finish();
