@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 13] = [
+const CRATES: [(&str, &[&str]); 14] = [
     (
         "format/src",
         &[
@@ -76,6 +76,13 @@ const CRATES: [(&str, &[&str]); 13] = [
         &[
             "sys", "account", "value", "module", "switch", "trap", "stop", "error", "signals",
             "region", "memory", "store", "call", "linker", "instance",
+        ],
+    ),
+    (
+        "memory-files/src",
+        &[
+            "error", "limits", "stat", "base", "account", "contents", "node", "tree", "walk",
+            "rename", "file", "dir",
         ],
     ),
     (

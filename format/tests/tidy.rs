@@ -162,6 +162,7 @@ fn safety_md_lists_all_files_with_unsafe_code() {
     for krate in [
         "format",
         "compiler",
+        "memory-files",
         "wasi",
         "component",
         "component/macros",
@@ -331,6 +332,7 @@ fn dependencies_point_one_way() {
             "component",
             &["pirn-compiler", "pirn-wasi", "cranelift", "wasmparser"],
         ),
+        ("memory-files", &["pirn-", "wasi", "wiggle"]),
         ("wasi2", &["pirn-compiler", "cranelift", "wasmparser"]),
     ];
     for (krate, names) in forbidden {

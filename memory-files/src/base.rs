@@ -1,0 +1,62 @@
+//! [`MemoryBase`]: a tree of files that all instances share and none can change.
+
+mod archive;
+mod builder;
+mod directory;
+mod error;
+mod tree;
+
+pub use builder::BaseBuilder;
+pub use error::BaseError;
+pub use tree::MemoryBase;
+pub(crate) use tree::{Content, ROOT, inode};
+
+use crate::limits::BaseLimits;
+use std::io::Read;
+use std::sync::OnceLock;
+
+impl MemoryBase {
+    /// A base with a root directory and nothing in it. All callers share one.
+    #[must_use]
+    pub fn empty() -> Self {
+        static EMPTY: OnceLock<MemoryBase> = OnceLock::new();
+        let new = || BaseBuilder::new(&BaseLimits::default()).build();
+        EMPTY.get_or_init(new).clone()
+    }
+
+    /// An empty builder.
+    #[must_use]
+    pub fn builder(limits: &BaseLimits) -> BaseBuilder {
+        BaseBuilder::new(limits)
+    }
+
+    /// Copies a directory of the host into memory. Later changes of the directory do not show.
+    ///
+    /// Symbolic links are copied and not followed. Files with several names keep them.
+    ///
+    /// # Errors
+    ///
+    /// [`BaseError`] for what cannot be read, exceeds a limit, changes meanwhile, or is no file,
+    /// directory or symbolic link.
+    pub fn from_dir(dir: &cap_std::fs::Dir, limits: &BaseLimits) -> Result<Self, BaseError> {
+        let mut builder = BaseBuilder::new(limits);
+        directory::read(dir, &mut builder)?;
+        Ok(builder.build())
+    }
+
+    /// Copies a tar archive into memory. The formats are ustar, GNU and PAX.
+    ///
+    /// Directories that the archive does not list are made. `./` at the start of a name is
+    /// ignored. Owners, permissions and extended attributes are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`BaseError`] for an archive that is broken, cut or compressed, exceeds a limit, or has an
+    /// entry that is refused: a device or FIFO, a sparse file, a name twice, an absolute name,
+    /// one with `..`, a name below a file or a symbolic link, a hard link to no earlier file.
+    pub fn from_tar(archive: impl Read, limits: &BaseLimits) -> Result<Self, BaseError> {
+        let mut builder = BaseBuilder::new(limits);
+        archive::read(archive, &mut builder)?;
+        Ok(builder.build())
+    }
+}

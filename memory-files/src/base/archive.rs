@@ -1,0 +1,147 @@
+//! Copies a tar archive into a base. The archive may be hostile.
+
+use super::builder::BaseBuilder;
+use super::error::BaseError;
+use core::time::Duration;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::time::SystemTime;
+use tar::{Archive, Entry, EntryType};
+
+/// Most bytes of an archive for each entry that are not contents: headers, long names, padding.
+const HEADER_BYTES_MAX: u64 = 4096;
+
+/// Adds the entries of an archive to a builder.
+pub(super) fn read(source: impl Read, builder: &mut BaseBuilder) -> Result<(), BaseError> {
+    let mut source = BufReader::new(source);
+    refuse_compressed(&mut source)?;
+    let limits = *builder.limits();
+    let headers = limits.files_max.saturating_mul(HEADER_BYTES_MAX);
+    let mut archive = Archive::new(Bounded {
+        source,
+        left: limits.bytes_max.saturating_add(headers),
+    });
+    let failed = |source| BaseError::Io {
+        path: "the archive".into(),
+        source,
+    };
+    let mut last = String::new();
+    for entry in archive.entries().map_err(failed)? {
+        let entry = entry.map_err(|source| BaseError::Io {
+            path: match last.as_str() {
+                "" => "the archive".into(),
+                last => format!("the archive after {last}"),
+            },
+            source,
+        })?;
+        last = text(&entry.path_bytes())?.to_owned();
+        add(entry, &last, builder)?;
+    }
+    Ok(())
+}
+
+/// Adds one entry.
+fn add(
+    mut entry: Entry<'_, impl Read>,
+    path: &str,
+    builder: &mut BaseBuilder,
+) -> Result<(), BaseError> {
+    let failed = |source| BaseError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let seconds = entry.header().mtime().map_err(failed)?;
+    let modified = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    let modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
+    let kind = entry.header().entry_type();
+    if is_sparse(&mut entry).map_err(failed)? {
+        return Err(refused(path, "sparse file"));
+    }
+    match kind {
+        EntryType::Regular | EntryType::Continuous if !path.ends_with('/') => {
+            let size = entry.size();
+            builder.file(path, size, entry, modified)
+        }
+        // Archives older than ustar mark directories by a slash.
+        EntryType::Directory | EntryType::Regular => builder.directory(path, modified),
+        EntryType::Symlink => builder.symlink(path, text(&target(&entry))?, modified),
+        EntryType::Link => builder.hard_link(path, text(&target(&entry))?),
+        EntryType::XGlobalHeader => Ok(()),
+        EntryType::Char | EntryType::Block => Err(refused(path, "device")),
+        EntryType::Fifo => Err(refused(path, "FIFO")),
+        _ => Err(refused(path, "thing of an unknown kind")),
+    }
+}
+
+/// The target of a link, or nothing.
+fn target(entry: &Entry<'_, impl Read>) -> Vec<u8> {
+    let target = entry.link_name_bytes();
+    target.unwrap_or_default().into_owned()
+}
+
+/// Whether an entry has holes, in GNU's form or that of PAX.
+fn is_sparse(entry: &mut Entry<'_, impl Read>) -> io::Result<bool> {
+    if entry.header().entry_type() == EntryType::GNUSparse {
+        return Ok(true);
+    }
+    let Some(records) = entry.pax_extensions()? else {
+        return Ok(false);
+    };
+    for record in records {
+        if record?.key_bytes().starts_with(b"GNU.sparse.") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn refused(path: &str, kind: &'static str) -> BaseError {
+    BaseError::Kind {
+        path: path.to_owned(),
+        kind,
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, BaseError> {
+    str::from_utf8(bytes).map_err(|_| BaseError::Name {
+        path: String::from_utf8_lossy(bytes).into_owned(),
+    })
+}
+
+/// A reader that fails past a number of bytes. The reader of archives holds the header of one entry
+/// in memory, however long the archive says it is.
+struct Bounded<R> {
+    source: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let len = bytes
+            .len()
+            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        if len == 0 && !bytes.is_empty() {
+            return Err(io::Error::other(
+                "the archive is larger than bytes_max and 4,096 bytes for each of files_max",
+            ));
+        }
+        let read = self.source.read(&mut bytes[..len])?;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// Refuses an archive that begins as a compressed file.
+fn refuse_compressed(source: &mut BufReader<impl Read>) -> Result<(), BaseError> {
+    const FORMATS: [(&[u8], &str); 4] = [
+        (&[0x1f, 0x8b], "gzip"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+        (&[0xfd, b'7', b'z', b'X', b'Z'], "xz"),
+        (b"BZh", "bzip2"),
+    ];
+    let start = source.fill_buf().map_err(|source| BaseError::Io {
+        path: "the archive".into(),
+        source,
+    })?;
+    let found = FORMATS.iter().find(|(magic, _)| start.starts_with(magic));
+    found.map_or(Ok(()), |(_, by)| Err(BaseError::Compressed { by }))
+}

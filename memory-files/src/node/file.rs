@@ -1,0 +1,236 @@
+//! [`FileNode`] and [`LinkNode`]: a file and a symbolic link of the layer.
+
+use crate::account::Charge;
+use crate::base::{MemoryBase, inode};
+use crate::contents::Contents;
+use crate::error::FileError;
+use crate::limits::NODE_BYTES;
+use crate::stat::{FileKind, NewTimes, Stat, Times, now};
+use core::ops::Range;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use crossbeam_utils::CachePadded;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A file.
+#[derive(Debug)]
+pub(crate) struct FileNode {
+    inode: u64,
+    /// The base that the file has bytes of.
+    base: Option<MemoryBase>,
+    links: AtomicU64,
+    /// On cache lines of its own: threads that write to different files do not share one.
+    state: CachePadded<RwLock<FileState>>,
+}
+
+/// What the lock of a file protects.
+#[derive(Debug)]
+pub(crate) struct FileState {
+    contents: Contents,
+    times: Times,
+}
+
+impl FileNode {
+    /// A new empty file. `charge` covers its node.
+    pub(crate) fn new(charge: Charge) -> Arc<Self> {
+        let inode = charge.account().new_inode();
+        Arc::new(Self {
+            inode,
+            base: None,
+            links: AtomicU64::new(1),
+            state: RwLock::new(FileState {
+                contents: Contents::new(0..0, charge),
+                times: Times::at(now()),
+            })
+            .into(),
+        })
+    }
+
+    /// The file with the number `node` of a base.
+    pub(crate) fn of_base(
+        base: &MemoryBase,
+        node: u32,
+        range: Range<usize>,
+        charge: Charge,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            inode: inode(node),
+            base: Some(base.clone()),
+            links: AtomicU64::new(base.links(node)),
+            state: RwLock::new(FileState {
+                contents: Contents::new(range, charge),
+                times: base.times(node),
+            })
+            .into(),
+        })
+    }
+
+    // The functions that hold a lock do not panic, and change sizes after bytes. A poisoned lock
+    // would protect a state that is still whole.
+    fn shared(&self) -> RwLockReadGuard<'_, FileState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exclusive(&self) -> RwLockWriteGuard<'_, FileState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All bytes of the base.
+    fn base_bytes(&self) -> &[u8] {
+        self.base.as_ref().map_or(&[], MemoryBase::all_bytes)
+    }
+
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.shared().contents.size()
+    }
+
+    pub(crate) fn read<E>(
+        &self,
+        offset: u64,
+        len: usize,
+        sink: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let state = self.shared();
+        state.contents.read(self.base_bytes(), offset, len, sink)
+    }
+
+    /// Writes at an offset, or at the end if there is none. Returns the offset and the number of
+    /// bytes.
+    pub(crate) fn write<E: From<FileError>>(
+        &self,
+        offset: Option<u64>,
+        len: usize,
+        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(u64, usize), E> {
+        let mut state = self.exclusive();
+        let offset = offset.unwrap_or(state.contents.size());
+        let base = self.base_bytes();
+        let written = state.contents.write(base, offset, len, fill)?;
+        if written > 0 {
+            state.times.touch();
+        }
+        Ok((offset, written))
+    }
+
+    pub(crate) fn set_size(&self, size: u64) -> Result<(), FileError> {
+        let mut state = self.exclusive();
+        state.contents.set_size(size)?;
+        state.times.touch();
+        Ok(())
+    }
+
+    pub(crate) fn set_times(&self, new: NewTimes) {
+        self.exclusive().times.set(new);
+    }
+
+    pub(crate) fn stat(&self) -> Stat {
+        let state = self.shared();
+        Stat {
+            inode: self.inode,
+            kind: FileKind::File,
+            links: self.links.load(Relaxed),
+            size_bytes: state.contents.size(),
+            accessed: state.times.accessed,
+            modified: state.times.modified,
+            changed: state.times.changed,
+        }
+    }
+
+    /// Counts one more name. The caller holds the lock of a directory that has a name of the file,
+    /// or of the one that gets it.
+    pub(crate) fn link(&self) {
+        self.links.fetch_add(1, Relaxed);
+        self.exclusive().times.touch_attributes();
+    }
+
+    /// Counts one name less. Returns whether none is left.
+    pub(crate) fn unlink(&self) -> bool {
+        let left = self.links.fetch_sub(1, Relaxed) - 1;
+        self.exclusive().times.touch_attributes();
+        left == 0
+    }
+}
+
+/// A symbolic link.
+#[derive(Debug)]
+pub(crate) struct LinkNode {
+    inode: u64,
+    target: Arc<str>,
+    links: AtomicU64,
+    times: RwLock<Times>,
+    _charge: Charge,
+}
+
+impl LinkNode {
+    /// A new symbolic link. `charge` covers its node and its target.
+    pub(crate) fn new(target: &str, charge: Charge) -> Arc<Self> {
+        Arc::new(Self {
+            inode: charge.account().new_inode(),
+            target: target.into(),
+            links: AtomicU64::new(1),
+            times: RwLock::new(Times::at(now())),
+            _charge: charge,
+        })
+    }
+
+    /// The symbolic link with the number `node` of a base.
+    pub(crate) fn of_base(
+        base: &MemoryBase,
+        node: u32,
+        target: &Arc<str>,
+        charge: Charge,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            inode: inode(node),
+            target: Arc::clone(target),
+            links: AtomicU64::new(base.links(node)),
+            times: RwLock::new(base.times(node)),
+            _charge: charge,
+        })
+    }
+
+    /// Bytes to charge for a link with this target.
+    pub(crate) fn bytes(target: &str) -> u64 {
+        NODE_BYTES + target.len() as u64
+    }
+
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    pub(crate) fn target(&self) -> &Arc<str> {
+        &self.target
+    }
+
+    pub(crate) fn set_times(&self, new: NewTimes) {
+        let times = self.times.write();
+        times.unwrap_or_else(PoisonError::into_inner).set(new);
+    }
+
+    /// Counts one more name.
+    pub(crate) fn link(&self) {
+        self.links.fetch_add(1, Relaxed);
+    }
+
+    /// Counts one name less. Returns whether none is left.
+    pub(crate) fn unlink(&self) -> bool {
+        self.links.fetch_sub(1, Relaxed) == 1
+    }
+
+    pub(crate) fn stat(&self) -> Stat {
+        let times = *self.times.read().unwrap_or_else(PoisonError::into_inner);
+        Stat {
+            inode: self.inode,
+            kind: FileKind::Symlink,
+            links: self.links.load(Relaxed),
+            size_bytes: self.target.len() as u64,
+            accessed: times.accessed,
+            modified: times.modified,
+            changed: times.changed,
+        }
+    }
+}

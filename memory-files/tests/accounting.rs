@@ -1,0 +1,170 @@
+//! A guest cannot use more host memory than its limit: the bytes that the allocator counts never
+//! exceed those that the instance is charged.
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+use pirn_memory_files::{BaseLimits, Limits, MemoryBase, MemoryDir, OpenOptions};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::UNIX_EPOCH;
+
+struct Counting;
+
+thread_local! {
+    static LIVE: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Bytes of a block and of the allocator's header.
+fn cost(bytes: usize) -> i64 {
+    (bytes + 16).next_multiple_of(16) as i64
+}
+
+// SAFETY: both methods forward their arguments unchanged to `System`.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.set(LIVE.get() + cost(layout.size()));
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.set(LIVE.get() - cost(layout.size()));
+        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Bytes that each instance may use besides: its counters, and its root's first names.
+const INSTANCE_BYTES_MAX: i64 = 4096;
+
+const WRITE: OpenOptions = OpenOptions {
+    read: true,
+    write: true,
+    create: true,
+    exclusive: false,
+    truncate: false,
+    directory: false,
+    no_follow: false,
+};
+
+/// A base with 600 files in three directories.
+fn base() -> MemoryBase {
+    let mut builder = MemoryBase::builder(&BaseLimits::default());
+    for n in 0..600 {
+        let path = format!("d{}/file{n}", n % 3);
+        builder.file(&path, 3, &b"abc"[..], UNIX_EPOCH).unwrap();
+    }
+    builder.build()
+}
+
+/// Runs steps until the instance refuses one, and compares after each. Then drops the instance.
+fn fill(
+    what: &str,
+    base: &MemoryBase,
+    steps: usize,
+    mut step: impl FnMut(&MemoryDir, usize) -> bool,
+) {
+    let before = LIVE.get();
+    let limits = Limits {
+        bytes_max: 4 << 20,
+        files_max: 1 << 20,
+    };
+    let dir = MemoryDir::new(base, limits);
+    assert!(
+        LIVE.get() - before < INSTANCE_BYTES_MAX,
+        "{}",
+        LIVE.get() - before
+    );
+    let mut done = 0;
+    while done < steps && step(&dir, done) {
+        done += 1;
+        let (live, charged) = (LIVE.get() - before, dir.used_bytes() as i64);
+        assert!(
+            live <= charged + INSTANCE_BYTES_MAX,
+            "{what} {done}: {live} of {charged} bytes"
+        );
+    }
+    assert!(done > 10, "{what}: {done} steps");
+    assert!(dir.used_bytes() <= limits.bytes_max);
+    drop(dir);
+    assert_eq!(LIVE.get(), before, "{what}: all is freed");
+}
+
+#[test]
+fn what_a_guest_uses_is_charged() {
+    let base = base();
+    let all = usize::MAX;
+    // Names of one byte cost the most for their length.
+    let name = |n: usize| char::from_u32(0x4e00 + n as u32).unwrap().to_string();
+    fill("files", &base, all, |dir, n| {
+        dir.open(&name(n), &WRITE).is_ok()
+    });
+    fill("directories", &base, all, |dir, n| {
+        dir.create_dir(&name(n)).is_ok()
+    });
+    fill("links", &base, all, |dir, n| {
+        dir.create_symlink("x", &name(n)).is_ok()
+    });
+    let long = "x".repeat(4000);
+    fill("long links", &base, all, |dir, n| {
+        dir.create_symlink(&long, &name(n)).is_ok()
+    });
+    let long = "x".repeat(250);
+    fill("long names", &base, all, |dir, n| {
+        dir.create_dir(&format!("{long}{n}")).is_ok()
+    });
+    fill("names", &base, all, |dir, n| {
+        dir.open("f", &WRITE).is_ok() && dir.link("f", dir, &name(n)).is_ok()
+    });
+    fill("nested", &base, 300, |dir, n| {
+        let mut at = dir.clone();
+        for _ in 0..n {
+            at = at
+                .open(
+                    "d",
+                    &OpenOptions {
+                        read: true,
+                        ..OpenOptions::default()
+                    },
+                )
+                .unwrap()
+                .into_dir()
+                .unwrap();
+        }
+        at.create_dir("d").is_ok()
+    });
+    // Three directories are read by name, and each of 600 files is opened.
+    let read = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    let path = |n: usize| format!("d{}/file{n}", n % 3);
+    fill("opened", &base, 600, |dir, n| {
+        dir.open(&path(n), &read).is_ok()
+    });
+    fill("removed", &base, 600, |dir, n| dir.unlink(&path(n)).is_ok());
+    fill("changed", &base, 600, |dir, n| {
+        dir.open(&path(n), &WRITE)
+            .unwrap()
+            .into_file()
+            .unwrap()
+            .append(b"x")
+            .is_ok()
+    });
+    fill("extents", &base, all, |dir, n| {
+        let file = dir.open("f", &WRITE).unwrap().into_file().unwrap();
+        file.write_at(n as u64 * 65_536, b"x").is_ok()
+    });
+    fill("appends", &base, all, |dir, _| {
+        let file = dir.open("f", &WRITE).unwrap().into_file().unwrap();
+        file.append(&[1; 1000])
+            .is_ok_and(|(_, written)| written == 1000)
+    });
+    fill("sizes", &base, 2000, |dir, n| {
+        let file = dir.open("f", &WRITE).unwrap().into_file().unwrap();
+        file.append(&[1; 7000]).unwrap();
+        file.set_size(n as u64 * 37 % 5000).is_ok()
+    });
+}

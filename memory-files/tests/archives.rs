@@ -1,0 +1,282 @@
+//! Bases made of tar archives, good and hostile.
+
+use pirn_memory_files::{
+    BaseError, BaseLimits, FileKind, Limits, MemoryBase, MemoryDir, OpenOptions,
+};
+use std::io::Write as _;
+use tar::{Builder, EntryType, Header};
+
+/// An entry with a name as it is, which [`Builder`] would refuse or change.
+fn entry(archive: &mut Builder<Vec<u8>>, name: &str, kind: EntryType, contents: &[u8]) {
+    let mut header = header(name, kind, contents.len() as u64);
+    if kind == EntryType::Symlink || kind == EntryType::Link {
+        let target = &mut header.as_old_mut().linkname;
+        target[..contents.len()].copy_from_slice(contents);
+        header.set_size(0);
+        header.set_cksum();
+        archive.append(&header, &b""[..]).unwrap();
+        return;
+    }
+    archive.append(&header, contents).unwrap();
+}
+
+fn header(name: &str, kind: EntryType, size: u64) -> Header {
+    let mut header = Header::new_ustar();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_mtime(1_000_000_000);
+    header.set_cksum();
+    header
+}
+
+/// A name, a kind, and contents or a target.
+type NewEntry<'a> = (&'a str, EntryType, &'a [u8]);
+
+/// An archive of entries.
+fn archive(entries: &[NewEntry<'_>]) -> Vec<u8> {
+    let mut archive = Builder::new(vec![]);
+    for (name, kind, contents) in entries {
+        entry(&mut archive, name, *kind, contents);
+    }
+    archive.into_inner().unwrap()
+}
+
+fn base(bytes: &[u8]) -> Result<MemoryBase, BaseError> {
+    MemoryBase::from_tar(bytes, &BaseLimits::default())
+}
+
+/// The message of an archive that is refused.
+fn refusal(entries: &[NewEntry<'_>]) -> String {
+    let error = base(&archive(entries)).expect_err("an error").to_string();
+    assert!(!error.contains('\n'), "{error:?}");
+    error
+}
+
+use EntryType::{Directory, Link, Regular, Symlink};
+
+#[test]
+fn a_good_archive_has_all_of_its_entries() {
+    let long = format!("{}/{}", "d".repeat(120), "f".repeat(200));
+    let mut builder = Builder::new(archive(&[
+        ("./", Directory, b""),
+        ("./a/", Directory, b""),
+        ("./a/file", Regular, b"contents"),
+        ("b/c/made-above", Regular, b""),
+        ("link", Symlink, b"a/file"),
+        ("outside", Symlink, b"/etc/passwd"),
+        ("hard", Link, b"./a/file"),
+        ("a/", EntryType::XGlobalHeader, b""),
+    ]));
+    // Names of more than 100 bytes have a form of their own.
+    builder.get_mut().truncate(8 * 512 + 512);
+    let mut long_header = Header::new_gnu();
+    long_header.set_size(4);
+    long_header.set_entry_type(Regular);
+    builder
+        .append_data(&mut long_header, &long, &b"long"[..])
+        .unwrap();
+    let base = base(&builder.into_inner().unwrap()).unwrap();
+    assert_eq!((base.files(), base.bytes()), (10, 12));
+    let dir = MemoryDir::new(&base, Limits::default());
+    let stat = dir.stat_path("hard", true).unwrap();
+    assert_eq!((stat.links, stat.size_bytes), (2, 8));
+    assert_eq!(stat.inode, dir.stat_path("link", true).unwrap().inode);
+    assert_eq!(
+        dir.stat_path("outside", false).unwrap().kind,
+        FileKind::Symlink
+    );
+    assert!(dir.stat_path("outside", true).is_err());
+    assert_eq!(dir.stat_path(&long, true).unwrap().size_bytes, 4);
+    let how = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    let file = dir.open("link", &how).unwrap().into_file().unwrap();
+    let mut bytes = [0; 8];
+    file.read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"contents");
+}
+
+#[test]
+fn an_empty_archive_is_an_empty_base() {
+    for bytes in [&[][..], &[0; 1024]] {
+        assert_eq!(base(bytes).unwrap().files(), 1);
+    }
+}
+
+#[test]
+fn hostile_names_are_refused() {
+    let cases: [(&str, &str); 5] = [
+        ("../up", "contains `..`"),
+        ("a/../../up", "contains `..`"),
+        ("a/..", "contains `..`"),
+        ("/etc/passwd", "is absolute"),
+        ("./", "is the root"),
+    ];
+    for (name, expected) in cases {
+        let error = refusal(&[(name.trim_end_matches("/"), Regular, b"x")]);
+        assert!(
+            error.contains(expected) || error.contains("is the root"),
+            "{name}: {error}"
+        );
+    }
+    let latin1 = {
+        let mut header = header("name", Regular, 0);
+        header.as_old_mut().name[0] = 0xe9;
+        header.set_cksum();
+        let mut archive = Builder::new(vec![]);
+        archive.append(&header, &b""[..]).unwrap();
+        archive.into_inner().unwrap()
+    };
+    let error = base(&latin1).unwrap_err().to_string();
+    assert!(error.contains("is not UTF-8"), "{error}");
+}
+
+#[test]
+fn entries_that_contradict_each_other_are_refused() {
+    let file = ("a", Regular, &b"x"[..]);
+    let cases: [(&[NewEntry<'_>], &str); 9] = [
+        (&[file, file], "a occurs twice"),
+        (&[file, ("a/", Directory, b"")], "a/ occurs twice"),
+        (
+            &[("a", Directory, b""), ("./a", Directory, b"")],
+            "./a occurs twice",
+        ),
+        (&[file, ("a/b", Regular, b"")], "a/b: a is no directory"),
+        (
+            &[("l", Symlink, b"."), ("l/b", Regular, b"")],
+            "l/b: l is no directory",
+        ),
+        (&[("h", Link, b"a"), file], "h: a is no earlier file"),
+        (
+            &[("d", Directory, b""), ("h", Link, b"d")],
+            "h: d is no earlier file",
+        ),
+        (&[("h", Link, b"/etc/passwd")], "/etc/passwd is absolute"),
+        (&[("l", Symlink, b"")], "whose target is empty"),
+    ];
+    for (entries, expected) in cases {
+        let error = refusal(entries);
+        assert!(error.contains(expected), "{error}, not {expected}");
+    }
+}
+
+#[test]
+fn kinds_that_no_guest_may_have_are_refused() {
+    let kinds = [
+        (EntryType::Char, "device"),
+        (EntryType::Block, "device"),
+        (EntryType::Fifo, "FIFO"),
+        (EntryType::new(b'Q'), "unknown kind"),
+    ];
+    for (kind, expected) in kinds {
+        let error = refusal(&[("thing", kind, b"")]);
+        assert!(
+            error.contains(&format!("thing is a {expected}")) || error.contains(expected),
+            "{error}"
+        );
+    }
+    // PAX's form of a sparse file.
+    let mut archive = Builder::new(vec![]);
+    let records = [
+        ("GNU.sparse.major", &b"1"[..]),
+        ("GNU.sparse.minor", &b"0"[..]),
+    ];
+    archive.append_pax_extensions(records).unwrap();
+    entry(&mut archive, "holes", Regular, b"");
+    let error = base(&archive.into_inner().unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("holes is a sparse file"), "{error}");
+}
+
+#[test]
+fn every_cut_and_every_changed_byte_is_an_error_or_a_base() {
+    let whole = archive(&[
+        ("a/", Directory, b""),
+        ("a/file", Regular, b"contents"),
+        ("link", Symlink, b"a/file"),
+    ]);
+    for len in 0..whole.len() {
+        match base(&whole[..len]) {
+            // The archive may end between two entries, and anywhere in the zeros after them.
+            Ok(base) => assert!(len % 512 == 0 && base.files() <= 4 || len > 2048, "{len}"),
+            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+        }
+    }
+    for at in 0..whole.len() {
+        for value in [0, 0xff, whole[at] ^ 1, b'9', b'/'] {
+            let mut changed = whole.clone();
+            changed[at] = value;
+            if let Err(error) = base(&changed) {
+                assert!(!error.to_string().contains('\n'), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lying_sizes_are_refused() {
+    let mut lying = vec![];
+    lying.extend(header("file", Regular, 1 << 29).as_bytes());
+    lying.extend([0; 1024]);
+    let error = base(&lying).unwrap_err().to_string();
+    assert!(
+        error.starts_with("file has 1024 bytes, 536870912 were announced"),
+        "{error}"
+    );
+    // A long name that is as long as the archive may be.
+    let mut long = vec![];
+    long.extend(header("././@LongLink", EntryType::GNULongName, 1 << 40).as_bytes());
+    long.extend([b'x'; 100_000]);
+    let limits = BaseLimits {
+        bytes_max: 1000,
+        files_max: 10,
+        depth_max: 3,
+    };
+    let error = MemoryBase::from_tar(&long[..], &limits)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("the archive is larger than bytes_max"),
+        "{error}"
+    );
+}
+
+#[test]
+fn limits_of_a_base_hold_at_the_limit_and_one_past_it() {
+    let limits = BaseLimits {
+        bytes_max: 6,
+        files_max: 4,
+        depth_max: 2,
+    };
+    let with = |entries: &[NewEntry<'_>]| {
+        let made = MemoryBase::from_tar(&archive(entries)[..], &limits);
+        made.map(|base| base.files())
+            .map_err(|error| error.to_string())
+    };
+    let (a, b) = (("a", Regular, &b"123"[..]), ("b", Regular, &b"456"[..]));
+    assert_eq!(with(&[a, b, ("d/", Directory, b"")]), Ok(4));
+    let more = with(&[a, b, ("c", Regular, b"7")]).unwrap_err();
+    assert_eq!(more, "more than 6 bytes at c; raise bytes_max");
+    let more = with(&[a, b, ("d/", Directory, b""), ("e", Regular, b"")]).unwrap_err();
+    assert_eq!(more, "more than 4 files at e; raise files_max");
+    assert_eq!(with(&[("d/e", Regular, b"")]), Ok(3));
+    let deep = with(&[("d/e/f", Regular, b"")]).unwrap_err();
+    assert_eq!(
+        deep,
+        "more than 2 directories deep at d/e/f; raise depth_max"
+    );
+}
+
+#[test]
+fn compressed_archives_and_other_files_are_refused() {
+    let mut gzip = vec![0x1f, 0x8b, 8];
+    gzip.write_all(&[0; 600]).unwrap();
+    let error = base(&gzip).unwrap_err().to_string();
+    assert_eq!(error, "the archive is compressed by gzip; decompress it");
+    let error = base(&[b'#'; 2000]).unwrap_err().to_string();
+    assert!(error.starts_with("the archive: "), "{error}");
+}

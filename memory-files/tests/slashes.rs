@@ -1,0 +1,141 @@
+//! Paths that end in a slash, `.` or `..`: the same answers as the kernel gives on a real
+//! directory.
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use pirn_memory_files::{BaseLimits, FileError, Limits, MemoryBase, MemoryDir, OpenOptions};
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+const ENDS: [&str; 6] = ["", "/", "//", "/.", "/./", "/.."];
+/// A directory, an empty one, a file, links to them, a dangling link, a loop, and nothing.
+const NAMES: [&str; 9] = [
+    "dir",
+    "empty",
+    "file",
+    "to-dir",
+    "to-file",
+    "dangling",
+    "loop",
+    "nothing",
+    "dir/deeper",
+];
+
+fn make(root: &Path) {
+    fs::create_dir_all(root.join("dir/deeper/deepest")).unwrap();
+    fs::create_dir(root.join("empty")).unwrap();
+    fs::write(root.join("file"), "contents").unwrap();
+    symlink("dir", root.join("to-dir")).unwrap();
+    symlink("file", root.join("to-file")).unwrap();
+    symlink("nowhere", root.join("dangling")).unwrap();
+    symlink("loop", root.join("loop")).unwrap();
+}
+
+fn error(error: &io::Error) -> FileError {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => FileError::NotFound,
+        Some(Errno::EXIST) => FileError::Exists,
+        Some(Errno::NOTDIR) => FileError::NotDirectory,
+        Some(Errno::ISDIR) => FileError::IsDirectory,
+        Some(Errno::NOTEMPTY) => FileError::NotEmpty,
+        Some(Errno::LOOP) => FileError::Loop,
+        Some(Errno::INVAL) => FileError::Invalid,
+        Some(Errno::BUSY) => FileError::Busy,
+        _ => panic!("{error}"),
+    }
+}
+
+/// Runs an operation on a fresh real directory and a fresh copy in memory.
+fn compare(
+    what: &str,
+    real: impl Fn(&Path) -> io::Result<()>,
+    memory: impl Fn(&MemoryDir) -> Result<(), FileError>,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path());
+    let dir = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+    let base = MemoryBase::from_dir(&dir, &BaseLimits::default()).unwrap();
+    let copy = MemoryDir::new(&base, Limits::default());
+    let expected = real(folder.path()).map_err(|found| error(&found));
+    assert_eq!(memory(&copy), expected, "{what}");
+}
+
+#[test]
+fn paths_that_end_in_a_slash_or_dots() {
+    for name in NAMES {
+        for end in ENDS {
+            let path = format!("{name}{end}");
+            let at = |root: &Path| format!("{}/{path}", root.display());
+            let how = OpenOptions {
+                read: true,
+                ..OpenOptions::default()
+            };
+            let new = OpenOptions {
+                write: true,
+                create: true,
+                ..how
+            };
+            let opens = |dir: &MemoryDir, how| dir.open(&path, how).map(drop);
+            compare(
+                &format!("open {path}"),
+                |root| fs::File::open(at(root)).map(drop),
+                |dir| opens(dir, &how),
+            );
+            compare(
+                &format!("create {path}"),
+                |root| {
+                    let mut options = fs::OpenOptions::new();
+                    options.write(true).create(true).open(at(root)).map(drop)
+                },
+                |dir| opens(dir, &new),
+            );
+            compare(
+                &format!("stat {path}"),
+                |root| fs::metadata(at(root)).map(drop),
+                |dir| dir.stat_path(&path, true).map(drop),
+            );
+            compare(
+                &format!("lstat {path}"),
+                |root| fs::symlink_metadata(at(root)).map(drop),
+                |dir| dir.stat_path(&path, false).map(drop),
+            );
+            compare(
+                &format!("readlink {path}"),
+                |root| fs::read_link(at(root)).map(drop),
+                |dir| dir.read_link(&path).map(drop),
+            );
+            compare(
+                &format!("mkdir {path}"),
+                |root| fs::create_dir(at(root)),
+                |dir| dir.create_dir(&path),
+            );
+            compare(
+                &format!("rmdir {path}"),
+                |root| fs::remove_dir(at(root)),
+                |dir| dir.remove_dir(&path),
+            );
+            compare(
+                &format!("unlink {path}"),
+                |root| fs::remove_file(at(root)),
+                |dir| dir.unlink(&path),
+            );
+        }
+    }
+}
+
+#[test]
+fn renames_and_links_of_every_pair() {
+    for (from, to) in NAMES.iter().flat_map(|from| NAMES.map(|to| (from, to))) {
+        for (from_end, to_end) in [("", ""), ("/", ""), ("", "/"), ("/", "/")] {
+            let (from, to) = (format!("{from}{from_end}"), format!("{to}{to_end}"));
+            compare(
+                &format!("rename {from} {to}"),
+                |root| fs::rename(root.join(&from), root.join(&to)),
+                |dir| dir.rename(&from, dir, &to),
+            );
+        }
+    }
+}
