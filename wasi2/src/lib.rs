@@ -62,5 +62,6 @@ pub use io::{Input, IoError, Output, StreamFailure};
 pub use link::link;
 pub use network::{Access, Network, NetworkError};
 pub use pipes::{Collected, Pipe};
+pub use pirn_memory_files::{BaseError, BaseLimits, Limits as MemoryLimits, MemoryBase};
 pub use table::{Resource, Table};
 pub use wasi::{View, Wasi, WasiBuilder, WasiConfig};

@@ -2,6 +2,7 @@
 
 use crate::file_quota::FileQuotaMax;
 use cap_std::fs::Dir;
+use pirn_memory_files::{Limits as MemoryLimits, MemoryBase};
 use std::sync::Arc;
 
 /// The operations that a guest may perform on a directory and everything below it.
@@ -13,10 +14,19 @@ pub(crate) enum Access {
     ReadOnly,
 }
 
+/// What a preopened directory holds.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A directory of the host.
+    Host(Arc<Dir>),
+    /// A directory in memory. Each guest gets one of its own, with the content of the base.
+    Memory(MemoryBase, MemoryLimits),
+}
+
 /// A preopened directory.
 #[derive(Debug)]
 pub(crate) struct Preopen {
-    pub(crate) dir: Arc<Dir>,
+    pub(crate) source: Source,
     /// Its path, as guests see it.
     pub(crate) path: String,
     pub(crate) access: Access,

@@ -9,6 +9,8 @@ use crate::preopens::FilesConfig;
 use crate::quota::{KeptBytes, Quota};
 use crate::standard::{StandardInput, StandardOutput};
 use crate::table::Table;
+use pirn_memory_files::MemoryDir;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -51,6 +53,9 @@ pub struct Wasi {
     pub(crate) table: Table,
     /// None until the guest asks for its directories.
     pub(crate) file_quota: Option<Arc<FileQuota>>,
+    /// The guest's directories in memory, by their number among the preopened directories. Empty
+    /// until the guest asks for its directories.
+    pub(crate) memory_dirs: BTreeMap<usize, MemoryDir>,
     stdin: Option<Pipe<dyn Input>>,
     stdout: Option<Pipe<dyn Output>>,
     stderr: Option<Pipe<dyn Output>>,
@@ -225,6 +230,7 @@ impl Wasi {
             config: Arc::clone(config),
             table: Table::default(),
             file_quota: None,
+            memory_dirs: BTreeMap::new(),
             stdin: None,
             stdout: None,
             stderr: None,

@@ -28,6 +28,11 @@ pub(crate) enum Opened {
 
 /// A directory.
 pub(crate) trait Directory: Any + Send + Sync {
+    /// Whether changes go to a disk: they count as bytes on disk, and a sync waits for them.
+    fn is_on_disk(&self) -> bool {
+        true
+    }
+
     fn metadata(&self) -> Result<Metadata, ErrorCode>;
 
     /// The metadata of the file at a path. With `follow`, a symbolic link at the end is followed.
@@ -75,6 +80,11 @@ pub(crate) trait Directory: Any + Send + Sync {
 
 /// A regular file that is open.
 pub(crate) trait RegularFile: Send + Sync {
+    /// As [`Directory::is_on_disk`].
+    fn is_on_disk(&self) -> bool {
+        true
+    }
+
     fn metadata(&self) -> Result<Metadata, ErrorCode>;
 
     /// Reads at most `max` bytes. Returns no bytes at the end of the file.

@@ -1,8 +1,9 @@
 //! The methods of [`WasiBuilder`] for files.
 
-use crate::preopens::{Access, Preopen};
+use crate::preopens::{Access, Preopen, Source};
 use crate::wasi::WasiBuilder;
 use cap_std::fs::Dir;
+use pirn_memory_files::{Limits as MemoryLimits, MemoryBase};
 use std::sync::Arc;
 
 impl WasiBuilder {
@@ -13,7 +14,7 @@ impl WasiBuilder {
     /// ones and directories cannot be opened.
     #[must_use]
     pub fn preopened_dir(self, dir: Dir, path: impl Into<String>) -> Self {
-        self.preopened(dir, path.into(), Access::Full)
+        self.preopened(Source::Host(Arc::new(dir)), path.into(), Access::Full)
     }
 
     /// Gives the guest a directory that it can read but not change. A call that would change the
@@ -23,12 +24,31 @@ impl WasiBuilder {
     /// another directory that contains them, or by another process.
     #[must_use]
     pub fn preopened_dir_read_only(self, dir: Dir, path: impl Into<String>) -> Self {
-        self.preopened(dir, path.into(), Access::ReadOnly)
+        self.preopened(Source::Host(Arc::new(dir)), path.into(), Access::ReadOnly)
     }
 
-    fn preopened(mut self, dir: Dir, path: String, access: Access) -> Self {
-        let dir = Arc::new(dir);
-        let preopen = Preopen { dir, path, access };
+    /// Gives the guest a directory in memory under a path. At first it has the content of `base`.
+    ///
+    /// All instances share the base, and none of them changes it. Changes of an instance lie in
+    /// memory of its own, within `limits`, and are dropped with its [`Wasi`](crate::Wasi). They do
+    /// not count as [bytes on disk](Self::disk_bytes_max).
+    #[must_use]
+    pub fn memory_dir(
+        self,
+        base: &MemoryBase,
+        limits: MemoryLimits,
+        path: impl Into<String>,
+    ) -> Self {
+        let source = Source::Memory(base.clone(), limits);
+        self.preopened(source, path.into(), Access::Full)
+    }
+
+    fn preopened(mut self, source: Source, path: String, access: Access) -> Self {
+        let preopen = Preopen {
+            source,
+            path,
+            access,
+        };
         self.config.files.preopens.push(preopen);
         self
     }
@@ -51,6 +71,7 @@ impl WasiBuilder {
     /// * A new file, directory or link counts as 4,096 bytes.
     /// * Removing a file gives no bytes back.
     /// * Standard streams are not counted, even if they are redirected to a file.
+    /// * Files in memory are not counted. They have limits of their own.
     ///
     /// A write that fits in part is cut short. A write that does not fit at all fails with `quota`.
     #[must_use]

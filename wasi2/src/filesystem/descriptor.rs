@@ -83,8 +83,8 @@ impl Descriptor {
     /// Whether the guest can have written anything that [`sync`](Self::sync) waits for.
     pub(crate) fn has_writes(&self) -> bool {
         match self {
-            Self::File(file) => file.flags.write,
-            Self::Folder(folder) => folder.access == Access::Full,
+            Self::File(file) => file.flags.write && file.file.is_on_disk(),
+            Self::Folder(folder) => folder.access == Access::Full && folder.directory.is_on_disk(),
         }
     }
 

@@ -50,22 +50,29 @@ impl File {
             return Ok(0);
         }
         let max = bytes.len().min(FILE_WRITE_MAX);
+        if !self.file.is_on_disk() {
+            return self.write_uncharged(&bytes[..max], place);
+        }
         let charged = self.quota.charge(1, max as u64);
         let charged = charged.map_err(|_| quota_error())?;
         // At most the length of the bytes.
         let bytes = &bytes[..charged as usize];
-        let written = match place {
-            Place::At(at) => self.file.write_at(bytes, at),
-            Place::End => self.file.append(bytes),
-        };
+        let written = self.write_uncharged(bytes, place);
         let rest = charged - *written.as_ref().unwrap_or(&0) as u64;
         self.quota.give_back(rest);
         written
     }
 
+    fn write_uncharged(&self, bytes: &[u8], place: Place) -> io::Result<usize> {
+        match place {
+            Place::At(at) => self.file.write_at(bytes, at),
+            Place::End => self.file.append(bytes),
+        }
+    }
+
     pub(crate) fn set_size(&self, size: u64) -> Result<(), ErrorCode> {
         self.check_write()?;
-        if !self.quota.is_disk_limited() {
+        if !self.file.is_on_disk() || !self.quota.is_disk_limited() {
             return self.file.set_size(size);
         }
         let more = size.saturating_sub(self.file.metadata()?.size);

@@ -1,5 +1,6 @@
 //! Functions of a `descriptor` that take no path, preopened directories, and streams of entries.
 
+use super::backend::Directory;
 use super::calls::{Answer, This, add, table, with, with_both, with_file, with_folder};
 use super::descriptor::Descriptor;
 use super::entries::Entries;
@@ -7,16 +8,19 @@ use super::error::ErrorCode;
 use super::file::Place;
 use super::folder::Folder;
 use super::host::HostDirectory;
+use super::memory::MemoryDirectory;
 use super::metadata::{DescriptorStat, MetadataHash};
 use super::streams::{FileInput, FileOutput};
 use super::types::{Advice, NewTimestamp, TYPES};
 use crate::file_quota::FileQuota;
 use crate::limits::SYNC_THREADS_MAX;
 use crate::methods::{code_of_error, getter, resource};
+use crate::preopens::Source;
 use crate::streams::{InputStream, OutputStream};
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
 use pirn_component::{HostFuture, LinkError, Linker, Own, State};
+use pirn_memory_files::MemoryDir;
 use pirn_runtime::HostError;
 use std::io;
 use std::sync::Arc;
@@ -30,9 +34,22 @@ fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<Descriptor>, String)>, HostEr
     let config = Arc::clone(&wasi.config);
     let new = || Arc::new(FileQuota::new(config.files.max));
     let quota = Arc::clone(wasi.file_quota.get_or_insert_with(new));
-    let all = config.files.preopens.iter().map(|preopen| {
+    let all = config.files.preopens.iter().enumerate();
+    let all = all.map(|(number, preopen)| {
+        let directory: Box<dyn Directory> = match &preopen.source {
+            Source::Host(dir) => Box::new(HostDirectory(Arc::clone(dir))),
+            Source::Memory(base, limits) => {
+                let made = wasi.memory_dirs.entry(number);
+                let dir = made.or_insert_with(|| MemoryDir::new(base, *limits));
+                Box::new(MemoryDirectory {
+                    dir: dir.clone(),
+                    // No file system of the host has such a number.
+                    tree: u64::MAX - number as u64,
+                })
+            }
+        };
         let folder = Folder {
-            directory: Box::new(HostDirectory(Arc::clone(&preopen.dir))),
+            directory,
             access: preopen.access,
             quota: Arc::clone(&quota),
             _held: None,

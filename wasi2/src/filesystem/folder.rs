@@ -30,6 +30,17 @@ impl Folder {
         }
     }
 
+    /// Makes a directory entry, and charges for it if it is on a disk.
+    pub(crate) fn entry<R>(
+        &self,
+        make: impl FnOnce() -> Result<R, ErrorCode>,
+    ) -> Result<R, ErrorCode> {
+        match self.directory.is_on_disk() {
+            true => self.quota.entry(make)?,
+            false => make(),
+        }
+    }
+
     /// The metadata of the file at a path. With `follow`, a symbolic link at the end is followed.
     pub(crate) fn find(&self, path: &str, follow: bool) -> Result<Metadata, ErrorCode> {
         self.directory.find(checked(path)?, follow)
@@ -62,7 +73,7 @@ impl Folder {
     pub(crate) fn create_directory(&self, path: &str) -> Result<(), ErrorCode> {
         self.check_change()?;
         let path = checked(path)?;
-        self.quota.entry(|| self.directory.create_directory(path))?
+        self.entry(|| self.directory.create_directory(path))
     }
 
     pub(crate) fn remove_directory(&self, path: &str) -> Result<(), ErrorCode> {
@@ -78,7 +89,7 @@ impl Folder {
     pub(crate) fn symlink(&self, to: &str, path: &str) -> Result<(), ErrorCode> {
         self.check_change()?;
         let (to, path) = (checked(to)?, checked(path)?);
-        self.quota.entry(|| self.directory.symlink(to, path))?
+        self.entry(|| self.directory.symlink(to, path))
     }
 
     /// The target of a symbolic link, unless it is absolute.
@@ -100,7 +111,7 @@ impl Folder {
         }
         let (old, new) = (checked(old)?, checked(new)?);
         let link = || self.directory.link(old, &*to.directory, new);
-        self.quota.entry(link)?
+        self.entry(link)
     }
 
     pub(crate) fn rename(&self, old: &str, to: &Self, new: &str) -> Result<(), ErrorCode> {

@@ -7,6 +7,7 @@ mod path_checks;
 mod metadata;
 mod backend;
 mod host;
+mod memory;
 mod file;
 mod streams;
 mod folder;

@@ -63,9 +63,9 @@ pub(crate) fn open(
         Err(ErrorCode::NoEntry) if how.create && names_directory(path) => {
             return Err(ErrorCode::IsDirectory);
         }
-        Err(ErrorCode::NoEntry) if how.create => folder
-            .quota
-            .entry(|| folder.directory.create(path, all))??,
+        Err(ErrorCode::NoEntry) if how.create => {
+            folder.entry(|| folder.directory.create(path, all))?
+        }
         Err(code) => return Err(code),
     };
     // Another guest may have replaced the file since the check.

@@ -3,4 +3,5 @@
 mod bounds;
 mod driver;
 mod files;
+mod memory;
 mod paths;

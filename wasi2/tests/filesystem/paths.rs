@@ -11,7 +11,11 @@ fn refused<R>(answer: Answer<R>, code: &str) {
 }
 
 /// Calls each function with a path, and returns the error codes.
-fn all(guest: &mut Guest, root: Resource, path: &str) -> Vec<(&'static str, Answer<()>)> {
+pub(crate) fn all(
+    guest: &mut Guest,
+    root: Resource,
+    path: &str,
+) -> Vec<(&'static str, Answer<()>)> {
     let [no, yes] = [flags(&[]), flags(&["symlink-follow"])];
     let now = Value::Variant("now".to_owned(), None);
     let path = text(path);
