@@ -48,7 +48,8 @@ impl Default for Limits {
 pub struct BaseLimits {
     /// Bytes in all files together. 1 GiB by default.
     pub bytes_max: u64,
-    /// Files, directories and symbolic links. 1,000,000 by default.
+    /// Files, directories and symbolic links, and their further names (hard links). 1,000,000 by
+    /// default.
     pub files_max: u64,
     /// Directories from the root to the deepest entry. 128 by default.
     pub depth_max: usize,

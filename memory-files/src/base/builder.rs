@@ -13,6 +13,8 @@ use std::time::SystemTime;
 #[derive(Debug)]
 pub struct BaseBuilder {
     nodes: Vec<Node>,
+    /// Further names of files and symbolic links, in all directories together.
+    further_names: u64,
     bytes: Vec<u8>,
     limits: BaseLimits,
 }
@@ -43,6 +45,7 @@ impl BaseBuilder {
         };
         Self {
             nodes: vec![root],
+            further_names: 0,
             bytes: vec![],
             limits: *limits,
         }
@@ -148,6 +151,7 @@ impl BaseBuilder {
     /// As [`directory`](Self::directory), and if `existing` is neither of this builder.
     pub fn hard_link(&mut self, path: &str, existing: &str) -> Result<(), BaseError> {
         let (parent, name) = self.new_place(path)?;
+        self.check_files(path)?;
         let found = match self.find(existing)? {
             Some(node) if !matches!(self.nodes[node as usize].kind, Kind::Directory(_)) => node,
             _ => {
@@ -159,6 +163,7 @@ impl BaseBuilder {
             }
         };
         self.nodes[found as usize].links += 1;
+        self.further_names += 1;
         self.insert(parent, name, found);
         Ok(())
     }
@@ -249,14 +254,8 @@ impl BaseBuilder {
     }
 
     fn add(&mut self, path: &str, parent: u32, name: &str, kind: Kind) -> Result<u32, BaseError> {
-        let (node, max) = (self.nodes.len(), self.limits.files_max);
-        let number = u32::try_from(node).ok().filter(|_| (node as u64) < max);
-        let number = number.ok_or_else(|| BaseError::Limit {
-            path: path.into(),
-            what: "files",
-            max: max.min(u32::MAX.into()),
-            limit: "files_max",
-        })?;
+        self.check_files(path)?;
+        let number = self.nodes.len() as u32;
         let is_directory = matches!(kind, Kind::Directory(_));
         self.nodes.push(Node {
             kind,
@@ -267,6 +266,25 @@ impl BaseBuilder {
         self.nodes[parent as usize].links += u64::from(is_directory);
         self.insert(parent, name, number);
         Ok(number)
+    }
+
+    /// Nodes and further names that the limit still allows. Numbers of nodes have 32 bits.
+    pub(super) fn files_left(&self) -> u64 {
+        let max = self.limits.files_max.min(u32::MAX.into());
+        max.saturating_sub(self.nodes.len() as u64 + self.further_names)
+    }
+
+    /// Checks that the limit allows one more node or further name.
+    fn check_files(&self, path: &str) -> Result<(), BaseError> {
+        match self.files_left() {
+            0 => Err(BaseError::Limit {
+                path: path.into(),
+                what: "files",
+                max: self.limits.files_max.min(u32::MAX.into()),
+                limit: "files_max",
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn insert(&mut self, parent: u32, name: &str, node: u32) {
