@@ -46,7 +46,7 @@ impl Default for Limits {
 /// The limits of a base. Making a larger one is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BaseLimits {
-    /// Bytes in all files together. 1 GiB by default.
+    /// Bytes in all files and in the targets of all symbolic links together. 1 GiB by default.
     pub bytes_max: u64,
     /// Files, directories and symbolic links, and their further names (hard links). 1,000,000 by
     /// default.

@@ -263,6 +263,12 @@ fn limits_of_a_base_hold_at_the_limit_and_one_past_it() {
     assert_eq!(more, "more than 6 bytes at c; raise bytes_max");
     let more = with(&[a, b, ("d/", Directory, b""), ("e", Regular, b"")]).unwrap_err();
     assert_eq!(more, "more than 4 files at e; raise files_max");
+    let more = with(&[a, ("link", Symlink, b"1234")]).unwrap_err();
+    assert_eq!(more, "more than 6 bytes at link; raise bytes_max");
+    let link = ("link", Symlink, &b"12"[..]);
+    let more = with(&[a, link, ("c", Regular, b"34")]).unwrap_err();
+    assert_eq!(more, "more than 6 bytes at c; raise bytes_max");
+    assert_eq!(with(&[a, link, ("c", Regular, b"3")]), Ok(4));
     let (one, two) = (("one", Link, &b"a"[..]), ("two", Link, &b"a"[..]));
     assert_eq!(with(&[a, one, two]), Ok(2));
     let more = with(&[a, one, two, ("three", Link, b"a")]).unwrap_err();

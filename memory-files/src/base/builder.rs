@@ -16,6 +16,8 @@ pub struct BaseBuilder {
     /// Further names of files and symbolic links, in all directories together.
     further_names: u64,
     bytes: Vec<u8>,
+    /// Bytes of the targets of all symbolic links.
+    target_bytes: u64,
     limits: BaseLimits,
 }
 
@@ -47,6 +49,7 @@ impl BaseBuilder {
             nodes: vec![root],
             further_names: 0,
             bytes: vec![],
+            target_bytes: 0,
             limits: *limits,
         }
     }
@@ -90,16 +93,8 @@ impl BaseBuilder {
         modified: SystemTime,
     ) -> Result<(), BaseError> {
         let (parent, name) = self.new_place(path)?;
+        self.check_bytes(path, size)?;
         let start = self.bytes.len();
-        let left = self.limits.bytes_max.saturating_sub(start as u64);
-        if size > left {
-            return Err(BaseError::Limit {
-                path: path.into(),
-                what: "bytes",
-                max: self.limits.bytes_max,
-                limit: "bytes_max",
-            });
-        }
         // A source may announce more than it has. Reserve no more than it may be trusted for.
         self.bytes.reserve(size.min(1 << 20) as usize);
         let found = contents.take(size).read_to_end(&mut self.bytes);
@@ -139,7 +134,9 @@ impl BaseBuilder {
                 problem: "is a symbolic link whose target is empty, too long, or has a zero byte",
             });
         }
+        self.check_bytes(path, target.len() as u64)?;
         let node = self.add(path, parent, name, Kind::Symlink(target.into()))?;
+        self.target_bytes += target.len() as u64;
         self.nodes[node as usize].modified = modified;
         Ok(())
     }
@@ -284,6 +281,20 @@ impl BaseBuilder {
                 limit: "files_max",
             }),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that the limit allows more bytes.
+    fn check_bytes(&self, path: &str, more: u64) -> Result<(), BaseError> {
+        let used = self.bytes.len() as u64 + self.target_bytes;
+        match more > self.limits.bytes_max.saturating_sub(used) {
+            true => Err(BaseError::Limit {
+                path: path.into(),
+                what: "bytes",
+                max: self.limits.bytes_max,
+                limit: "bytes_max",
+            }),
+            false => Ok(()),
         }
     }
 
