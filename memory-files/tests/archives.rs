@@ -245,6 +245,46 @@ fn lying_sizes_are_refused() {
     );
 }
 
+/// The reader of archives holds names and PAX records in memory.
+#[test]
+fn an_entry_has_at_most_1_mib_of_headers() {
+    let with = |kind, header_bytes: usize| {
+        let mut archive = Builder::new(vec![]);
+        entry(&mut archive, "headers", kind, &vec![0; header_bytes]);
+        entry(&mut archive, "file", Regular, b"contents");
+        base(&archive.into_inner().unwrap()).map_err(|error| error.to_string())
+    };
+    let kinds = [
+        EntryType::GNULongName,
+        EntryType::GNULongLink,
+        EntryType::XHeader,
+        EntryType::XGlobalHeader,
+    ];
+    for kind in kinds {
+        let error = with(kind, 1 << 20).unwrap_err();
+        assert!(error.contains("an entry has more than 1 MiB"), "{error}");
+        if let Err(error) = with(kind, 1 << 19) {
+            assert!(!error.contains("1 MiB"), "{error}");
+        }
+    }
+    // The contents of the entry before allow no longer headers.
+    let mut after = Builder::new(archive(&[("a", Regular, &[1; 3 << 20])]));
+    after.get_mut().truncate(512 + (3 << 20));
+    entry(&mut after, "headers", EntryType::XHeader, &vec![0; 2 << 20]);
+    entry(&mut after, "b", Regular, b"");
+    let error = base(&after.into_inner().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("an entry has more than 1 MiB"), "{error}");
+    // Contents are no headers, nor are those that are skipped.
+    let contents = vec![1; 3 << 20];
+    let whole = archive(&[
+        ("a", Regular, &contents),
+        ("d/", Directory, &contents),
+        ("b", Regular, &contents),
+    ]);
+    let base = base(&whole).unwrap();
+    assert_eq!((base.files(), base.bytes()), (4, 6 << 20));
+}
+
 #[test]
 fn limits_of_a_base_hold_at_the_limit_and_one_past_it() {
     let limits = BaseLimits {

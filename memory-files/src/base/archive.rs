@@ -2,6 +2,7 @@
 
 use super::builder::BaseBuilder;
 use super::error::BaseError;
+use core::cell::Cell;
 use core::time::Duration;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::time::SystemTime;
@@ -9,6 +10,9 @@ use tar::{Archive, Entry, EntryType};
 
 /// Most bytes of an archive for each entry that are not contents: headers, long names, padding.
 const HEADER_BYTES_MAX: u64 = 4096;
+/// Most bytes of one entry's headers: its long name, its long target, and its PAX records, in which
+/// Linux's extended attributes have 64 KiB each. The reader of archives holds them in memory.
+const ENTRY_HEADER_BYTES_MAX: u64 = 1 << 20;
 
 /// Adds the entries of an archive to a builder.
 pub(super) fn read(source: impl Read, builder: &mut BaseBuilder) -> Result<(), BaseError> {
@@ -16,8 +20,10 @@ pub(super) fn read(source: impl Read, builder: &mut BaseBuilder) -> Result<(), B
     refuse_compressed(&mut source)?;
     let limits = *builder.limits();
     let headers = limits.files_max.saturating_mul(HEADER_BYTES_MAX);
+    let header_left = Cell::new(ENTRY_HEADER_BYTES_MAX);
     let mut archive = Archive::new(Bounded {
         source,
+        header_left: &header_left,
         left: limits.bytes_max.saturating_add(headers),
     });
     let failed = |source| BaseError::Io {
@@ -34,17 +40,21 @@ pub(super) fn read(source: impl Read, builder: &mut BaseBuilder) -> Result<(), B
             source,
         })?;
         last = text(&entry.path_bytes())?.to_owned();
-        add(entry, &last, builder)?;
+        let skipped = add(entry, &last, builder, &header_left)?;
+        // The reader skips these bytes before the headers of the next entry, and does not hold them
+        // in memory.
+        header_left.set(skipped.saturating_add(512 + ENTRY_HEADER_BYTES_MAX));
     }
     Ok(())
 }
 
-/// Adds one entry.
+/// Adds one entry. Returns how many bytes of its contents are left unread.
 fn add(
     mut entry: Entry<'_, impl Read>,
     path: &str,
     builder: &mut BaseBuilder,
-) -> Result<(), BaseError> {
+    header_left: &Cell<u64>,
+) -> Result<u64, BaseError> {
     let failed = |source| BaseError::Io {
         path: path.to_owned(),
         source,
@@ -56,20 +66,24 @@ fn add(
     if is_sparse(&mut entry).map_err(failed)? {
         return Err(refused(path, "sparse file"));
     }
+    let size = entry.size();
     match kind {
         EntryType::Regular | EntryType::Continuous if !path.ends_with('/') => {
-            let size = entry.size();
-            builder.file(path, size, entry, modified)
+            // The builder reads contents only up to its own limit.
+            header_left.set(u64::MAX);
+            builder.file(path, size, entry, modified)?;
+            return Ok(0);
         }
         // Archives older than ustar mark directories by a slash.
-        EntryType::Directory | EntryType::Regular => builder.directory(path, modified),
-        EntryType::Symlink => builder.symlink(path, text(&target(&entry))?, modified),
-        EntryType::Link => builder.hard_link(path, text(&target(&entry))?),
-        EntryType::XGlobalHeader => Ok(()),
-        EntryType::Char | EntryType::Block => Err(refused(path, "device")),
-        EntryType::Fifo => Err(refused(path, "FIFO")),
-        _ => Err(refused(path, "thing of an unknown kind")),
+        EntryType::Directory | EntryType::Regular => builder.directory(path, modified)?,
+        EntryType::Symlink => builder.symlink(path, text(&target(&entry))?, modified)?,
+        EntryType::Link => builder.hard_link(path, text(&target(&entry))?)?,
+        EntryType::XGlobalHeader => {}
+        EntryType::Char | EntryType::Block => return Err(refused(path, "device")),
+        EntryType::Fifo => return Err(refused(path, "FIFO")),
+        _ => return Err(refused(path, "thing of an unknown kind")),
     }
+    Ok(size)
 }
 
 /// The target of a link, or nothing.
@@ -107,25 +121,27 @@ fn text(bytes: &[u8]) -> Result<&str, BaseError> {
     })
 }
 
-/// A reader that fails past a number of bytes. The reader of archives holds the header of one entry
-/// in memory, however long the archive says it is.
-struct Bounded<R> {
+/// A reader that fails past a number of bytes of the archive, and of the headers of one entry.
+struct Bounded<'a, R> {
     source: R,
     left: u64,
+    header_left: &'a Cell<u64>,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let len = bytes
-            .len()
-            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let left = self.left.min(self.header_left.get());
+        let len = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if len == 0 && !bytes.is_empty() {
-            return Err(io::Error::other(
-                "the archive is larger than bytes_max and 4,096 bytes for each of files_max",
-            ));
+            return Err(io::Error::other(if self.left == 0 {
+                "the archive is larger than bytes_max and 4,096 bytes for each of files_max"
+            } else {
+                "an entry has more than 1 MiB of names and PAX records; remove the records"
+            }));
         }
         let read = self.source.read(&mut bytes[..len])?;
         self.left -= read as u64;
+        self.header_left.set(self.header_left.get() - read as u64);
         Ok(read)
     }
 }
