@@ -2,7 +2,8 @@
 # Builds every guest program whose toolchain is installed, and reports the others.
 #
 #     build.sh [--strict] [--check] [--out DIR] [c] [rust] [go] [js] [java] [ruby]
-#              [components] [p2] [http-c] [http-rust] [http-go] [http-js] [http-python]
+#              [threads-c] [threads-rust] [components] [p2] [http-c] [http-rust] [http-go]
+#              [http-js] [http-python]
 #
 #     c, rust, ...  only these languages (all, if none is named)
 #     p2            commands as components; http-...: components that answer HTTP requests
@@ -27,18 +28,20 @@ while [ $# -gt 0 ]; do
         --strict) strict=1 ;;
         --check) check=1 ;;
         --out) out=${2:?--out needs a folder}; shift ;;
-        c | rust | go | js | java | ruby | p2) languages+=("$1") ;;
+        c | rust | go | js | java | ruby | threads-c | threads-rust | p2) languages+=("$1") ;;
         http-c | http-rust | http-go | http-js | http-python) languages+=("$1") ;;
         components) languages+=("${components[@]}") ;;
         *)
             echo "build.sh: unknown argument \"$1\"; known: --strict --check --out DIR\
- c rust go js java ruby components ${components[*]}" >&2
+ c rust go js java ruby threads-c threads-rust components ${components[*]}" >&2
             exit 2
             ;;
     esac
     shift
 done
-[ ${#languages[@]} -gt 0 ] || languages=(c rust go js java ruby "${components[@]}")
+if [ ${#languages[@]} -eq 0 ]; then
+    languages=(c rust go js java ruby threads-c threads-rust "${components[@]}")
+fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -215,6 +218,41 @@ build_js() {
         -lwasi-emulated-signal -Wl,--strip-all -o "$out/built/quickjs.wasm"
     chmod 644 "$out/built/quickjs.wasm"
     built+=("built/quickjs.wasm")
+}
+
+# Makes the toolchain for guests with threads, part $2, and sets `toolchain` to its folder. If that
+# fails, reports that $1 is missing.
+has_threads() {
+    if ! toolchain=$("$here/threads/toolchain.sh" "$2" 2>"$scratch/log"); then
+        missing+=("$1: $(tail -1 "$scratch/log")")
+        return 1
+    fi
+}
+
+build_threads_c() {
+    has_threads threads-c c || return 0
+    (cd "$here/threads/c" && "$toolchain/bin/cc" "${c_flags[@]}" -c threads.c \
+        -o "$scratch/threads.o")
+    # The test of the limit needs no more than 64 MiB.
+    "$toolchain/bin/cc" -Wl,--strip-all,--max-memory=67108864 "$scratch/threads.o" \
+        -o "$out/threads-c.wasm"
+    chmod 644 "$out/threads-c.wasm"
+    built+=("threads-c.wasm")
+}
+
+build_threads_rust() {
+    has_threads threads-rust rust || return 0
+    cd "$here/threads/rust"
+    local flags=--remap-path-prefix=$PWD=.
+    flags+=$'\x1f'--remap-path-prefix=$toolchain/host/usr/lib/rustlib/src/rust=/rustc
+    flags+=$'\x1f'-Clink-arg=--max-memory=67108864
+    RUSTC=$toolchain/bin/rustc CARGO_TARGET_WASM32_WASIP1_THREADS_LINKER=$toolchain/bin/wasm-ld \
+        CARGO_ENCODED_RUSTFLAGS="$flags" \
+        cargo build --quiet --release --locked --offline --target wasm32-wasip1-threads \
+        --target-dir "$scratch/threads-rust"
+    cp "$scratch/threads-rust/wasm32-wasip1-threads/release/threads.wasm" "$out/threads-rust.wasm"
+    chmod 644 "$out/threads-rust.wasm"
+    built+=("threads-rust.wasm")
 }
 
 build_java() {
