@@ -175,6 +175,7 @@ const CRATES: [(&str, &[&str]); 14] = [
             "timings",
             "load",
             "outcome",
+            "pool",
             "threads",
             "used",
             "place",

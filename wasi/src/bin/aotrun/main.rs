@@ -12,6 +12,7 @@ mod given;
 mod timings;
 mod load;
 mod outcome;
+mod pool;
 mod threads;
 mod used;
 mod place;

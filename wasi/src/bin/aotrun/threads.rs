@@ -1,10 +1,11 @@
 //! Threads of a program (wasi-threads): `wasi.thread-spawn` makes another instance over the same
-//! memory. A new host thread calls that instance's `wasi_thread_start`.
+//! memory. A host thread of a pool calls that instance's `wasi_thread_start`.
 //!
 //! The program ends when `_start` returns, or when one of its threads exits, traps or throws. All
 //! other threads are then killed, whether they run or wait.
 
 use crate::outcome::Outcome;
+use crate::pool::Pool;
 use anyhow::{Result, bail};
 use pirn_runtime::{
     Caller, ExternType, Instance, KillSwitch, LinkError, Linker, MemoryType, Module, Prepared,
@@ -12,7 +13,6 @@ use pirn_runtime::{
 };
 use pirn_wasi::WasiCtx;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 
 /// Module from which programs import `thread-spawn` (wasi-threads).
 const MODULE: &str = "wasi";
@@ -30,11 +30,11 @@ const AGAIN: i32 = -6;
 type Start = TypedFunc<(i32, i32), ()>;
 
 /// The threads of a program.
-#[derive(Default)]
 pub(crate) struct Threads {
     /// What the threads instantiate, and the function that each calls.
     program: OnceLock<(Prepared<WasiCtx>, Start)>,
     state: Mutex<State>,
+    pool: Arc<Pool>,
 }
 
 #[derive(Default)]
@@ -43,7 +43,6 @@ struct State {
     tid: i32,
     /// Thread id and kill switch of each live instance.
     switches: Vec<(i32, KillSwitch)>,
-    running: Vec<JoinHandle<()>>,
     /// Why the program ended, if a thread has ended it.
     outcome: Option<Outcome>,
     is_over: bool,
@@ -81,6 +80,16 @@ pub(crate) fn link_memories(
         linker.memory(from, name, &memory)?;
     }
     Ok(())
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self {
+            program: OnceLock::new(),
+            state: Mutex::default(),
+            pool: Arc::new(Pool::new(THREADS_MAX)),
+        }
+    }
 }
 
 impl Threads {
@@ -134,27 +143,30 @@ impl Threads {
         if state.is_over || state.tid == TID_MAX {
             return AGAIN;
         }
-        let tid = state.tid + 1;
-        let switch = instance.kill_switch();
+        state.tid += 1;
+        let tid = state.tid;
+        state.switches.push((tid, instance.kill_switch()));
+        drop(state);
         let (threads, start) = (Arc::clone(self), *start);
         let run = move || {
             let ended = instance.call(&start, (tid, argument));
             drop(instance);
             match ended {
-                Ok(()) => threads.lock().switches.retain(|(other, _)| *other != tid),
+                Ok(()) => threads.forget(tid),
                 Err(error) => threads.end(Some(error.into())),
             }
         };
-        let thread = std::thread::Builder::new().name(format!("guest-{tid}"));
-        let Ok(thread) = thread.spawn(run) else {
+        if self.pool.run(Box::new(run)).is_err() {
+            self.forget(tid);
             return AGAIN;
-        };
-        state.tid = tid;
-        state.switches.push((tid, switch));
-        // Forget the threads that have ended: `finish` need not join them.
-        state.running.retain(|thread| !thread.is_finished());
-        state.running.push(thread);
+        }
         tid
+    }
+
+    /// Removes the kill switch of a thread that has ended, or was never made.
+    fn forget(&self, tid: i32) {
+        let switches = &mut self.lock().switches;
+        switches.retain(|(other, _)| *other != tid);
     }
 
     /// Ends the program. `outcome` is the reason, unless the program has one already.
@@ -174,11 +186,7 @@ impl Threads {
     /// the program.
     pub(crate) fn finish(&self) -> Option<Outcome> {
         self.end(None);
-        let running = std::mem::take(&mut self.lock().running);
-        for thread in running {
-            // A thread that panicked has printed its message already.
-            let _ = thread.join();
-        }
+        self.pool.close();
         self.lock().outcome.take()
     }
 
