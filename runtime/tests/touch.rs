@@ -8,6 +8,7 @@
 mod common;
 
 use common::campaign::{sampled, share};
+use core::ops::Range;
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset, Value};
 use std::io;
 
@@ -387,6 +388,66 @@ fn grown_memory_is_zero_and_ends_at_its_size() {
             call(&mut instance, "fill", &[end as i32 - 10, len as i32]).expect("it is inside");
             drop(instance);
             setup.check(&format!("{reset}, round {round}"));
+        }
+    }
+}
+
+/// The mapping that contains an address, and its flags (proc_pid_smaps(5)).
+fn mapping(address: usize) -> (Range<usize>, String) {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").expect("Linux");
+    let mut found = 0..0;
+    for line in smaps.lines() {
+        let first = line.split(' ').next().expect("a line has a first word");
+        let bounds = first.split_once('-').map(|(start, end)| {
+            [start, end].map(|bound| usize::from_str_radix(bound, 16).unwrap_or(0))
+        });
+        if let Some([start, end]) = bounds {
+            found = start..end;
+        } else if found.contains(&address) && first == "VmFlags:" {
+            return (found, line.to_owned());
+        }
+    }
+    panic!("no mapping contains {address:#x}");
+}
+
+/// While the grown part of a tracked memory is open, it is a mapping of its own, whose protection
+/// mprotect(2) changes. It is one also after modules with other initial sizes had the slot.
+#[test]
+fn the_grown_part_of_a_tracked_memory_is_a_mapping_of_its_own() {
+    if !common::resets().contains(&Reset::Tracked) {
+        return;
+    }
+    let module = |initial: u32| {
+        common::wat(&format!(
+            r#"(module (memory (export "memory") {initial})
+              (func (export "grow") (drop (memory.grow (i32.const 8)))
+                (i32.store (i32.const {}) (i32.const 1))))"#,
+            (initial + 7) * 65536
+        ))
+    };
+    let region = Region::builder().slots(1).reset(Reset::Tracked).build();
+    let region = region.expect("a region");
+    for initial in [2, 5, 2, 1] {
+        let module = module(initial);
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        let grow = prepared.func::<(), ()>("grow").expect("it is exported");
+        for cycle in 0..3 {
+            let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+            instance.call(&grow, ()).expect("it returns");
+            // The first instance of a module only makes the mapping.
+            if cycle == 0 {
+                continue;
+            }
+            let start = instance
+                .memory()
+                .slice(0, 1)
+                .expect("it is in bounds")
+                .as_ptr();
+            let grown = start.addr() + initial as usize * 65536;
+            let ((part, flags), (before, _)) = (mapping(grown), mapping(start.addr()));
+            assert_eq!(part.start, grown, "{initial}: {part:x?}");
+            assert_eq!(before.end, grown, "{initial}: {before:x?}");
+            assert!(flags.contains(" rr"), "{initial}: {flags}");
         }
     }
 }

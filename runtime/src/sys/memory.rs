@@ -47,6 +47,15 @@ pub(crate) enum Access {
     ReadWrite,
 }
 
+/// The order in which memory will be accessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Nothing is known.
+    Any,
+    /// One page says nothing about the next.
+    Random,
+}
+
 /// The kernel refused to change the access rights of a range of memory.
 #[derive(Debug)]
 pub(crate) struct NotProtected {
@@ -197,6 +206,20 @@ impl Reservation {
         // A kernel without page merging refuses the advice, and does not need it.
         // SAFETY: this is advice about our own mapping and changes no contents.
         let _ = unsafe { madvise(start, bytes, MmapAdvise::MADV_UNMERGEABLE) };
+    }
+
+    /// Tells the kernel in which order a page-aligned range will be accessed. Neighbouring ranges
+    /// with different orders are never one mapping (`VM_RAND_READ`). For memory without a file, the
+    /// advice has no other effect than on reading ahead from swap.
+    pub(crate) fn expect(&self, range: Range<usize>, order: Order) {
+        let (start, bytes) = self.check(&range);
+        let advice = match order {
+            Order::Any => MmapAdvise::MADV_NORMAL,
+            Order::Random => MmapAdvise::MADV_RANDOM,
+        };
+        // Without the advice, the memory works as well.
+        // SAFETY: this is advice about our own mapping and changes no contents.
+        let _ = unsafe { madvise(start, bytes, advice) };
     }
 
     /// Maps a file, from its start, over a page-aligned range, privately. The range is inaccessible

@@ -64,6 +64,8 @@ pub(in crate::region) struct Reach {
     pub(in crate::region) marked: usize,
     /// End of the part over which the image is mapped.
     pub(in crate::region) mapped: usize,
+    /// Start and end of the grown part that the kernel does not merge with the part before it.
+    pub(super) apart: (usize, usize),
 }
 
 /// Size of a page that a reset restores, in bytes.

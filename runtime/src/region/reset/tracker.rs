@@ -21,7 +21,7 @@ use crate::signals::page_fault::{self, Touched};
 use crate::switch::arch::touch;
 use crate::sys::fork::ForkMark;
 use crate::sys::fork_lock;
-use crate::sys::memory::{Access, NotProtected, Reservation};
+use crate::sys::memory::{Access, NotProtected, Order, Reservation};
 use crate::sys::userfault::{Fill, Userfault, keeping_errno};
 use core::ops::Range;
 use core::slice;
@@ -466,6 +466,7 @@ impl Tracker {
                 parts.reservation.protect(closed, Access::None)?;
             }
             reach.open = initial;
+            set_apart(parts, reach, initial);
         }
         Ok(())
     }
@@ -563,6 +564,24 @@ impl Tracker {
         // SAFETY: these pages hold their initial contents, and no thread uses them.
         unsafe { self.discard(parts, run, mapped) }
     }
+}
+
+/// Keeps the grown part of a memory, which begins at `initial`, in a mapping of its own. Opening
+/// and closing it then changes the protection of that mapping. Otherwise the kernel would merge it
+/// with the initial part and split it again, which takes as long as the rest of mprotect(2).
+fn set_apart(parts: &Parts<'_>, reach: &mut Reach, initial: usize) {
+    if reach.apart == (initial, reach.tracked) {
+        return;
+    }
+    let memory = parts.vmctx();
+    let (from, to) = reach.apart;
+    let before = memory + from..memory + initial.min(to);
+    if !before.is_empty() {
+        parts.reservation.expect(before, Order::Any);
+    }
+    let apart = memory + initial..memory + reach.tracked;
+    parts.reservation.expect(apart, Order::Random);
+    reach.apart = (initial, reach.tracked);
 }
 
 /// Returns how many resets in a row must find a page unchanged before it returns to the system. The
