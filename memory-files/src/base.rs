@@ -12,7 +12,11 @@ pub use tree::MemoryBase;
 pub(crate) use tree::{Content, ROOT, inode};
 
 use crate::limits::BaseLimits;
-use std::io::Read;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
 use std::sync::OnceLock;
 
 impl MemoryBase {
@@ -28,6 +32,31 @@ impl MemoryBase {
     #[must_use]
     pub fn builder(limits: &BaseLimits) -> BaseBuilder {
         BaseBuilder::new(limits)
+    }
+
+    /// Copies the directory or the tar archive at a path of the host into memory, as
+    /// [`from_dir`](Self::from_dir) or [`from_tar`](Self::from_tar).
+    ///
+    /// # Errors
+    ///
+    /// As those functions, and for a path that is neither a directory nor a regular file.
+    pub fn open(path: &Path, limits: &BaseLimits) -> Result<Self, BaseError> {
+        let failed = |source| BaseError::Io {
+            path: path.display().to_string(),
+            source,
+        };
+        let kind = std::fs::metadata(path).map_err(failed)?.file_type();
+        if kind.is_dir() {
+            let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
+            return Self::from_dir(&dir, limits);
+        }
+        // To open a FIFO would wait for its other end.
+        if !kind.is_file() {
+            let wanted = "it is neither a directory nor a tar archive";
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, wanted)));
+        }
+        let archive = File::open(path).map_err(failed)?;
+        Self::from_tar(BufReader::new(archive), limits)
     }
 
     /// Copies a directory of the host into memory. Later changes of the directory do not show.

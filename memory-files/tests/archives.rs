@@ -330,3 +330,28 @@ fn compressed_archives_and_other_files_are_refused() {
     let error = base(&[b'#'; 2000]).unwrap_err().to_string();
     assert!(error.starts_with("the archive: "), "{error}");
 }
+
+#[test]
+fn a_path_of_the_host_is_a_directory_or_an_archive() {
+    let host = tempfile::tempdir().expect("a directory");
+    let open = |name: &str| MemoryBase::open(&host.path().join(name), &BaseLimits::default());
+    std::fs::create_dir(host.path().join("folder")).expect("a directory");
+    std::fs::write(host.path().join("folder/a"), "1").expect("a file");
+    let all = archive(&[("a", Regular, b"1"), ("b", Regular, b"2")]);
+    std::fs::write(host.path().join("all.tar"), all).expect("a file");
+    std::fs::write(host.path().join("text"), "no archive").expect("a file");
+    let made = std::process::Command::new("mkfifo")
+        .arg(host.path().join("fifo"))
+        .status();
+    assert!(made.expect("mkfifo runs").success());
+    assert_eq!(open("folder").expect("a base").bytes(), 1);
+    assert_eq!(open("all.tar").expect("a base").bytes(), 2);
+    for (name, why) in [
+        ("none", "none: No such file"),
+        ("fifo", "fifo: it is neither a directory nor a tar archive"),
+        ("text", ""),
+    ] {
+        let error = open(name).expect_err("an error").to_string();
+        assert!(error.contains(why) && !error.contains('\n'), "{error:?}");
+    }
+}

@@ -55,8 +55,8 @@ fn get(guest: &mut Guest, root: Resource, path: &str) -> Answer<Vec<u8>> {
     }
 }
 
-/// Functions that make or remove names. cap-std ignores slashes at the ends of their paths. Files in
-/// memory answer as the kernel does, which `memory-files/tests/slashes.rs` checks.
+/// Functions that make or remove names. cap-std ignores slashes at the ends of their paths. Files
+/// in memory answer as the kernel does, which `memory-files/tests/slashes.rs` checks.
 const NAMES: [&str; 5] = [
     "link-at",
     "symlink-at",
