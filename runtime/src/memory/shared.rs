@@ -167,23 +167,33 @@ impl SharedMemory {
     ///
     /// [`TrapCode::MemoryOutOfBounds`] if the range is not all in the memory.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Trap> {
-        let bytes = self.atomic_bytes(address, into.len())?;
-        for (byte, from) in into.iter_mut().zip(bytes) {
+        let (head, words, tail) = self.atomic_words(address, into.len())?;
+        let (first, rest) = into.split_at_mut(head.len());
+        let (whole, last) = rest.as_chunks_mut();
+        for (byte, from) in first.iter_mut().zip(head).chain(last.iter_mut().zip(tail)) {
             *byte = from.load(Relaxed);
+        }
+        for (word, from) in whole.iter_mut().zip(words) {
+            *word = from.load(Relaxed).to_ne_bytes();
         }
         Ok(())
     }
 
-    /// Writes bytes at an address, one after another.
+    /// Writes bytes at an address, in any order.
     ///
     /// # Errors
     ///
     /// [`TrapCode::MemoryOutOfBounds`] if the range is not all in the memory; then nothing is
     /// written.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Trap> {
-        let into = self.atomic_bytes(address, bytes.len())?;
-        for (byte, into) in bytes.iter().zip(into) {
+        let (head, words, tail) = self.atomic_words(address, bytes.len())?;
+        let (first, rest) = bytes.split_at(head.len());
+        let (whole, last) = rest.as_chunks();
+        for (byte, into) in first.iter().zip(head).chain(last.iter().zip(tail)) {
             into.store(*byte, Relaxed);
+        }
+        for (word, into) in whole.iter().zip(words) {
+            into.store(u64::from_ne_bytes(*word), Relaxed);
         }
         Ok(())
     }
@@ -343,12 +353,25 @@ impl SharedMemory {
         // references to it are atomics or cells.
         Ok(unsafe { slice::from_raw_parts(start, len) })
     }
+
+    /// A range of bytes as atomics: the bytes before the first address that is a multiple of 8,
+    /// whole words, and the bytes after them.
+    fn atomic_words(&self, address: u64, len: usize) -> Result<AtomicWords<'_>, Trap> {
+        let bytes = self.atomic_bytes(address, len)?;
+        // SAFETY: any eight bytes are a valid word, and `align_to` makes only aligned words.
+        // `atomic_bytes` checked that the range is in the memory, to which all other references
+        // are atomics or cells.
+        Ok(unsafe { bytes.align_to() })
+    }
 }
+
+/// A range of bytes: bytes, words, and bytes again.
+type AtomicWords<'a> = (&'a [AtomicU8], &'a [AtomicU64], &'a [AtomicU8]);
 
 /// Defines the reads and writes of one type of number.
 macro_rules! numbers {
     ($($number:ty, $bytes:literal: $read:ident, $write:ident;)*) => {
-        /// Little-endian numbers, at any address. They are copied byte by byte, as by
+        /// Little-endian numbers, at any address. They may be torn, as those copied by
         /// [`read`](Self::read) and [`write`](Self::write).
         impl SharedMemory {
             $(

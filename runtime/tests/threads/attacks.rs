@@ -167,6 +167,37 @@ fn bytes() {
     assert_eq!(guest.call(&load, 100).unwrap(), 7);
 }
 
+/// The host copies whole words where it can. No alignment or length may reach a byte more or less.
+#[test]
+fn the_host_copies_any_range_and_nothing_beside_it() {
+    let memory = shared_memory(1, 1);
+    let end = 1 << 16;
+    for len in [0, 1, 7, 8, 9, 15, 16, 17, 40] {
+        for at in (0..16).chain(end - 56..=end - len) {
+            let bytes: Vec<u8> = (1..=len as u8).collect();
+            memory.write(at, &bytes).expect("it is inside");
+            let mut all = vec![0; end as usize];
+            memory.read(0, &mut all).expect("it is inside");
+            let inside = at as usize..(at + len) as usize;
+            assert_eq!(all[inside.clone()], bytes, "{at} {len}");
+            let beside = all
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| !inside.contains(at));
+            assert!(beside.into_iter().all(|(_, byte)| *byte == 0), "{at} {len}");
+            let mut some = vec![0; len as usize];
+            memory.read(at, &mut some).expect("it is inside");
+            assert_eq!(some, bytes, "{at} {len}");
+            memory
+                .write(0, &vec![0; end as usize])
+                .expect("it is inside");
+        }
+        let past = vec![1; len as usize + 1];
+        assert!(memory.write(end - len, &past).is_err(), "{len}");
+        assert!(memory.read(end - len, &mut past.clone()).is_err(), "{len}");
+    }
+}
+
 #[test]
 fn a_limiter_that_grows_the_same_memory_does_not_deadlock() {
     for (of_limiter, most, answer) in [(0, 4, 1), (1, 4, -1), (3, 4, -1)] {
