@@ -49,7 +49,7 @@ pub struct OpenOptions {
     pub read: bool,
     /// To write.
     pub write: bool,
-    /// Makes the file if it does not exist (`O_CREAT`). Needs `write`.
+    /// Makes the file if it does not exist (`O_CREAT`).
     pub create: bool,
     /// With `create`: fails if the path exists, even as a symbolic link (`O_EXCL`).
     pub exclusive: bool,
@@ -161,7 +161,7 @@ impl MemoryDir {
     /// # Errors
     ///
     /// [`FileError`], as open(2) has it. [`FileError::Invalid`] for `create` or `truncate` with
-    /// `directory`, or without `write`.
+    /// `directory`, and for `truncate` without `write`.
     pub fn open(&self, path: &str, options: &OpenOptions) -> Result<Opened, FileError> {
         let OpenOptions {
             create,
@@ -170,7 +170,7 @@ impl MemoryDir {
             write,
             ..
         } = *options;
-        if (create || truncate) && (options.directory || !write) {
+        if ((create || truncate) && options.directory) || (truncate && !write) {
             return Err(FileError::Invalid);
         }
         if create && path.ends_with('/') && self.walk(path, Follow::Never)?.name.is_some() {
@@ -206,7 +206,9 @@ impl MemoryDir {
         }
         match self.tree.kind(found) {
             FileKind::Symlink => return Err(FileError::Loop),
-            FileKind::Directory if options.write => return Err(FileError::IsDirectory),
+            FileKind::Directory if options.write || options.create => {
+                return Err(FileError::IsDirectory);
+            }
             FileKind::File if options.directory => return Err(FileError::NotDirectory),
             _ => {}
         }
@@ -496,10 +498,12 @@ impl MemoryDir {
 
     /// Checks that another directory belongs to the same tree.
     fn check_tree(&self, other: &Self) -> Result<(), FileError> {
-        match Arc::ptr_eq(&self.tree, &other.tree) {
-            true => Ok(()),
-            false => Err(FileError::CrossDevice),
+        if Arc::ptr_eq(&self.tree, &other.tree) {
+            return Ok(());
         }
+        self.change()?;
+        other.change()?;
+        Err(FileError::CrossDevice)
     }
 
     /// Renames a file, directory or symbolic link to `new_path` below `to`. Replaces a file or

@@ -141,12 +141,13 @@ impl MemoryFile {
     ///
     /// # Errors
     ///
-    /// [`FileError::TooLarge`]; [`FileError::Invalid`] if the file was not opened to write, as
-    /// ftruncate(2) has it.
+    /// [`FileError::TooLarge`]; [`FileError::ReadOnly`] as [`set_times`](Self::set_times);
+    /// [`FileError::Invalid`] if the file was not opened to write, as ftruncate(2) has it.
     pub fn set_size(&self, size: u64) -> Result<(), FileError> {
-        match self.writes {
-            true => self.node.set_size(size),
-            false => Err(FileError::Invalid),
+        match (self.writes, self.is_read_only) {
+            (_, true) => Err(FileError::ReadOnly),
+            (true, false) => self.node.set_size(size),
+            (false, false) => Err(FileError::Invalid),
         }
     }
 

@@ -20,7 +20,7 @@ use wiggle::GuestMemory;
 /// `inval`, as readv(2) has it.
 pub(crate) const VECTORS_MAX: u32 = 1024;
 /// Most bytes that a call transfers; a Linux system call has the same limit (read(2)).
-const CALL_BYTES_MAX: u32 = 0x7fff_f000;
+pub(crate) const CALL_BYTES_MAX: u32 = 0x7fff_f000;
 
 /// Most vectors of a call that runs in place: wasi-common allocates about 32 bytes for each.
 const VECTORS_IN_PLACE_MAX: u32 = 16;
@@ -129,7 +129,7 @@ impl Vectors {
 }
 
 /// Address and length of a vector.
-fn parts(vector: &[u8; 8]) -> (u32, u32) {
+pub(crate) fn parts(vector: &[u8; 8]) -> (u32, u32) {
     let number = u64::from_le_bytes(*vector);
     (number as u32, (number >> 32) as u32)
 }
@@ -279,7 +279,7 @@ pub(crate) fn send<T>(
     let (mut memory, data) = split(caller);
     let mut sent = 0;
     if let Some(len) = in_place(&mut memory, places) {
-        match call(context(data), &mut memory.all(), places, 0)? {
+        match call(context(data).common(), &mut memory.all(), places, 0)? {
             0 => {
                 sent = memory.number(places.moved.cast_unsigned())?;
                 check_moved(sent as usize, len)?;
@@ -322,7 +322,7 @@ fn send_rest<T>(
         let len = transfer.vectors.visit(vectors, max, |address, len, at| {
             Ok(memory.read(address, &mut behind[at..][..len])?)
         })?;
-        let ctx = context(data);
+        let ctx = context(data).common();
         match transfer.call(len, |memory, at, moved| call(ctx, memory, at, moved))? {
             Err(errno) if wait::is_to_be_asked_again(errno) && !caller.is_stopped() => {}
             Err(errno) => break errno,
@@ -361,7 +361,7 @@ pub(crate) fn receive<T>(
     }
     let errno = loop {
         let (mut memory, data) = split(caller);
-        let ctx = context(data);
+        let ctx = context(data).common();
         if transfer.moved > 0 && !continues(ctx)? {
             break 0;
         }

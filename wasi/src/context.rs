@@ -6,11 +6,15 @@
 //! us.
 
 use crate::files::{Access, Folder};
+use crate::memory_dir;
+use crate::open_files::OpenFiles;
 use crate::poll::Sched;
 use crate::quota::{self, Opened, Quota};
 use crate::streams::{Standard, Stream};
 use crate::virtual_clock::VirtualClock;
+use crate::wasi_ctx::WasiCtx;
 use core::time::Duration;
+use pirn_memory_files::MemoryDir;
 use rand::SeedableRng as _;
 use rand::rand_core::UnwrapErr;
 use rand::rngs::{ChaCha20Rng, SysRng};
@@ -21,9 +25,7 @@ use wasi_common::file::FileAccessMode;
 use wasi_common::sync::clocks::{MonotonicClock, SystemClock};
 use wasi_common::sync::net::Socket;
 use wasi_common::sync::{Dir, ambient_authority};
-use wasi_common::{
-    Error, StringArrayError, Table, WasiClocks, WasiCtx, WasiFile, WasiMonotonicClock as _,
-};
+use wasi_common::{Error, StringArrayError, Table, WasiClocks, WasiFile, WasiMonotonicClock as _};
 
 /// Builder of a guest's WASI context.
 ///
@@ -49,7 +51,9 @@ use wasi_common::{
 /// ```
 #[must_use]
 pub struct WasiCtxBuilder {
-    ctx: WasiCtx,
+    ctx: wasi_common::WasiCtx,
+    /// `None` until the guest is given a directory in memory.
+    files: Option<Arc<OpenFiles>>,
     /// `None` until the guest is given a directory or a socket.
     quota: Option<Arc<Quota>>,
     descriptors_max: u64,
@@ -86,7 +90,8 @@ impl WasiCtxBuilder {
     fn with(clocks: WasiClocks) -> Self {
         let random = Box::new(UnwrapErr(SysRng));
         Self {
-            ctx: WasiCtx::new(random, clocks, Box::new(Sched), Table::new()),
+            files: None,
+            ctx: wasi_common::WasiCtx::new(random, clocks, Box::new(Sched), Table::new()),
             quota: None,
             descriptors_max: quota::DESCRIPTORS_MAX,
             disk_bytes_max: u64::MAX,
@@ -209,6 +214,19 @@ impl WasiCtxBuilder {
         Ok(self)
     }
 
+    /// Gives the guest a directory in memory under the name `name`. The limits of `dir` apply to
+    /// it, and [`disk_bytes_max`](Self::disk_bytes_max) does not.
+    ///
+    /// # Errors
+    ///
+    /// As [`preopened_dir`](Self::preopened_dir).
+    pub fn memory_dir(mut self, dir: MemoryDir, name: impl AsRef<Path>) -> Result<Self, Error> {
+        self.files.get_or_insert_default();
+        let folder = self.quota().memory_dir(memory_dir::Folder(dir));
+        self.ctx.push_preopened_dir(folder, name.as_ref())?;
+        Ok(self)
+    }
+
     /// Gives the guest a socket as descriptor `fd`.
     pub fn preopened_socket(mut self, fd: u32, socket: impl Into<Socket>) -> Self {
         let access = FileAccessMode::READ | FileAccessMode::WRITE;
@@ -261,7 +279,7 @@ impl WasiCtxBuilder {
         if let Some(quota) = &self.quota {
             quota.set_max(self.descriptors_max, self.disk_bytes_max);
         }
-        self.ctx
+        WasiCtx::new(self.ctx, self.files)
     }
 }
 

@@ -60,8 +60,8 @@ impl Folder {
     /// directories may be changed.
     fn both<'a>(&'a self, other: &'a dyn WasiDir) -> Result<&'a Dir, Error> {
         let other: Option<&Self> = other.as_any().downcast_ref();
-        // All directories of a context are [`Folder`]s.
-        let other = other.ok_or(Error::from(Errno::Badf))?;
+        // A directory in memory is another file system.
+        let other = other.ok_or(Error::from(Errno::Xdev))?;
         self.change()?;
         other.change()?;
         Ok(&other.dir)

@@ -1,7 +1,7 @@
 //! [`Bytes`]: the memory of the guest that calls a preview 1 function, plain or shared.
 
+use crate::wasi_ctx::WasiCtx;
 use pirn_runtime::{Caller, HostError, MemoryMut, SharedMemory, Trap, TrapCode};
-use wasi_common::WasiCtx;
 use wiggle::GuestMemory;
 
 /// The memory that the pointers of a call refer to.

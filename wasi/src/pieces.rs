@@ -9,8 +9,8 @@ use crate::errno::{self, NAMETOOLONG};
 use crate::guest::{ContextOf, split};
 use crate::scratch::{PATH_MAX, PIECE_BYTES, Scratch};
 use pirn_runtime::{Caller, HostError, LinkError, Linker};
+use wasi_common::StringArray;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
-use wasi_common::{StringArray, WasiCtx};
 use wiggle::GuestPtr;
 
 /// Bytes of a `dirent`. The name follows it.
@@ -88,7 +88,7 @@ fn link_strings<T: 'static, Q: 'static, A: 'static>(
 }
 
 /// Returns the arguments or the environment variables of a context.
-type StringsOf = fn(&WasiCtx) -> &StringArray;
+type StringsOf = fn(&wasi_common::WasiCtx) -> &StringArray;
 
 /// `args_sizes_get` and `environ_sizes_get`: the number of strings, and their total bytes including
 /// the terminating zeros.
@@ -142,7 +142,7 @@ fn random<T>(
         let (mut memory, data) = split(&mut caller);
         let some = (len - done).min(PIECE_BYTES as u32);
         let here = &mut scratch.memory();
-        let got = wasi::random_get(ctx(data), here, at as i32, some.cast_signed());
+        let got = wasi::random_get(ctx(data).common(), here, at as i32, some.cast_signed());
         match errno::of_call("random_get", got)? {
             0 => memory.write(start + done, scratch.range(at, some as usize))?,
             errno => return Ok(errno),
@@ -172,7 +172,7 @@ fn readdir<T>(
         let piece = room.min(PIECE_BYTES as u32);
         let here = &mut scratch.memory();
         let read = wasi::fd_readdir(
-            ctx(data),
+            ctx(data).common(),
             here,
             fd,
             at as i32,
@@ -253,7 +253,7 @@ fn readlink<T>(
     let len = len.min(PATH_MAX);
     let here = &mut scratch.memory();
     let read = wasi::path_readlink(
-        ctx(data),
+        ctx(data).common(),
         here,
         fd,
         path,
@@ -281,7 +281,7 @@ fn dir_name<T>(
     let (mut memory, data) = split(&mut caller);
     let mut scratch = Scratch::take();
     let (stat, at) = (scratch.reserve(8), scratch.reserve(PIECE_BYTES));
-    let ctx = ctx(data);
+    let ctx = ctx(data).common();
     let len = len.min(PIECE_BYTES as u32).cast_signed();
     let here = &mut scratch.memory();
     let named = wasi::fd_prestat_dir_name(ctx, here, fd, at as i32, len);

@@ -5,6 +5,7 @@
 
 use crate::abi::{EVENT_BYTES, SUBSCRIPTION_BYTES};
 use crate::errno::{self, BADF};
+use crate::memory_dir;
 use crate::sleep::Sleep;
 use crate::wait::LOOK;
 use core::time::Duration;
@@ -215,7 +216,11 @@ impl WasiSched for Sched {
                 false => events,
             };
             if !happened.is_empty() {
-                tell(subscription, happened, is_known);
+                tell(
+                    subscription,
+                    happened,
+                    is_known || memory_dir::is_file(file),
+                );
             }
         }
         Ok(())
@@ -252,7 +257,7 @@ fn tell(subscription: &mut Subscription<'_>, happened: PollFlags, is_known: bool
     let (wanted, bytes) = match subscription {
         Subscription::Read(wanted) => {
             let ready = wanted.file.num_ready_bytes().unwrap_or(0);
-            // A file in memory does not report its size. Report at least one byte.
+            // A pipe in memory does not report its size. Report at least one byte.
             let bytes = if is_known { ready } else { ready.max(1) };
             (wanted, bytes)
         }

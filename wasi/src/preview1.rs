@@ -9,11 +9,11 @@ use crate::poll::Polled;
 use crate::scratch::Scratch;
 use crate::sleep::{SUBSCRIPTIONS_MAX, Sleep};
 use crate::virtual_clock::VirtualClock;
-use crate::{pieces, vectors, wait};
+use crate::wasi_ctx::WasiCtx;
+use crate::{opening, pieces, vectors, wait};
 use pirn_runtime::{Caller, HostError, HostFuture, LinkError, Linker, Trap};
 use std::sync::Arc;
 use std::time::Instant;
-use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
 
 /// Defines the functions of preview 1 in a linker. `ctx` returns the context in an instance's host
@@ -190,6 +190,7 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
     link_sockets(linker, ctx)?;
     vectors::link(linker, ctx)?;
     pieces::link(linker, ctx)?;
+    opening::link(linker, ctx)?;
     // wasi-common's `proc_exit` rejects exit codes from 126 on.
     linker.func(MODULE, "proc_exit", |code: u32| -> Result<(), Exit> {
         Err(Exit { code })
@@ -209,7 +210,7 @@ fn link_sockets<T: 'static, Q: 'static, A: 'static>(
             wait::patiently(&mut caller, |caller| {
                 let (mut memory, data) = split(caller);
                 memory.check_answer(accepted.cast_unsigned(), DESCRIPTOR)?;
-                let (ctx, here) = (ctx(data), &mut memory.all());
+                let (ctx, here) = (ctx(data).common(), &mut memory.all());
                 let answer = wasi::sock_accept(ctx, here, fd, flags, accepted);
                 let errno = errno::of_call("sock_accept", answer)?;
                 Ok(errno::of_socket(ctx, fd, errno))
@@ -221,7 +222,7 @@ fn link_sockets<T: 'static, Q: 'static, A: 'static>(
         "sock_shutdown",
         move |mut caller: Caller<'_, T>, fd: i32, how: i32| -> Result<i32, HostError> {
             let (mut memory, data) = split(&mut caller);
-            let (ctx, here) = (ctx(data), &mut memory.all());
+            let (ctx, here) = (ctx(data).common(), &mut memory.all());
             let answer = wasi::sock_shutdown(ctx, here, fd, how);
             let errno = errno::of_call("sock_shutdown", answer)?;
             Ok(errno::of_socket(ctx, fd, errno))
@@ -251,7 +252,7 @@ macro_rules! functions {
             let (mut memory, data) = split(caller);
             $(memory.check_answer($answer.cast_unsigned(), $layout)?;)*
             let here = &mut memory.all();
-            errno::of_call(stringify!($name), wasi::$name(ctx(data), here, $($arg),*))
+            errno::of_call(stringify!($name), wasi::$name(ctx(data).common(), here, $($arg),*))
         })*
 
         fn link_functions<T: 'static, Q: 'static, A: 'static>(
@@ -293,7 +294,7 @@ macro_rules! path_functions {
                     };)*
                     $(let $answer = scratch.answer(&memory, $answer, $layout)?;)*
                     let here = &mut scratch.memory();
-                    let answer = wasi::$name(ctx(data), here, $($arg),*);
+                    let answer = wasi::$name(ctx(data).common(), here, $($arg),*);
                     let errno = errno::of_call(stringify!($name), answer)?;
                     if errno == 0 {
                         scratch.give(&mut memory)?;
@@ -323,16 +324,13 @@ functions! {
     clock_time_get(id: i32, precision: i64, time: i32) answer(time, TIME);
     fd_advise(fd: i32, offset: i64, len: i64, advice: i32);
     fd_allocate(fd: i32, offset: i64, len: i64);
-    fd_close(fd: i32);
     fd_datasync(fd: i32);
     fd_fdstat_get(fd: i32, stat: i32) answer(stat, FDSTAT);
-    fd_fdstat_set_flags(fd: i32, flags: i32);
     fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64);
     fd_filestat_get(fd: i32, stat: i32) answer(stat, FILESTAT);
     fd_filestat_set_size(fd: i32, size: i64);
     fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32);
     fd_prestat_get(fd: i32, stat: i32) answer(stat, PRESTAT);
-    fd_renumber(fd: i32, to: i32);
     fd_seek(fd: i32, offset: i64, whence: i32, position: i32) answer(position, FILE_SIZE);
     fd_sync(fd: i32);
     fd_tell(fd: i32, position: i32) answer(position, FILE_SIZE);
@@ -348,8 +346,6 @@ path_functions! {
                             modified: i64, times: i32) path(path, path_len);
     path_link(old_fd: i32, flags: i32, old: i32, old_len: i32, new_fd: i32, new: i32, new_len: i32)
         path(old, old_len) path(new, new_len);
-    path_open(fd: i32, flags: i32, path: i32, path_len: i32, how: i32, base: i64, inheriting: i64,
-              fd_flags: i32, opened: i32) path(path, path_len) answer(opened, DESCRIPTOR);
     path_remove_directory(fd: i32, path: i32, path_len: i32) path(path, path_len);
     path_rename(fd: i32, old: i32, old_len: i32, new_fd: i32, new: i32, new_len: i32)
         path(old, old_len) path(new, new_len);
@@ -362,18 +358,23 @@ path_functions! {
 mod tests {
     use super::*;
 
-    /// Functions of [`pieces`] and [`vectors`], socket functions, `poll_oneoff` and `proc_exit`.
-    const OTHERS: [&str; 18] = [
+    /// Functions of [`pieces`], [`vectors`] and [`opening`], socket functions, `poll_oneoff` and
+    /// `proc_exit`.
+    const OTHERS: [&str; 22] = [
         "args_get",
         "args_sizes_get",
         "environ_get",
         "environ_sizes_get",
+        "fd_close",
+        "fd_fdstat_set_flags",
         "fd_pread",
         "fd_prestat_dir_name",
         "fd_pwrite",
         "fd_read",
         "fd_readdir",
+        "fd_renumber",
         "fd_write",
+        "path_open",
         "path_readlink",
         "poll_oneoff",
         "proc_exit",

@@ -120,9 +120,20 @@ impl Quota {
 
     /// Wraps a directory that the guest is given. It does not count as a descriptor.
     pub(crate) fn dir(self: &Arc<Self>, dir: impl WasiDir + 'static) -> Box<dyn WasiDir> {
+        self.wrapped(dir, true)
+    }
+
+    /// Wraps a directory in memory that the guest is given. Bytes that the guest writes there do
+    /// not count, because the directory has a limit of its own.
+    pub(crate) fn memory_dir(self: &Arc<Self>, dir: impl WasiDir + 'static) -> Box<dyn WasiDir> {
+        self.wrapped(dir, false)
+    }
+
+    fn wrapped(self: &Arc<Self>, dir: impl WasiDir + 'static, is_disk: bool) -> Box<dyn WasiDir> {
         Box::new(Folder {
             dir: Box::new(dir),
             quota: Arc::clone(self),
+            is_disk,
             _held: None,
         })
     }
@@ -178,13 +189,27 @@ impl Drop for Held {
 struct Folder {
     dir: Box<dyn WasiDir>,
     quota: Arc<Quota>,
+    /// Whether new entries and written bytes count. They do for directories of the host.
+    is_disk: bool,
     _held: Option<Held>,
 }
 
 impl Folder {
+    /// Creates a directory entry, which counts if it is on disk.
+    async fn entry<R>(
+        &self,
+        make: impl Future<Output = Result<R, Error>> + Send,
+    ) -> Result<R, Error> {
+        match self.is_disk {
+            true => self.quota.entry(make).await,
+            false => make.await,
+        }
+    }
+
     /// Whether opening a file may create it and this counts.
     async fn may_make(&self, path: &str, follow: bool, flags: OFlags) -> bool {
-        self.quota.disk_bytes.is_limited()
+        self.is_disk
+            && self.quota.disk_bytes.is_limited()
             && flags.contains(OFlags::CREATE)
             && self.dir.get_path_filestat(path, follow).await.is_err()
     }
@@ -219,19 +244,20 @@ impl WasiDir for Folder {
             OpenResult::File(file) => OpenResult::File(Box::new(File {
                 file,
                 quota,
-                is_disk: true,
+                is_disk: self.is_disk,
                 _held: held,
             })),
             OpenResult::Dir(dir) => OpenResult::Dir(Box::new(Folder {
                 dir,
                 quota,
+                is_disk: self.is_disk,
                 _held: held,
             })),
         })
     }
 
     async fn create_dir(&self, path: &str) -> Result<(), Error> {
-        self.quota.entry(self.dir.create_dir(path)).await
+        self.entry(self.dir.create_dir(path)).await
     }
 
     async fn readdir(
@@ -242,7 +268,7 @@ impl WasiDir for Folder {
     }
 
     async fn symlink(&self, old: &str, new: &str) -> Result<(), Error> {
-        self.quota.entry(self.dir.symlink(old, new)).await
+        self.entry(self.dir.symlink(old, new)).await
     }
 
     async fn remove_dir(&self, path: &str) -> Result<(), Error> {
@@ -271,9 +297,7 @@ impl WasiDir for Folder {
     }
 
     async fn hard_link(&self, path: &str, to: &dyn WasiDir, to_path: &str) -> Result<(), Error> {
-        self.quota
-            .entry(self.dir.hard_link(path, to, to_path))
-            .await
+        self.entry(self.dir.hard_link(path, to, to_path)).await
     }
 
     async fn set_times(
@@ -391,7 +415,7 @@ impl WasiFile for File {
     }
 
     async fn set_filestat_size(&self, size: u64) -> Result<(), Error> {
-        if !self.quota.disk_bytes.is_limited() {
+        if !self.is_disk || !self.quota.disk_bytes.is_limited() {
             return self.file.set_filestat_size(size).await;
         }
         let before = self.file.get_filestat().await?.size;

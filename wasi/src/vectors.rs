@@ -4,6 +4,7 @@ use crate::abi::MODULE;
 use crate::buffers::{self, Places};
 use crate::errno;
 use crate::guest::ContextOf;
+use crate::transfer;
 use pirn_runtime::{Caller, HostError, LinkError, Linker};
 use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
@@ -32,8 +33,16 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
     linker.func(
         MODULE,
         "fd_write",
-        move |mut caller: Caller<'_, T>, fd: i32, iovs: i32, len: i32, written: i32| {
+        move |mut caller: Caller<'_, T>,
+              fd: i32,
+              iovs: i32,
+              len: i32,
+              written: i32|
+              -> Result<i32, HostError> {
             let places = places(iovs, len, written);
+            if let Some(errno) = transfer::write(&mut caller, ctx, (fd, None), places)? {
+                return Ok(errno);
+            }
             buffers::send(&mut caller, ctx, places, |ctx, memory, at, _| {
                 let sent = wasi::fd_write(ctx, memory, fd, at.vectors, at.count, at.moved);
                 errno::of_call("fd_write", sent)
@@ -48,8 +57,12 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
               iovs: i32,
               len: i32,
               offset: i64,
-              written: i32| {
+              written: i32|
+              -> Result<i32, HostError> {
             let places = places(iovs, len, written);
+            if let Some(errno) = transfer::write(&mut caller, ctx, (fd, Some(offset)), places)? {
+                return Ok(errno);
+            }
             buffers::send(&mut caller, ctx, places, |ctx, memory, at, done| {
                 let (iovs, len, written) = (at.vectors, at.count, at.moved);
                 let offset = offset.wrapping_add(done.into());
@@ -81,8 +94,16 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
     linker.func(
         MODULE,
         "fd_read",
-        move |mut caller: Caller<'_, T>, fd: i32, iovs: i32, len: i32, read: i32| {
+        move |mut caller: Caller<'_, T>,
+              fd: i32,
+              iovs: i32,
+              len: i32,
+              read: i32|
+              -> Result<i32, HostError> {
             let (places, continues) = (places(iovs, len, read), |ctx: &mut _| is_regular(ctx, fd));
+            if let Some(errno) = transfer::read(&mut caller, ctx, (fd, None), places)? {
+                return Ok(errno);
+            }
             buffers::receive(&mut caller, ctx, places, continues, |ctx, memory, at, _| {
                 let read = wasi::fd_read(ctx, memory, fd, at.vectors, at.count, at.moved);
                 errno::of_call("fd_read", read)
@@ -92,8 +113,17 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
     linker.func(
         MODULE,
         "fd_pread",
-        move |mut caller: Caller<'_, T>, fd: i32, iovs: i32, len: i32, offset: i64, read: i32| {
+        move |mut caller: Caller<'_, T>,
+              fd: i32,
+              iovs: i32,
+              len: i32,
+              offset: i64,
+              read: i32|
+              -> Result<i32, HostError> {
             let (places, continues) = (places(iovs, len, read), |ctx: &mut _| is_regular(ctx, fd));
+            if let Some(errno) = transfer::read(&mut caller, ctx, (fd, Some(offset)), places)? {
+                return Ok(errno);
+            }
             buffers::receive(
                 &mut caller,
                 ctx,

@@ -546,6 +546,39 @@ fn impossible_options_are_refused() {
         &mut with("--dir", &file),
         &["add.wat", "cannot open the directory"],
     );
+    for text in ["", "=dir", "/data="] {
+        refused(
+            &mut with("--memory-dir", text),
+            &["has an empty GUEST, DIR or TAR", "GUEST[=DIR|TAR]"],
+        );
+    }
+    refused(
+        &mut with("--memory-dir", "/data=/no/such/file"),
+        &[
+            "--memory-dir /data=",
+            "cannot copy /no/such/file",
+            "No such file",
+        ],
+    );
+    let broken = folder.path().join("broken.tar");
+    for (bytes, problem) in [
+        (&b"no archive at all"[..], "the archive: "),
+        (&[b'#'; 1024], "the archive: "),
+        (&[0x1f, 0x8b, 8, 0], "compressed by gzip; decompress it"),
+    ] {
+        fs::write(&broken, bytes).expect("room for a file");
+        let option = format!("/data={}", broken.display());
+        refused(
+            &mut with("--memory-dir", &option),
+            &["cannot copy", problem],
+        );
+    }
+    std::os::unix::net::UnixListener::bind(folder.path().join("socket")).expect("room");
+    let option = format!("/data={}", folder.path().display());
+    refused(
+        &mut with("--memory-dir", &option),
+        &["socket is a device, FIFO or socket"],
+    );
     refused(
         &mut with("--env", "=x"),
         &["names no variable", "NAME=VALUE"],
@@ -699,4 +732,39 @@ fn a_directory_may_be_read_only() {
         assert_eq!(stdout(&output), name);
         assert_eq!(dir.join("new").exists(), errno == 0, "{option}");
     }
+}
+
+/// A directory in memory is a copy of a directory or of an archive, and the guest's changes stay in
+/// memory.
+#[test]
+fn a_directory_may_be_in_memory() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let program = folder.path().join("writer.wat");
+    fs::write(&program, WRITER).expect("room for a module");
+    let dir = folder.path().join("dir");
+    fs::create_dir(&dir).expect("room for a directory");
+    fs::write(dir.join("old"), "copied").expect("room for a file");
+    let archive = folder.path().join("archive.tar");
+    let mut builder = tar::Builder::new(fs::File::create(&archive).expect("room for a file"));
+    builder
+        .append_dir_all(".", &dir)
+        .expect("room for an archive");
+    builder.finish().expect("room for an archive");
+    for source in [dir.clone(), archive] {
+        let option = format!("/data={}", source.display());
+        let output = run(aotrun().args(["--memory-dir", &option]).arg(&program), "");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "copied");
+    }
+    assert!(!dir.join("new").exists());
+    // The limit: `nospc` is 51. An empty directory has no file `old`.
+    let option = format!("/data={}", dir.display());
+    let limited = ["--memory-dir", &option, "--memory-dir-max", "1000"];
+    assert_eq!(
+        run(aotrun().args(limited).arg(&program), "").status.code(),
+        Some(51)
+    );
+    // An empty directory has no file `old`, without which the guest traps.
+    let output = run(aotrun().args(["--memory-dir", "/data"]).arg(&program), "");
+    assert_eq!(output.status.code(), Some(134));
 }

@@ -3,6 +3,7 @@
 use super::error::BaseError;
 use super::tree::{Arrays, BaseEntry, BaseNode, Content, MemoryBase, ROOT};
 use crate::limits::{BaseLimits, NAME_BYTES_MAX, PATH_BYTES_MAX};
+use crate::stat::now;
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -191,6 +192,7 @@ impl BaseBuilder {
             nodes,
             entries,
             bytes: self.bytes.into_boxed_slice(),
+            made: now(),
         })
     }
 

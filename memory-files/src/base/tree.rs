@@ -21,6 +21,8 @@ pub(super) struct Arrays {
     pub(super) entries: Vec<BaseEntry>,
     /// The contents of all files.
     pub(super) bytes: Box<[u8]>,
+    /// When the base was made, which is when its files changed last.
+    pub(super) made: SystemTime,
 }
 
 /// A node of the base. Its number is its index.
@@ -115,7 +117,10 @@ impl MemoryBase {
 
     /// The times of a node.
     pub(crate) fn times(&self, node: u32) -> Times {
-        Times::at(self.0.nodes[node as usize].modified)
+        Times {
+            changed: self.0.made,
+            ..Times::at(self.0.nodes[node as usize].modified)
+        }
     }
 
     /// The attributes of a node that no instance has changed.

@@ -3,9 +3,11 @@
 
 use crate::errno::SUCCESS;
 use pirn_runtime::{CallError, Instance, KillSwitch, Linker, Module, Prepared, Region, Value};
+use pirn_wasi::memory_files::{BaseLimits, FileKind, Limits, MemoryBase, MemoryDir, OpenOptions};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -123,8 +125,47 @@ fn module() -> &'static Prepared<WasiCtx> {
 }
 
 /// A folder for a guest, with a secret file beside the guest's directory.
+///
+/// In the suite `preview1_memory`, the first guest gets a copy of the directory in memory, and
+/// later ones the same copy. From then on, the directory shows what the copy contains.
 pub(crate) struct Host {
     folder: TempDir,
+    memory: OnceLock<MemoryDir>,
+}
+
+/// Replaces what a directory of the host contains by a copy of a directory in memory.
+fn export(from: &MemoryDir, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir(to).expect("room for a directory");
+    let how = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    for entry in from.read_dir(0, usize::MAX).split_off(2) {
+        let path = to.join(&entry.name);
+        let opened = || from.open(&entry.name, &how).expect("it is there");
+        match entry.kind {
+            FileKind::Directory => export(&opened().into_dir().expect("a directory"), &path),
+            FileKind::Symlink => {
+                let target = from.read_link(&entry.name).expect("a link");
+                symlink(target, &path).expect("room for a link");
+            }
+            FileKind::File => {
+                let file = opened().into_file().expect("a file");
+                let stat = file.stat();
+                let mut bytes = vec![0; stat.size_bytes as usize];
+                assert_eq!(file.read_at(0, &mut bytes), Ok(bytes.len()));
+                fs::write(&path, bytes).expect("room for a file");
+                let times = fs::FileTimes::new().set_accessed(stat.accessed);
+                let file = fs::File::options().write(true).open(&path);
+                let set = file.and_then(|file| file.set_times(times.set_modified(stat.modified)));
+                set.expect("the times are set");
+            }
+        }
+    }
+    let times = fs::FileTimes::new().set_modified(from.stat().modified);
+    let set = fs::File::open(to).and_then(|file| file.set_times(times));
+    set.expect("the times are set");
 }
 
 impl Host {
@@ -132,12 +173,17 @@ impl Host {
         let folder = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(folder.path().join("inside")).expect("room for a directory");
         fs::write(folder.path().join("secret"), "secret").expect("room for a file");
-        Self { folder }
+        let memory = OnceLock::new();
+        Self { folder, memory }
     }
 
-    /// A path in the guest's directory.
+    /// A path in the guest's directory, or in a copy of it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("inside").join(name)
+        let inside = self.folder.path().join("inside");
+        if let Some(dir) = self.memory.get() {
+            export(dir, &inside);
+        }
+        inside.join(name)
     }
 
     /// The folder that contains the guest's directory.
@@ -168,8 +214,34 @@ impl Host {
     }
 
     pub(crate) fn guest_with(&self, more: impl FnOnce(WasiCtxBuilder) -> WasiCtxBuilder) -> Guest {
-        let wasi = WasiCtxBuilder::new().preopened_dir(self.dir(), "/inside");
-        Guest::new(more(wasi.expect("a descriptor")).build())
+        let wasi = self.preopen(WasiCtxBuilder::new(), "/inside");
+        Guest::new(more(wasi).build())
+    }
+
+    /// Gives a guest the directory.
+    pub(crate) fn preopen(&self, wasi: WasiCtxBuilder, name: &str) -> WasiCtxBuilder {
+        let wasi = match crate::IN_MEMORY {
+            true => wasi.memory_dir(self.memory().clone(), name),
+            false => wasi.preopened_dir(self.dir(), name),
+        };
+        wasi.expect("a descriptor")
+    }
+
+    /// Gives a guest the directory, to read only.
+    pub(crate) fn preopen_read_only(&self, wasi: WasiCtxBuilder, name: &str) -> WasiCtxBuilder {
+        let wasi = match crate::IN_MEMORY {
+            true => wasi.memory_dir(self.memory().clone().read_only(), name),
+            false => wasi.preopened_dir_read_only(self.dir(), name),
+        };
+        wasi.expect("a descriptor")
+    }
+
+    /// The copy of the directory in memory.
+    fn memory(&self) -> &MemoryDir {
+        self.memory.get_or_init(|| {
+            let base = MemoryBase::from_dir(&self.dir(), &BaseLimits::default());
+            MemoryDir::new(&base.expect("a base"), Limits::default())
+        })
     }
 }
 

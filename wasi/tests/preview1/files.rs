@@ -216,6 +216,12 @@ fn change_times_and_times_before_the_epoch_are_reported() {
         guest.put(OUT + 40, &[1; 24]);
         assert_eq!(guest.call(name, arguments), SUCCESS);
         let told = [40, 48, 56].map(|at| guest.u64(OUT + at));
+        if crate::IN_MEMORY {
+            // The copy in memory is newer, and has numbers of its own.
+            assert_eq!(told[..2], [0, 0], "{name}");
+            assert!(told[2] >= changed / 1_000_000_000 * 1_000_000_000, "{name}");
+            continue;
+        }
         assert_eq!(told, [0, 0, changed], "{name}");
         // Device, inode number, type, links.
         assert_eq!(

@@ -11,3 +11,6 @@ mod paths;
 mod process;
 mod read_only;
 mod waiting;
+
+/// Guests get real directories.
+const IN_MEMORY: bool = false;

@@ -20,6 +20,13 @@ pub(crate) struct Args {
     /// Gives the guest a directory, under its own name or as GUEST; with :ro only for reading
     #[arg(long, value_name = "HOST[::GUEST][:ro]")]
     pub(crate) dir: Vec<String>,
+    /// Gives the guest a directory in memory as GUEST: an empty one, or a copy of the directory DIR
+    /// or the tar archive TAR as it is at the start. The guest's changes end with it
+    #[arg(long, value_name = "GUEST[=DIR|TAR]")]
+    pub(crate) memory_dir: Vec<String>,
+    /// Most host memory for the guest's changes in each directory in memory, as in 64MiB
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
+    pub(crate) memory_dir_max: usize,
     /// Sets a variable in the guest's environment, or passes on the host's value
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,

@@ -27,6 +27,13 @@ pub(crate) fn run(
     outside: Outside,
     timings: &mut Timings,
 ) -> Result<(), Outcome> {
+    if let Some(text) = args.memory_dir.first() {
+        return Err(Outcome::Failed(anyhow!(
+            "--memory-dir {text}: {} is a component, and directories in memory are for modules; \
+             give a component a directory by --dir",
+            args.program.display()
+        )));
+    }
     let component = Component::new(module).map_err(|error| unprepared(args, error))?;
     let prepared = prepare(args, &component)?;
     let call = Call::new(args, &component, &prepared)?;

@@ -1,6 +1,7 @@
 //! [`Given`]: the arguments, variables and directories that the options give the guest.
 
 use crate::args::Args;
+use crate::memory_dir::MemoryDirectory;
 use anyhow::{Context, Result, bail};
 use pirn_wasi::{Dir, WasiCtxBuilder, ambient_authority};
 use std::path::Path;
@@ -11,6 +12,7 @@ pub(crate) struct Given {
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) dirs: Vec<OpenDirectory>,
+    pub(crate) memory_dirs: Vec<MemoryDirectory>,
     pub(crate) descriptors_max: u32,
     pub(crate) disk_bytes_max: Option<u64>,
 }
@@ -38,7 +40,10 @@ impl Given {
         let env = args.env.iter().map(|text| variable_of(text));
         let env = env.collect::<Result<_>>()?;
         let dirs = args.dir.iter().map(|text| Directory::of(text)?.open());
+        let memory = |text: &String| MemoryDirectory::of(text, args.memory_dir_max as u64);
+        let memory_dirs = args.memory_dir.iter().map(memory);
         Ok(Self {
+            memory_dirs: memory_dirs.collect::<Result<_>>()?,
             args: name.into_iter().chain(arguments.iter().cloned()).collect(),
             env,
             dirs: dirs.collect::<Result<_>>()?,
@@ -50,7 +55,7 @@ impl Given {
     /// Number of descriptors that a guest of preview 1 is given: the standard streams and the
     /// directories.
     pub(crate) fn descriptors(&self) -> u32 {
-        3 + self.dirs.len() as u32
+        3 + (self.dirs.len() + self.memory_dirs.len()) as u32
     }
 
     /// Adds all to a context of WASI preview 1.
@@ -81,6 +86,11 @@ impl Given {
                 false => wasi.preopened_dir(dir, &guest),
             };
             wasi = given.with_context(|| format!("--dir {text}: cannot be given to the guest"))?;
+        }
+        for MemoryDirectory { text, dir, guest } in self.memory_dirs {
+            let given = wasi.memory_dir(dir, &guest);
+            wasi = given
+                .with_context(|| format!("--memory-dir {text}: cannot be given to the guest"))?;
         }
         Ok(wasi)
     }

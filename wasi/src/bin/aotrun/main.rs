@@ -8,6 +8,7 @@ mod usage;
 #[path = "../../../../compiler/src/bin/aotc/output.rs"]
 mod output;
 mod args;
+mod memory_dir;
 mod given;
 mod timings;
 mod load;

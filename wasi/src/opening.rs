@@ -1,0 +1,136 @@
+//! The functions of preview 1 that change what a descriptor number means. They keep the
+//! [`OpenFiles`](crate::open_files::OpenFiles) of a context up to date.
+
+use crate::abi::MODULE;
+use crate::errno::{self, INVAL, NAMETOOLONG};
+use crate::guest::{ContextOf, split};
+use crate::memory_dir::take_opened;
+use crate::scratch::Scratch;
+use crate::wasi_ctx::WasiCtx;
+use pirn_runtime::{Caller, HostError, LinkError, Linker};
+use std::sync::Arc;
+use wasi_common::file::FdFlags;
+use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
+use wiggle::GuestMemory;
+
+/// Length and alignment of a descriptor, in bytes.
+const DESCRIPTOR: (usize, u32) = (4, 4);
+
+/// Links the functions of this file.
+///
+/// # Errors
+///
+/// If the linker has one of the names already.
+pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: ContextOf<T>,
+) -> Result<(), LinkError> {
+    linker.func(
+        MODULE,
+        "path_open",
+        move |mut caller: Caller<'_, T>,
+              fd: i32,
+              lookup: i32,
+              path: i32,
+              path_len: i32,
+              how: i32,
+              base: i64,
+              inheriting: i64,
+              flags: i32,
+              opened: i32|
+              -> Result<i32, HostError> {
+            let (mut memory, data) = split(&mut caller);
+            let mut scratch = Scratch::take();
+            let Some((path, path_len)) = scratch.path(&memory, path, path_len)? else {
+                return Ok(NAMETOOLONG);
+            };
+            let opened = scratch.answer(&memory, opened, DESCRIPTOR)?;
+            let ctx = ctx(data);
+            let before = ctx.files().map(|files| files.changes());
+            let here = &mut scratch.memory();
+            let (common, rights) = (ctx.common(), (base, inheriting));
+            let answer = wasi::path_open(
+                common, here, fd, lookup, path, path_len, how, rights.0, rights.1, flags, opened,
+            );
+            let errno = errno::of_call("path_open", answer)?;
+            if errno == 0 {
+                if let (Some(files), Some(before), Some(file)) =
+                    (ctx.files(), before, take_opened())
+                {
+                    files.add(scratch.number(opened as usize), file, before);
+                }
+                scratch.give(&mut memory)?;
+            }
+            Ok(errno)
+        },
+    )?;
+    linker.func(
+        MODULE,
+        "fd_close",
+        move |mut caller: Caller<'_, T>, fd: i32| -> Result<i32, HostError> {
+            let ctx = ctx(caller.data_mut());
+            match ctx.files().map(Arc::clone) {
+                Some(files) => files.close(fd.cast_unsigned(), || close(ctx, fd)),
+                None => close(ctx, fd),
+            }
+        },
+    )?;
+    linker.func(
+        MODULE,
+        "fd_renumber",
+        move |mut caller: Caller<'_, T>, from: i32, to: i32| -> Result<i32, HostError> {
+            let ctx = ctx(caller.data_mut());
+            let Some(files) = ctx.files().map(Arc::clone) else {
+                return renumber(ctx, from, to);
+            };
+            let numbers = (from.cast_unsigned(), to.cast_unsigned());
+            let is_done = |result: &Result<i32, HostError>| matches!(result, Ok(0));
+            files.renumber(numbers, || renumber(ctx, from, to), is_done)
+        },
+    )?;
+    linker.func(
+        MODULE,
+        "fd_fdstat_set_flags",
+        move |mut caller: Caller<'_, T>, fd: i32, flags: i32| -> Result<i32, HostError> {
+            set_flags(ctx(caller.data_mut()), fd, flags)
+        },
+    )?;
+    Ok(())
+}
+
+/// No function of this file but `path_open` uses the guest's memory.
+fn no_memory() -> GuestMemory<'static> {
+    GuestMemory::Unshared(&mut [])
+}
+
+fn close(ctx: &mut WasiCtx, fd: i32) -> Result<i32, HostError> {
+    let mut memory = no_memory();
+    let closed = wasi::fd_close(ctx.common(), &mut memory, fd);
+    errno::of_call("fd_close", closed)
+}
+
+fn renumber(ctx: &mut WasiCtx, from: i32, to: i32) -> Result<i32, HostError> {
+    let mut memory = no_memory();
+    let moved = wasi::fd_renumber(ctx.common(), &mut memory, from, to);
+    errno::of_call("fd_renumber", moved)
+}
+
+/// Sets the flags of a descriptor. wasi-common can do so only for guests with one thread; for files
+/// in memory there is no such limit.
+fn set_flags(ctx: &mut WasiCtx, fd: i32, flags: i32) -> Result<i32, HostError> {
+    let open = ctx.files().and_then(|files| files.get(fd.cast_unsigned()));
+    let Some(open) = open else {
+        let mut memory = no_memory();
+        let set = wasi::fd_fdstat_set_flags(ctx.common(), &mut memory, fd, flags);
+        return errno::of_call("fd_fdstat_set_flags", set);
+    };
+    // Preview 1 has the same bits as wasi-common.
+    let known = FdFlags::from_bits(flags.cast_unsigned());
+    match known.filter(|flags| (FdFlags::APPEND | FdFlags::NONBLOCK).contains(*flags)) {
+        Some(flags) => {
+            open.set_flags(flags.contains(FdFlags::APPEND), flags.bits());
+            Ok(0)
+        }
+        None => Ok(INVAL),
+    }
+}

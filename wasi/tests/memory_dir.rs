@@ -1,0 +1,288 @@
+//! Files in memory behind preview 1: the short way of reads and writes against the long one, shared
+//! memories, limits, and descriptors that change their meaning.
+
+#[path = "common/setup.rs"]
+mod setup;
+
+use pirn_wasi::memory_files::{BaseLimits, Limits};
+use pirn_wasi::{MemoryBase, MemoryDir, WasiCtxBuilder};
+use setup::{BADF, CREATE, Guest, INVAL, SUCCESS, Setup};
+use std::time::UNIX_EPOCH;
+
+/// Descriptor of the directory in memory; 3 is one of the host.
+const MEMORY: i64 = 4;
+const NFILE: i32 = 41;
+const NOSPC: i32 = 51;
+const DQUOT: i32 = 19;
+const XDEV: i32 = 75;
+const PATH: u32 = 0;
+const OUT: u32 = 64;
+const VECTORS: u32 = 1024;
+const BYTES: u32 = 65_536;
+
+fn base() -> MemoryBase {
+    let mut builder = MemoryBase::builder(&BaseLimits::default());
+    let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+    builder
+        .file("base", 200_000, &bytes[..], UNIX_EPOCH)
+        .unwrap();
+    builder.build()
+}
+
+fn guest_with(
+    setup: &Setup,
+    limits: Limits,
+    more: impl FnOnce(WasiCtxBuilder) -> WasiCtxBuilder,
+) -> Guest {
+    let dir = MemoryDir::new(&base(), limits);
+    setup.guest_with(|wasi| more(wasi.memory_dir(dir, "/memory").expect("a descriptor")))
+}
+
+fn guest(setup: &Setup) -> Guest {
+    guest_with(setup, Limits::default(), |wasi| wasi)
+}
+
+fn try_open(guest: &mut Guest, name: &str, how: i64, flags: i64) -> Result<i64, i32> {
+    guest.write(PATH, name.as_bytes());
+    let rights = 1 << 1 | 1 << 6 | 1 << 2;
+    let len = name.len() as i64;
+    let arguments = [
+        MEMORY,
+        0,
+        PATH.into(),
+        len,
+        how,
+        rights,
+        0,
+        flags,
+        OUT.into(),
+    ];
+    match guest.call("path_open", &arguments) {
+        SUCCESS => Ok(guest.number(OUT).into()),
+        errno => Err(errno),
+    }
+}
+
+fn open(guest: &mut Guest, name: &str) -> i64 {
+    try_open(guest, name, CREATE, 0).expect("it opens")
+}
+
+/// Calls a function with `count` vectors; returns the number of bytes.
+fn moved(guest: &mut Guest, name: &str, fd: i64, count: i64) -> Result<u32, i32> {
+    let arguments = [fd, VECTORS.into(), count, OUT.into()];
+    match guest.call(name, &arguments) {
+        SUCCESS => Ok(guest.number(OUT)),
+        errno => Err(errno),
+    }
+}
+
+/// Writes bytes at the descriptor's position.
+fn write(guest: &mut Guest, fd: i64, bytes: &[u8]) -> Result<u32, i32> {
+    guest.write(BYTES, bytes);
+    guest.vectors(VECTORS, [(BYTES, bytes.len() as u32)]);
+    moved(guest, "fd_write", fd, 1)
+}
+
+/// Reads a file from its start.
+fn contents(guest: &mut Guest, fd: i64) -> Vec<u8> {
+    guest.vectors(VECTORS, [(BYTES, 300_000)]);
+    let arguments = [fd, VECTORS.into(), 1, 0, OUT.into()];
+    assert_eq!(guest.call("fd_pread", &arguments), SUCCESS);
+    guest.read(BYTES, guest.number(OUT) as usize)
+}
+
+/// Setups with a memory of the guest's own and with a shared one.
+fn setups() -> [Setup; 2] {
+    [Setup::new(16), Setup::shared(16)]
+}
+
+#[test]
+fn any_number_of_vectors_moves_the_same_bytes() {
+    // Calls with 16 vectors take the short way, those with 17 the long one.
+    for setup in setups() {
+        let mut guest = guest(&setup);
+        let fd = open(&mut guest, "base");
+        let expected = contents(&mut guest, fd);
+        assert_eq!(expected.len(), 200_000);
+        for count in [1, 2, 15, 16, 17, 40] {
+            // Some vectors are empty, and they lie in the opposite order.
+            let len = |n: u32| if n % 5 == 3 { 0 } else { 70_000 / count + n };
+            let at = |n: u32| BYTES + (count - n) * 75_000 / count;
+            guest.vectors(VECTORS, (0..count).map(|n| (at(n), len(n))));
+            guest.write(BYTES, &vec![0; 80_000]);
+            assert_eq!(guest.call("fd_seek", &[fd, 1000, 0, OUT.into()]), SUCCESS);
+            let sum = (0..count).map(len).sum();
+            assert_eq!(
+                moved(&mut guest, "fd_read", fd, count.into()),
+                Ok(sum),
+                "{count}"
+            );
+            let mut from = 1000;
+            for n in 0..count {
+                let bytes = guest.read(at(n), len(n) as usize);
+                assert_eq!(bytes, expected[from..from + bytes.len()], "{count} {n}");
+                from += bytes.len();
+            }
+            let name = format!("copy{count}");
+            let copy = open(&mut guest, &name);
+            assert_eq!(moved(&mut guest, "fd_write", copy, count.into()), Ok(sum));
+            assert_eq!(
+                contents(&mut guest, copy),
+                expected[1000..1000 + sum as usize]
+            );
+            guest.call("fd_close", &[copy]);
+        }
+    }
+}
+
+#[test]
+fn invalid_pointers_end_the_call_and_change_nothing() {
+    for setup in setups() {
+        let mut guest = guest(&setup);
+        let fd = open(&mut guest, "new");
+        write(&mut guest, fd, b"before").unwrap();
+        let end = 16 << 16;
+        for name in ["fd_read", "fd_write"] {
+            guest.vectors(VECTORS, [(BYTES, 3), (end - 2, 3)]);
+            assert!(guest.is_outside(name, &[fd, VECTORS.into(), 2, OUT.into()]));
+            guest.vectors(VECTORS, [(BYTES, 3)]);
+            assert!(guest.is_outside(name, &[fd, VECTORS.into(), 1, (end - 3).into()]));
+            assert!(guest.is_outside(name, &[fd, i64::from(end) - 4, 1, OUT.into()]));
+            let misaligned = guest
+                .try_call(name, &[fd, VECTORS.into(), 1, 67])
+                .unwrap_err();
+            assert!(
+                misaligned.to_string().contains("not a multiple of 4"),
+                "{misaligned}"
+            );
+        }
+        for (name, offset) in [("fd_pread", -1), ("fd_pwrite", i64::MIN)] {
+            let arguments = [fd, VECTORS.into(), 1, offset, OUT.into()];
+            assert_eq!(guest.call(name, &arguments), INVAL, "{name}");
+        }
+        assert_eq!(contents(&mut guest, fd), b"before");
+    }
+}
+
+#[test]
+fn a_result_may_overlap_what_was_read() {
+    let setup = Setup::new(16);
+    let mut guest = guest(&setup);
+    let fd = open(&mut guest, "base");
+    guest.vectors(VECTORS, [(OUT - 4, 20), (VECTORS, 8)]);
+    assert_eq!(moved(&mut guest, "fd_read", fd, 2), Ok(28));
+    assert_eq!(guest.read(OUT - 4, 4), [0, 1, 2, 3]);
+    assert_eq!(guest.read(OUT + 4, 2), [8, 9]);
+}
+
+#[test]
+fn positions_and_appends_are_those_of_the_descriptor() {
+    for setup in setups() {
+        let mut guest = guest(&setup);
+        let one = open(&mut guest, "log");
+        let appends = try_open(&mut guest, "log", 0, 1).unwrap();
+        assert_eq!(write(&mut guest, one, b"abc"), Ok(3));
+        assert_eq!(write(&mut guest, appends, b"def"), Ok(3));
+        assert_eq!(write(&mut guest, one, b"X"), Ok(1));
+        assert_eq!(write(&mut guest, appends, b"g"), Ok(1));
+        assert_eq!(contents(&mut guest, one), b"abcXefg");
+        // The position of the appending descriptor is behind what it wrote.
+        assert_eq!(moved(&mut guest, "fd_read", appends, 1), Ok(0));
+        assert_eq!(guest.call("fd_seek", &[one, -2, 2, OUT.into()]), SUCCESS);
+        guest.vectors(VECTORS, [(BYTES, 100)]);
+        assert_eq!(moved(&mut guest, "fd_read", one, 1), Ok(2));
+    }
+}
+
+#[test]
+fn closed_and_renumbered_descriptors_mean_nothing_else() {
+    let setup = Setup::new(16);
+    let mut guest = guest(&setup);
+    let (a, b) = (open(&mut guest, "a"), open(&mut guest, "b"));
+    write(&mut guest, a, b"a").unwrap();
+    write(&mut guest, b, b"bb").unwrap();
+    assert_eq!(guest.call("fd_renumber", &[a, b]), SUCCESS);
+    assert_eq!(contents(&mut guest, b), b"a");
+    assert_eq!(moved(&mut guest, "fd_read", a, 1), Err(BADF));
+    // A file of the host takes the number of one in memory.
+    let host = guest.open("host");
+    assert_eq!(guest.call("fd_renumber", &[host, b]), SUCCESS);
+    assert_eq!(write(&mut guest, b, b"on disk"), Ok(7));
+    assert_eq!(
+        std::fs::read(setup.folder.path().join("host")).unwrap(),
+        b"on disk"
+    );
+    assert_eq!(guest.call("fd_close", &[b]), SUCCESS);
+    for name in ["fd_read", "fd_write"] {
+        assert_eq!(moved(&mut guest, name, b, 1), Err(BADF));
+    }
+    assert_eq!(guest.call("fd_renumber", &[99, MEMORY]), BADF);
+    assert_eq!(guest.call("fd_close", &[b]), BADF);
+    // The files are as they were left.
+    let a = open(&mut guest, "a");
+    assert_eq!(contents(&mut guest, a), b"a");
+}
+
+#[test]
+fn the_limit_of_bytes_cuts_a_write_short() {
+    let limits = Limits {
+        bytes_max: 300_000,
+        files_max: 3,
+    };
+    let setup = Setup::new(16);
+    let mut guest = guest_with(&setup, limits, |wasi| wasi.disk_bytes_max(4096));
+    let fd = open(&mut guest, "a");
+    let bytes = vec![1; 200_000];
+    assert_eq!(write(&mut guest, fd, &bytes), Ok(200_000));
+    let some = write(&mut guest, fd, &bytes).unwrap();
+    assert!((1..200_000).contains(&some), "{some}");
+    assert_eq!(write(&mut guest, fd, &bytes), Err(NOSPC));
+    assert_eq!(guest.call("fd_filestat_set_size", &[fd, 0]), SUCCESS);
+    assert_eq!(write(&mut guest, fd, b"x"), Ok(1));
+    open(&mut guest, "b");
+    open(&mut guest, "c");
+    assert_eq!(try_open(&mut guest, "d", CREATE, 0), Err(NOSPC));
+    // What is written to disk has the other limit.
+    let host = guest.open("host");
+    assert_eq!(write(&mut guest, host, b"x"), Err(DQUOT));
+}
+
+#[test]
+fn open_files_in_memory_count_as_descriptors() {
+    let setup = Setup::new(16);
+    let mut guest = guest_with(&setup, Limits::default(), |wasi| wasi.descriptors_max(2));
+    let one = open(&mut guest, "a");
+    open(&mut guest, "a");
+    assert_eq!(try_open(&mut guest, "a", 0, 0), Err(NFILE));
+    assert_eq!(guest.call("fd_close", &[one]), SUCCESS);
+    assert!(try_open(&mut guest, "a", 0, 0).is_ok());
+}
+
+#[test]
+fn a_file_does_not_move_between_memory_and_the_host() {
+    let setup = Setup::new(16);
+    let mut guest = guest(&setup);
+    open(&mut guest, "file");
+    guest.open("host");
+    guest.write(PATH, b"file");
+    guest.write(PATH + 8, b"host");
+    for name in ["path_rename", "path_link"] {
+        let (memory, host) = ([MEMORY, 0, 4], [3, 8, 4]);
+        let flags = if name == "path_link" { &[0][..] } else { &[] };
+        for (from, to) in [(memory, host), (host, memory)] {
+            let arguments = [&from[..1], flags, &from[1..], &to[..]].concat();
+            assert_eq!(guest.call(name, &arguments), XDEV, "{name}");
+        }
+    }
+}
+
+#[test]
+fn reads_and_writes_are_counted() {
+    let setup = Setup::new(16);
+    let mut guest = guest(&setup);
+    let fd = open(&mut guest, "base");
+    contents(&mut guest, fd);
+    write(&mut guest, fd, &[1; 1000]).unwrap();
+    let usage = guest.instance.usage();
+    assert_eq!((usage.bytes_read, usage.bytes_written), (200_000, 1000));
+}
