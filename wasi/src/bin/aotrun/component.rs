@@ -27,13 +27,6 @@ pub(crate) fn run(
     outside: Outside,
     timings: &mut Timings,
 ) -> Result<(), Outcome> {
-    if let Some(text) = args.memory_dir.first() {
-        return Err(Outcome::Failed(anyhow!(
-            "--memory-dir {text}: {} is a component, and directories in memory are for modules; \
-             give a component a directory by --dir",
-            args.program.display()
-        )));
-    }
     let component = Component::new(module).map_err(|error| unprepared(args, error))?;
     let prepared = prepare(args, &component)?;
     let call = Call::new(args, &component, &prepared)?;
@@ -135,6 +128,9 @@ fn wasi(given: Given) -> WasiBuilder {
             true => wasi.preopened_dir_read_only(dir, guest),
             false => wasi.preopened_dir(dir, guest),
         };
+    }
+    for dir in given.memory_dirs {
+        wasi = wasi.memory_dir(&dir.base, dir.limits, dir.guest);
     }
     wasi
 }

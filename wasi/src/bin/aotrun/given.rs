@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::memory_dir::MemoryDirectory;
 use anyhow::{Context, Result, bail};
-use pirn_wasi::{Dir, WasiCtxBuilder, ambient_authority};
+use pirn_wasi::{Dir, MemoryDir, WasiCtxBuilder, ambient_authority};
 use std::path::Path;
 
 /// What the options give the guest. Directories are open.
@@ -87,9 +87,11 @@ impl Given {
             };
             wasi = given.with_context(|| format!("--dir {text}: cannot be given to the guest"))?;
         }
-        for MemoryDirectory { text, dir, guest } in self.memory_dirs {
-            let given = wasi.memory_dir(dir, &guest);
-            wasi = given
+        for given in self.memory_dirs {
+            let dir = MemoryDir::new(&given.base, given.limits);
+            let text = given.text;
+            wasi = wasi
+                .memory_dir(dir, &given.guest)
                 .with_context(|| format!("--memory-dir {text}: cannot be given to the guest"))?;
         }
         Ok(wasi)

@@ -1,16 +1,17 @@
 //! [`MemoryDirectory`]: a directory in memory that an option gives the guest.
 
 use anyhow::{Context, Result, bail};
+use pirn_wasi::MemoryBase;
 use pirn_wasi::memory_files::{BaseLimits, Limits};
-use pirn_wasi::{Dir, MemoryBase, MemoryDir, ambient_authority};
-use std::fs::File;
 use std::path::Path;
 
 /// A directory in memory, made of what `--memory-dir GUEST[=DIR|TAR]` names.
 pub(crate) struct MemoryDirectory {
     /// The option's text as the user wrote it.
     pub(crate) text: String,
-    pub(crate) dir: MemoryDir,
+    /// Its content at first.
+    pub(crate) base: MemoryBase,
+    pub(crate) limits: Limits,
     /// Its path, as the guest sees it.
     pub(crate) guest: String,
 }
@@ -30,8 +31,8 @@ impl MemoryDirectory {
             );
         }
         let base = match source {
-            Some(source) => base(Path::new(source))
-                .with_context(|| format!("--memory-dir {text}: cannot copy {source}"))?,
+            Some(source) => MemoryBase::open(Path::new(source), &BaseLimits::default())
+                .with_context(|| format!("--memory-dir {text}"))?,
             None => MemoryBase::empty(),
         };
         let limits = Limits {
@@ -40,18 +41,9 @@ impl MemoryDirectory {
         };
         Ok(Self {
             text: text.to_owned(),
-            dir: MemoryDir::new(&base, limits),
+            base,
+            limits,
             guest: guest.to_owned(),
         })
     }
-}
-
-/// A copy of a directory, or of the contents of an archive.
-fn base(source: &Path) -> Result<MemoryBase> {
-    let limits = BaseLimits::default();
-    if std::fs::metadata(source)?.is_dir() {
-        let dir = Dir::open_ambient_dir(source, ambient_authority())?;
-        return Ok(MemoryBase::from_dir(&dir, &limits)?);
-    }
-    Ok(MemoryBase::from_tar(File::open(source)?, &limits)?)
 }
