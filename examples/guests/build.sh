@@ -356,10 +356,11 @@ build_http_c() {
 
 build_http_rust() {
     has_rust http-rust "$here/rust/http" && has_components http-rust || return 0
-    rust_guest --lib --example hello
+    rust_guest --lib --example hello --example files
     local from=$scratch/rust/wasm32-wasip1/release
     component_guest proxy "$from/http_rust.wasm" http-rust.wasm
     component_guest proxy "$from/examples/hello.wasm" http-hello.wasm
+    component_guest reactor "$from/examples/files.wasm" http-files.wasm
 }
 
 build_http_go() {

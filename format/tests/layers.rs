@@ -209,6 +209,7 @@ const CRATES: [(&str, &[&str]); 14] = [
             "guest_body",
             "engine",
             "ends",
+            "grants",
             "handler",
             "pirn",
             "limits",

@@ -6,8 +6,9 @@ use crate::limits::Limits;
 use crate::options::{FileRoute, Options};
 use crate::pirn::Settings;
 use crate::site::{Mount, check};
-use crate::units::{Destination, Endpoint, Ratio};
+use crate::units::{Destination, Endpoint, MemoryFolder, Ratio};
 use anyhow::{Context as _, Result, anyhow, bail};
+use pirn_wasi2::MemoryLimits;
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -37,6 +38,8 @@ pub struct Config {
     pub settings: Settings,
     /// Longest time of a guest's initialisation when the server starts.
     pub warm_deadline: Duration,
+    /// Limits of what one request changes in a directory in memory.
+    pub memory_dir: MemoryLimits,
     /// The guests, in the order of their routes.
     pub routes: Vec<Route>,
     /// Level of the log.
@@ -66,6 +69,8 @@ pub struct Route {
     pub warm: bool,
     /// The servers that a component may send requests to.
     pub http_allow: Vec<Destination>,
+    /// The guest's directories in memory.
+    pub memory_dirs: Vec<MemoryFolder>,
     /// The file and line of the route, or the option.
     pub origin: String,
 }
@@ -98,9 +103,7 @@ impl Config {
             }
             None => (args, vec![]),
         };
-        let warm = options.warm.unwrap_or(false);
-        let http_allow = options.http_allow.as_deref().unwrap_or_default();
-        let routes = merged(file_routes, routes, warm, http_allow);
+        let routes = merged(file_routes, routes, &options);
         if routes.is_empty() {
             bail!(
                 "there is no route; give --route PATH=MODULE, or a [[route]] in the --config file"
@@ -114,6 +117,7 @@ impl Config {
         for (at, route) in routes.iter().enumerate() {
             let earlier = routes[..at].iter().map(|route| route.path.as_str());
             check(&route.path, reserved, earlier).with_context(|| route.origin.clone())?;
+            check_memory_dirs(&route.memory_dirs).with_context(|| route.origin.clone())?;
         }
         Ok(Self::of(&options, routes))
     }
@@ -132,6 +136,10 @@ impl Config {
             warm_deadline: options
                 .warm_deadline
                 .map_or(Duration::from_secs(10), Duration::from),
+            memory_dir: MemoryLimits {
+                bytes_max: options.memory_dir_max.map_or(16 << 20, |max| max.0 as u64),
+                files_max: options.memory_dir_files.map_or(4096, |max| max.0.into()),
+            },
             routes,
             log: options.log.unwrap_or(LevelFilter::INFO),
             access_log: options.access_log.clone(),
@@ -196,6 +204,19 @@ impl Config {
             .try_init()
             .map_err(|error| anyhow!("cannot log: {error}"))
     }
+}
+
+/// Checks that no directory in memory is given twice.
+fn check_memory_dirs(all: &[MemoryFolder]) -> Result<()> {
+    for (at, dir) in all.iter().enumerate() {
+        if all[..at].iter().any(|earlier| earlier.guest == dir.guest) {
+            bail!(
+                "directory in memory {:?} is given twice; remove one of the two",
+                dir.guest
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Replaces a default by the value of an option, if it is given.
@@ -270,6 +291,10 @@ fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
     {
         *log = folder.join(&*log);
     }
+    if let Some(dirs) = options.memory_dirs.take() {
+        let dirs = dirs.into_iter().map(|dir| dir.in_folder(folder));
+        options.memory_dirs = Some(dirs.collect());
+    }
     let routes = std::mem::take(&mut options.routes).into_iter();
     let routes = routes.map(|route| Found {
         line: line(route.span().start),
@@ -297,13 +322,11 @@ fn hint(text: &str, span: Option<Range<usize>>, why: &str) -> String {
 }
 
 /// The routes of the file, and those of the command line, which replace the file's at equal paths.
-fn merged(
-    file: Vec<Found>,
-    args: &[ArgRoute],
-    warm: bool,
-    http_allow: &[Destination],
-) -> Vec<Route> {
+fn merged(file: Vec<Found>, args: &[ArgRoute], options: &Options) -> Vec<Route> {
     let bare = |path: &str| path.trim_end_matches('/').to_owned();
+    let warm = options.warm.unwrap_or(false);
+    let http_allow = options.http_allow.clone().unwrap_or_default();
+    let memory_dirs = options.memory_dirs.clone().unwrap_or_default();
     let mut all: Vec<_> = file
         .into_iter()
         .filter(|found| {
@@ -312,16 +335,17 @@ fn merged(
         })
         .map(|found| {
             let folder = found.file.parent().unwrap_or(Path::new(""));
+            let own_dirs = found.route.memory_dirs;
             Route {
                 module: folder.join(&found.route.module),
                 path: found.route.path,
                 deadline: found.route.deadline.map(|time| time.0),
                 requests: found.route.requests.map(|count| count.0 as usize),
                 warm: found.route.warm.unwrap_or(warm),
-                http_allow: match found.route.http_allow {
-                    Some(servers) => servers,
-                    None => http_allow.to_vec(),
-                },
+                http_allow: found.route.http_allow.unwrap_or_else(|| http_allow.clone()),
+                memory_dirs: own_dirs
+                    .map(|dirs| dirs.into_iter().map(|dir| dir.in_folder(folder)).collect())
+                    .unwrap_or_else(|| memory_dirs.clone()),
                 origin: format!("{}:{}", found.file.display(), found.line),
             }
         })
@@ -332,7 +356,8 @@ fn merged(
         deadline: None,
         requests: None,
         warm,
-        http_allow: http_allow.to_vec(),
+        http_allow: http_allow.clone(),
+        memory_dirs: memory_dirs.clone(),
         origin: format!("--route {}", arg.path),
     }));
     all

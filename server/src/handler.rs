@@ -2,10 +2,11 @@
 
 use crate::ends::core_end;
 use crate::engine::{Begun, End, Ended, Exchange};
+use crate::grants::Grants;
 use anyhow::{Context as _, Result};
 use pirn_component::{CallError, Component, Limits, Linker, Prepared};
 use pirn_runtime::{InstantiateError, Measure, Region, Usage};
-use pirn_wasi2::http::{Allowed, Client, HANDLE, Handle, begin, complete};
+use pirn_wasi2::http::{Client, HANDLE, Handle, begin, complete};
 use pirn_wasi2::{Collected, Exit, Pipe, Wasi, WasiBuilder, WasiConfig};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,10 +53,15 @@ impl Handler {
         self.prepared = self.prepared.start_deadline(limit);
     }
 
-    /// Lets the guest send requests to these servers.
-    pub(crate) fn allow(&mut self, servers: Allowed) {
-        let client = Client::new(servers);
-        self.config = Arc::new(WasiBuilder::new().outgoing(client).config());
+    /// Sets what the guest may use.
+    pub(crate) fn allow(&mut self, grants: &Grants) {
+        let client = Client::new(grants.servers.clone());
+        let builder = WasiBuilder::new().outgoing(client);
+        let dirs = grants.memory_dirs.iter();
+        let builder = dirs.fold(builder, |builder, dir| {
+            builder.memory_dir(&dir.base, dir.limits, &dir.path)
+        });
+        self.config = Arc::new(builder.config());
     }
 
     /// Gives a request to a new instance. The guest runs while the caller polls the result's `run`.

@@ -19,6 +19,7 @@ mod place;
 pub mod guest_body;
 pub mod engine;
 mod ends;
+pub mod grants;
 mod handler;
 pub mod pirn;
 mod limits;

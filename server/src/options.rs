@@ -1,7 +1,9 @@
 //! [`Options`]: the options that the command line and the configuration file share.
 
 use crate::access::Format;
-use crate::units::{Address, Count, Destination, Endpoint, Ratio, Size, Time, parsed};
+use crate::units::{
+    Address, Count, Destination, Endpoint, MemoryFolder, Ratio, Size, Time, parsed,
+};
 use clap::Args;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -70,6 +72,19 @@ pub(crate) struct Options {
     /// be given several times
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) http_allow: Option<Vec<Destination>>,
+    /// Directory in memory for each request, as in /tmp, or /data=DIR or /data=TAR with the content
+    /// of a directory or tar archive; may be given several times
+    #[arg(long = "memory-dir", value_name = "GUEST[=DIR|TAR]")]
+    #[serde(rename = "memory_dir")]
+    pub(crate) memory_dirs: Option<Vec<MemoryFolder>>,
+    /// Most bytes of memory that a guest changes in one such directory [default: 16MiB]
+    #[arg(long, value_name = "BYTES")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) memory_dir_max: Option<Size>,
+    /// Most files that a guest makes in one such directory [default: 4096]
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) memory_dir_files: Option<Count>,
     /// Most bytes of a request's body [default: 1MiB]
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "parsed")]
@@ -159,6 +174,8 @@ pub(crate) struct FileRoute {
     pub(crate) warm: Option<bool>,
     #[serde(default)]
     pub(crate) http_allow: Option<Vec<Destination>>,
+    #[serde(default, rename = "memory_dir")]
+    pub(crate) memory_dirs: Option<Vec<MemoryFolder>>,
 }
 
 /// The options of the first value, and of the second where the first has none.
@@ -178,6 +195,7 @@ impl Options {
             listen admin slots workers deadline start_deadline warm warm_deadline timeslice
             memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
             header_timeout body_timeout write_timeout connections client_connections log_max grace
-            log access_log access_log_format otlp otlp_ratio stop_delay http_allow)
+            log access_log access_log_format otlp otlp_ratio stop_delay http_allow
+            memory_dirs memory_dir_max memory_dir_files)
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::ends::core_end;
 use crate::engine::{Begun, End, Engine, Exchange, Ran, Running, Slots, Work};
+use crate::grants::{GrantedDir, Grants};
 use crate::handler::{Handler, Times};
 use crate::place::Place;
 use anyhow::{Context as _, Result, bail};
@@ -14,10 +15,9 @@ use pirn_runtime::{
 };
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{
-    Bounded, Exit, InitialiseError, WasiCtx, WasiCtxBuilder, call_after_restore, initialisers,
-    open_descriptors,
+    Bounded, Exit, InitialiseError, MemoryDir, WasiCtx, WasiCtxBuilder, call_after_restore,
+    initialisers, open_descriptors,
 };
-use pirn_wasi2::http::Allowed;
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Cursor;
@@ -80,7 +80,7 @@ struct Guest {
 /// How a guest takes requests.
 enum Kind {
     /// As a WASI program that speaks CGI.
-    Program(Program),
+    Program(Box<Program>),
     /// As a `wasi:http` component.
     Handler(Handler),
 }
@@ -91,6 +91,7 @@ struct Program {
     /// What a reactor must call first, if it has not.
     init: Option<TypedFunc<(), ()>>,
     answer: Answer,
+    memory_dirs: Vec<GrantedDir>,
 }
 
 /// The guest that an error of [`Pirn::new`] is about: the number of its route.
@@ -131,6 +132,7 @@ impl Program {
                 prepared,
                 init,
                 answer,
+                memory_dirs: vec![],
             });
         }
         let answer = match func(HANDLE) {
@@ -145,6 +147,7 @@ impl Program {
             init: init.transpose()?,
             prepared,
             answer,
+            memory_dirs: vec![],
         })
     }
 }
@@ -219,7 +222,7 @@ impl Pirn {
             // Measuring CPU time reads the clocks. That costs 1 us of the tens of microseconds of a
             // request.
             let prepared = prepared.measured(Measure::CpuTime);
-            Program::new(prepared, module).map(Kind::Program)
+            Ok(Kind::Program(Program::new(prepared, module)?.into()))
         };
         let guests = modules.iter().enumerate().map(|(number, module)| {
             let kind = kind(module).context(GuestNumber(number))?;
@@ -248,10 +251,11 @@ impl Pirn {
         guest.deadline = deadline;
     }
 
-    /// Lets the guest of one route send HTTP requests to these servers. Only components can.
-    pub fn allow(&mut self, route: usize, servers: &Allowed) {
-        if let Kind::Handler(handler) = &mut self.guests[route].kind {
-            handler.allow(servers.clone());
+    /// Sets what the guest of one route may use.
+    pub fn allow(&mut self, route: usize, grants: &Grants) {
+        match &mut self.guests[route].kind {
+            Kind::Handler(handler) => handler.allow(grants),
+            Kind::Program(program) => program.memory_dirs.clone_from(&grants.memory_dirs),
         }
     }
 
@@ -319,9 +323,10 @@ impl Pirn {
 
 /// A snapshot of a guest after its initialisation, whose instances begin there.
 ///
-/// The initialisation has no arguments, variables, input or files, and its output is dropped. It
-/// sees the system's clocks and random numbers. `more` defines the same host functions as for
-/// [`Pirn::new`]. A module without initialisation, and a snapshot, are returned as they are.
+/// The initialisation has no arguments, variables or input, and its output is dropped. It sees the
+/// system's clocks and random numbers. It has the directories in memory that each request gets, but
+/// what it changes in them is lost. `more` defines the same host functions as for [`Pirn::new`]. A
+/// module without initialisation, and a snapshot, are returned as they are.
 ///
 /// # Errors
 ///
@@ -330,6 +335,7 @@ impl Pirn {
 pub fn warm(
     module: &Module,
     settings: &Settings,
+    grants: &Grants,
     deadline: Duration,
     more: impl FnOnce(&mut Linker<WasiCtx>) -> Result<(), LinkError>,
 ) -> Result<Module> {
@@ -343,12 +349,13 @@ pub fn warm(
     pirn_wasi::link(&mut linker, |wasi| wasi)?;
     more(&mut linker)?;
     let prepared = region.prepare(module, &linker)?.start_deadline(deadline);
-    let mut instance = prepared.instantiate(WasiCtxBuilder::new().build())?;
+    let context = with_memory_dirs(WasiCtxBuilder::new(), &grants.memory_dirs)?.build();
+    let mut instance = prepared.instantiate(context)?;
     for name in &initialisers {
         let called = instance.deadline(deadline).call_values(name, &[]);
         called.with_context(|| format!("its initialisation {name}"))?;
     }
-    if open_descriptors(instance.data())?.len() != STREAMS {
+    if open_descriptors(instance.data())?.len() != STREAMS + grants.memory_dirs.len() {
         bail!("its initialisation opened or closed descriptors; leave them as they are");
     }
     let names: Vec<&str> = initialisers.iter().map(String::as_str).collect();
@@ -389,8 +396,9 @@ impl Engine for Pirn {
             let pipe = |bytes_max| WritePipe::new(Bounded::new(vec![], bytes_max));
             let output = pipe(self.settings.output_max);
             let errors = pipe(self.settings.errors_max);
-            let (end, since, usage) = match context(&work.environment, work.body, &output, &errors)
-            {
+            let (environment, dirs) = (&work.environment, &program.memory_dirs);
+            let made = context(environment, work.body, &output, &errors, dirs);
+            let (end, since, usage) = match made {
                 Ok(context) => {
                     let ended = self.end(program, guest.deadline, context, work.place);
                     ended.await?
@@ -452,20 +460,28 @@ fn taken(output: Output) -> (Vec<u8>, bool) {
     })
 }
 
-/// The guest's WASI context: its request, but no files or sockets.
+/// The guest's WASI context: its request and its directories in memory, but no sockets.
 fn context(
     environment: &[(Cow<'static, str>, String)],
     body: Bytes,
     output: &Output,
     errors: &Output,
-) -> Result<WasiCtx, wasi_common::StringArrayError> {
-    let context = WasiCtxBuilder::new()
+    dirs: &[GrantedDir],
+) -> Result<WasiCtx> {
+    let builder = WasiCtxBuilder::new()
         .envs(environment.iter().map(|(name, value)| (&**name, value)))?
         .stdin(Box::new(ReadPipe::new(Cursor::new(body))))
         .stdout(Box::new(output.clone()))
-        .stderr(Box::new(errors.clone()))
-        .build();
-    Ok(context)
+        .stderr(Box::new(errors.clone()));
+    Ok(with_memory_dirs(builder, dirs)?.build())
+}
+
+/// Gives a guest new directories in memory.
+fn with_memory_dirs(builder: WasiCtxBuilder, dirs: &[GrantedDir]) -> Result<WasiCtxBuilder> {
+    dirs.iter().try_fold(builder, |builder, dir| {
+        let made = MemoryDir::new(&dir.base, dir.limits);
+        Ok(builder.memory_dir(made, &dir.path)?)
+    })
 }
 
 fn not_made(error: InstantiateError) -> End {

@@ -8,6 +8,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -73,6 +74,51 @@ impl FromStr for Destination {
 }
 
 impl<'de> Deserialize<'de> for Destination {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_any(Text)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A directory in memory, as in `/tmp` or `/data=assets.tar`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryFolder {
+    /// Its absolute path, as guests see it.
+    pub guest: String,
+    /// The directory or tar archive of the host whose content it has at first. It is empty if there
+    /// is none.
+    pub content: Option<PathBuf>,
+}
+
+impl MemoryFolder {
+    /// The same, with a relative path of the host that begins at a folder.
+    pub(crate) fn in_folder(self, folder: &Path) -> Self {
+        Self {
+            content: self.content.map(|content| folder.join(content)),
+            ..self
+        }
+    }
+}
+
+impl FromStr for MemoryFolder {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (guest, content) = match text.split_once('=') {
+            Some((guest, content)) => (guest, Some(content)),
+            None => (text, None),
+        };
+        if !guest.starts_with('/') || guest.contains('\0') || content == Some("") {
+            bail!("{text:?} is not a directory in memory; write it as in /tmp or /data=assets.tar");
+        }
+        Ok(Self {
+            guest: guest.to_owned(),
+            content: content.map(PathBuf::from),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for MemoryFolder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = deserializer.deserialize_any(Text)?;
         text.parse().map_err(de::Error::custom)

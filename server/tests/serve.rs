@@ -177,3 +177,125 @@ fn help_has_the_interface() {
         assert!(help.contains(part), "{part} in:\n{help}");
     }
 }
+
+/// A program that appends three bytes to `/tmp/log`, and prints the file's size and an errno.
+const APPENDS: &str = r#"(module
+  (import "wasi_snapshot_preview1" "path_open"
+    (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_filestat_get" (func $stat (param i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 32) "\64\00\00\00\03\00\00\00" "\c8\00\00\00\2b\00\00\00")
+  (data (i32.const 100) "log")
+  (data (i32.const 200) "Content-Type: text/plain\0a\0asize: 0 errno: 0\0a")
+  (func $digit (param $at i32) (param $number i32)
+    (i32.store8 (local.get $at) (i32.add (i32.const 48) (local.get $number))))
+  (func (export "_start") (local $errno i32)
+    (local.set $errno (call $open (i32.const 3) (i32.const 0) (i32.const 100) (i32.const 3)
+      (i32.const 1) (i64.const 0x200040) (i64.const 0) (i32.const 1) (i32.const 16)))
+    (if (i32.eqz (local.get $errno)) (then
+      (local.set $errno
+        (call $write (i32.load (i32.const 16)) (i32.const 32) (i32.const 1) (i32.const 20)))
+      (drop (call $stat (i32.load (i32.const 16)) (i32.const 304)))))
+    (call $digit (i32.const 232) (i32.load (i32.const 336)))
+    (call $digit (i32.const 241) (local.get $errno))
+    (drop (call $write (i32.const 1) (i32.const 40) (i32.const 1) (i32.const 20)))))"#;
+
+/// A folder with a program and with content for directories in memory, as a folder and an archive.
+fn folder_with_content() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("content")).expect("room for a folder");
+    std::fs::write(path("content/note.txt"), "hello").expect("room for a file");
+    std::fs::write(path("appends.wat"), APPENDS).expect("room for a module");
+    let tar = Command::new("tar")
+        .arg("-cf")
+        .args([
+            path("content.tar"),
+            "-C".into(),
+            path("content"),
+            ".".into(),
+        ])
+        .status();
+    assert!(tar.expect("there is a tar").success());
+    folder
+}
+
+#[test]
+fn each_request_has_files_of_its_own() {
+    let folder = folder_with_content();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for content in [path("content"), path("content.tar")] {
+        let mut command = serve();
+        command.args(["--listen", "127.0.0.1:0", "--deadline", "20s"]);
+        command.args(["--memory-dir", "/tmp", "--memory-dir"]);
+        command.arg(format!("/data={content}"));
+        for (route, module) in [
+            ("/component", guest("http-files.wasm").display().to_string()),
+            ("/program", path("appends.wat")),
+        ] {
+            command.arg("--route").arg(format!("{route}={module}"));
+        }
+        let serving = Serving::start(command);
+        for _ in 0..3 {
+            let answer = serving.get("/component");
+            assert!(
+                answer.ends_with("\r\n\r\nnote: hello, lines: 1\n"),
+                "{answer:?}"
+            );
+            let answer = serving.get("/program");
+            assert!(answer.ends_with("\r\n\r\nsize: 3 errno: 0\n"), "{answer:?}");
+        }
+        serving.stop();
+    }
+    let note = std::fs::read(path("content/note.txt")).expect("it is there");
+    assert_eq!(note, b"hello");
+}
+
+#[test]
+fn memory_for_files_is_limited() {
+    let folder = folder_with_content();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut command = serve();
+    command.args(["--listen", "127.0.0.1:0", "--deadline", "20s"]);
+    command.args(["--memory-dir", "/tmp", "--memory-dir-max", "512", "--route"]);
+    command.arg(format!("/={}", path("appends.wat")));
+    let serving = Serving::start(command);
+    let answer = serving.get("/");
+    // Errno `nospc` is 51.
+    assert!(answer.ends_with("size: 0 errno: c\n"), "{answer:?}");
+    serving.stop();
+}
+
+#[test]
+fn directories_in_memory_that_cannot_be_made_are_named() {
+    let folder = folder_with_content();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let route = format!("/={}", path("appends.wat"));
+    for (dirs, why) in [
+        (
+            vec!["tmp".to_owned()],
+            "write it as in /tmp or /data=assets.tar",
+        ),
+        (
+            vec!["/tmp=".to_owned()],
+            "write it as in /tmp or /data=assets.tar",
+        ),
+        (
+            vec!["/tmp".to_owned(), "/tmp".to_owned()],
+            "\"/tmp\" is given twice",
+        ),
+        (vec![format!("/a={}", path("none"))], "none: No such file"),
+        (
+            vec![format!("/a={}", path("appends.wat"))],
+            "--memory-dir /a",
+        ),
+    ] {
+        let mut args = vec!["--route", &route];
+        for dir in &dirs {
+            args.extend(["--memory-dir", dir]);
+        }
+        let said = refusal(&args);
+        assert!(said.contains(why), "{why} in {said}");
+    }
+}

@@ -7,6 +7,7 @@ mod common;
 use common::{TestServer, module};
 use hyper::Request;
 use pirn_runtime::Module;
+use pirn_server::grants::Grants;
 use pirn_server::pirn::warm;
 use pirn_server::{Limits, Pirn, Settings};
 use std::time::Duration;
@@ -54,7 +55,7 @@ const COMMAND: &str = r#"(module
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
 fn warmed(module: &Module) -> anyhow::Result<Module> {
-    warm(module, &settings(), MINUTE, |_| Ok(()))
+    warm(module, &settings(), &Grants::default(), MINUTE, |_| Ok(()))
 }
 
 #[tokio::test]
@@ -129,7 +130,13 @@ async fn a_reactor_ends_as_a_command_does() {
 fn a_guest_that_cannot_be_served_or_initialised_is_named() {
     let refused = |body: &str, part: &str| {
         let guest = module(&format!(r#"(module (memory (export "memory") 1) {body})"#));
-        let made = warm(&guest, &settings(), Duration::from_millis(200), |_| Ok(()));
+        let made = warm(
+            &guest,
+            &settings(),
+            &Grants::default(),
+            Duration::from_millis(200),
+            |_| Ok(()),
+        );
         let made = made.and_then(|warm| Pirn::new(settings(), &[warm], |_| Ok(())).map(drop));
         let error = format!("{:#}", made.expect_err(body));
         assert!(

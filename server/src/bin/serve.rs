@@ -6,11 +6,13 @@ use anyhow::{Context as _, Result};
 use pirn_runtime::Module;
 use pirn_server::Config;
 use pirn_server::config::Route;
+use pirn_server::grants::{GrantedDir, Grants};
 use pirn_server::pirn::{self, GuestNumber, Pirn};
 use pirn_server::program::serve;
-use pirn_wasi2::http::Allowed;
+use pirn_wasi2::{BaseLimits, MemoryBase};
+use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The magic number of an ELF file, which a compiled module starts with.
@@ -23,11 +25,16 @@ fn main() -> ExitCode {
 /// Opens the modules of a configuration, and makes slots for their guests, or takes those of the
 /// engine that is replaced.
 fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
-    let modules = config.routes.iter().map(|route| {
-        let opened = open(config, route);
-        opened.with_context(|| format!("{}: {}", route.origin, route.module.display()))
-    });
-    let modules = modules.collect::<Result<Vec<_>>>()?;
+    let mut bases = HashMap::new();
+    let mut all = vec![];
+    for route in &config.routes {
+        let granted = grants(config, route, &mut bases).with_context(|| route.origin.clone())?;
+        let module = open(config, route, &granted);
+        let module =
+            module.with_context(|| format!("{}: {}", route.origin, route.module.display()))?;
+        all.push((module, granted));
+    }
+    let (modules, granted): (Vec<_>, Vec<_>) = all.into_iter().unzip();
     let settings = config.settings.clone();
     let engine = match old {
         Some(old) => old.renewed(settings, &modules, |_| Ok(())),
@@ -40,25 +47,59 @@ fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
         }
         None => error,
     })?;
-    for (number, route) in config.routes.iter().enumerate() {
+    for (number, (route, granted)) in config.routes.iter().zip(&granted).enumerate() {
         if let Some(deadline) = route.deadline {
             engine.set_deadline(number, deadline);
         }
-        let mut servers = Allowed::default();
-        for server in &route.http_allow {
-            servers.add(&server.0)?;
-        }
-        engine.allow(number, &servers);
+        engine.allow(number, granted);
     }
     tracing::info!("{}", engine.region().describe());
     Ok(engine)
 }
 
+/// What the guest of a route may use. Routes share the content of a directory or an archive.
+fn grants(
+    config: &Config,
+    route: &Route,
+    bases: &mut HashMap<PathBuf, MemoryBase>,
+) -> Result<Grants> {
+    let mut grants = Grants::default();
+    for server in &route.http_allow {
+        grants.servers.add(&server.0)?;
+    }
+    for dir in &route.memory_dirs {
+        let base = match &dir.content {
+            None => MemoryBase::empty(),
+            Some(path) => match bases.get(path) {
+                Some(base) => base.clone(),
+                None => {
+                    let base = MemoryBase::open(path, &BaseLimits::default());
+                    let base = base.with_context(|| format!("--memory-dir {}", dir.guest))?;
+                    bases.insert(path.clone(), base.clone());
+                    base
+                }
+            },
+        };
+        grants.memory_dirs.push(GrantedDir {
+            path: dir.guest.clone(),
+            base,
+            limits: config.memory_dir,
+        });
+    }
+    Ok(grants)
+}
+
 /// The module of a route, initialised if the route says so.
-fn open(config: &Config, route: &Route) -> Result<Module> {
+fn open(config: &Config, route: &Route, grants: &Grants) -> Result<Module> {
     let module = read(&route.module)?;
     match route.warm {
-        true => pirn::warm(&module, &config.settings, config.warm_deadline, |_| Ok(())),
+        true => pirn::warm(
+            &module,
+            &config.settings,
+            grants,
+            config.warm_deadline,
+            |_| Ok(()),
+        ),
         false => Ok(module),
     }
 }
