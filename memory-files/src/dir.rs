@@ -8,6 +8,7 @@ use crate::node::{DirEntry, DirectoryNode, FileNode, Found, LinkNode, Node, lock
 use crate::stat::{FileKind, NewTimes, Stat};
 use crate::tree::Tree;
 use crate::walk::{Follow, Place, walk};
+use core::fmt;
 use std::sync::Arc;
 
 /// An open directory of one instance's files: those of a base, which other instances share, and
@@ -34,7 +35,7 @@ use std::sync::Arc;
 /// assert_eq!(&bytes[..5], b"Jello");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct MemoryDir {
     tree: Arc<Tree>,
     node: Arc<DirectoryNode>,
@@ -68,6 +69,15 @@ pub enum Opened {
     File(MemoryFile),
     /// A directory.
     Dir(MemoryDir),
+}
+
+impl fmt::Debug for MemoryDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryDir")
+            .field("inode", &self.node.inode())
+            .field("is_read_only", &self.is_read_only)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Opened {

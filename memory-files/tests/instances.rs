@@ -354,6 +354,28 @@ fn a_hundred_thousand_nested_directories_are_freed_on_a_small_stack() {
 }
 
 #[test]
+fn debug_output_shows_no_contents_and_does_not_recurse() {
+    let run = || {
+        let root = empty();
+        let mut dir = root.clone();
+        for _ in 0..5000 {
+            dir.create_dir("d").unwrap();
+            dir = subdir(&dir, "d");
+        }
+        let open = file(&root, "f", CREATE);
+        open.write_at(0, &[b'!'; 5000]).unwrap();
+        let shown = format!("{root:?} {open:?} {:?}", root.open("d", &READ));
+        assert!(shown.len() < 1000, "{} bytes", shown.len());
+    };
+    thread::Builder::new()
+        .stack_size(256 << 10)
+        .spawn(run)
+        .unwrap()
+        .join()
+        .unwrap();
+}
+
+#[test]
 fn threads_rename_in_all_directions_without_a_deadlock() {
     let dir = empty();
     for name in ["a", "a/b", "c"] {

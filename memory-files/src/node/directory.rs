@@ -5,11 +5,11 @@ use super::names::{Found, Names};
 use crate::account::Charge;
 use crate::base::{MemoryBase, inode};
 use crate::stat::{DIRECTORY_BYTES, FileKind, NewTimes, Stat, Times, now};
+use core::fmt;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 /// A directory.
-#[derive(Debug)]
 pub(crate) struct DirectoryNode {
     inode: u64,
     names: RwLock<Names>,
@@ -89,6 +89,15 @@ impl DirectoryNode {
             modified: names.times.modified,
             changed: names.times.changed,
         }
+    }
+}
+
+impl fmt::Debug for DirectoryNode {
+    /// Shows no names: output of a deep tree would overflow the stack.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectoryNode")
+            .field("inode", &self.inode)
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::contents::Contents;
 use crate::error::FileError;
 use crate::limits::NODE_BYTES;
 use crate::stat::{FileKind, NewTimes, Stat, Times, now};
+use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -13,7 +14,6 @@ use crossbeam_utils::CachePadded;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A file.
-#[derive(Debug)]
 pub(crate) struct FileNode {
     inode: u64,
     /// The base that the file has bytes of.
@@ -24,7 +24,6 @@ pub(crate) struct FileNode {
 }
 
 /// What the lock of a file protects.
-#[derive(Debug)]
 pub(crate) struct FileState {
     contents: Contents,
     times: Times,
@@ -152,6 +151,15 @@ impl FileNode {
         let left = self.links.fetch_sub(1, Relaxed) - 1;
         self.exclusive().times.touch_attributes();
         left == 0
+    }
+}
+
+impl fmt::Debug for FileNode {
+    /// Shows no contents.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileNode")
+            .field("inode", &self.inode)
+            .finish_non_exhaustive()
     }
 }
 
