@@ -415,8 +415,8 @@ impl MemoryDir {
             return Err(FileError::IsDirectory);
         }
         let removed = names.remove(name)?;
-        self.tree.unlink(&removed);
         drop(names);
+        self.tree.unlink(&removed);
         // The file's memory is freed here, without the directory's lock.
         drop(removed);
         Ok(())
@@ -490,20 +490,18 @@ impl MemoryDir {
         }
         self.change()?;
         to.change()?;
-        let mut names = place.directory.exclusive();
-        if names.find(name).is_some() {
-            return Err(FileError::Exists);
-        }
-        if names.is_removed {
-            return Err(FileError::NotFound);
-        }
-        names.insert(name, node.clone())?;
         match &node {
             Node::File(file) => file.link(),
             Node::Link(link) => link.link(),
             Node::Directory(_) => {}
         }
-        Ok(())
+        let added = self.add(&place.directory, name, node.clone());
+        match &node {
+            _ if added.is_err() => self.tree.unlink(&Found::Node(node)),
+            Node::File(file) => file.touch_attributes(),
+            _ => {}
+        }
+        added
     }
 
     /// Checks that another directory belongs to the same tree.

@@ -1,8 +1,10 @@
 //! The nodes of one instance's layer: files, directories and symbolic links.
 //!
 //! A node of the base gets a node in the layer when the instance opens it. Files and directories
-//! have one lock each. No operation holds a directory's lock while it waits for that of another
-//! directory, except by [`lock_all`], which takes locks in the order of inode numbers.
+//! have one lock each. No operation waits for a file's lock while it holds that of a directory: a
+//! closure of the caller may have the file locked, and use directories. No operation holds a
+//! directory's lock while it waits for that of another directory, except by [`lock_all`], which
+//! takes locks in the order of inode numbers.
 
 mod directory;
 mod file;

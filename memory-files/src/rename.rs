@@ -71,11 +71,11 @@ pub(crate) fn rename(tree: &Tree, from: &Place, to: &Place) -> Result<(), FileEr
         if let Some(target) = target.as_ref().and_then(self::directory) {
             locked.of(target).is_removed = true;
         }
+        drop(locked);
+        drop(moves);
         if let Some(replaced) = &replaced {
             tree.unlink(replaced);
         }
-        drop(locked);
-        drop(moves);
         // Memory is freed here, without a lock.
         drop((replaced, removed, target));
         return Ok(());

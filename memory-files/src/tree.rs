@@ -157,13 +157,18 @@ impl Tree {
         matches!(found, Found::Base(number) if self.is_linked(*number))
     }
 
-    /// Counts one name less for a node whose name was removed or replaced.
+    /// Counts one name less for a node whose name was removed or replaced. The caller holds no lock
+    /// of a directory, because this waits for the lock of the file.
     pub(crate) fn unlink(&self, found: &Found) {
         let Found::Node(node) = found else {
             return;
         };
         let has_names = match node {
-            Node::File(file) => !file.unlink(),
+            Node::File(file) => {
+                let has_names = !file.unlink();
+                file.touch_attributes();
+                has_names
+            }
             Node::Link(link) => !link.unlink(),
             Node::Directory(_) => true,
         };

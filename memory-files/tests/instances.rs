@@ -7,6 +7,7 @@ use pirn_memory_files::{
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -373,6 +374,43 @@ fn debug_output_shows_no_contents_and_does_not_recurse() {
         .unwrap()
         .join()
         .unwrap();
+}
+
+/// A closure that has a file locked may use directories while another thread removes the file.
+#[test]
+fn a_removed_file_that_is_locked_does_not_block_its_directory() {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        let dir = empty();
+        let open = file(&dir, "f", CREATE);
+        open.write_at(0, b"x").unwrap();
+        file(&dir, "new", CREATE);
+        type Change = fn(&MemoryDir) -> Result<(), FileError>;
+        let changes: [(Change, &str, bool); 3] = [
+            (|dir| dir.link("f", dir, "g"), "g", true),
+            (|dir| dir.rename("new", dir, "g"), "new", false),
+            (|dir| dir.unlink("f"), "f", false),
+        ];
+        for (change, name, has_name) in changes {
+            let mut changing = None;
+            let sink = |_: &[u8]| {
+                let dir = dir.clone();
+                let lists = dir.clone();
+                changing = Some(thread::spawn(move || change(&dir)));
+                let is_name = |entry: &DirEntry| entry.name == name;
+                while lists.read_dir(0, 9).iter().any(is_name) != has_name {
+                    thread::yield_now();
+                }
+                Ok::<(), FileError>(())
+            };
+            open.read_pieces_at(0, 1, sink).unwrap();
+            changing.unwrap().join().unwrap().unwrap();
+        }
+        done.send(()).unwrap();
+    });
+    is_done
+        .recv_timeout(Duration::from_secs(20))
+        .expect("no deadlock");
 }
 
 #[test]

@@ -139,18 +139,19 @@ impl FileNode {
         }
     }
 
-    /// Counts one more name. The caller holds the lock of a directory that has a name of the file,
-    /// or of the one that gets it.
+    /// Counts one more name, before a directory has it: the count is never less than the names.
     pub(crate) fn link(&self) {
         self.links.fetch_add(1, Relaxed);
-        self.exclusive().times.touch_attributes();
     }
 
     /// Counts one name less. Returns whether none is left.
     pub(crate) fn unlink(&self) -> bool {
-        let left = self.links.fetch_sub(1, Relaxed) - 1;
+        self.links.fetch_sub(1, Relaxed) == 1
+    }
+
+    /// Records a change of the number of names. The caller holds no lock of a directory.
+    pub(crate) fn touch_attributes(&self) {
         self.exclusive().times.touch_attributes();
-        left == 0
     }
 }
 
