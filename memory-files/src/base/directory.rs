@@ -26,7 +26,9 @@ pub(super) fn read(dir: &Dir, builder: &mut BaseBuilder) -> Result<(), BaseError
     };
     let root = dir.try_clone().map_err(failed(""))?;
     builder.directory(".", modified(&root.dir_metadata().map_err(failed(""))?))?;
-    let names = names(&root, "", builder.limits().files_max)?;
+    let names = names(&root, "", builder, 0)?;
+    // Names in all levels. Each becomes a file or a further name of one.
+    let mut names_left = names.len() as u64;
     let mut levels = vec![Level {
         dir: root,
         path: String::new(),
@@ -39,6 +41,7 @@ pub(super) fn read(dir: &Dir, builder: &mut BaseBuilder) -> Result<(), BaseError
             levels.pop();
             continue;
         };
+        names_left -= 1;
         let path = match level.path.as_str() {
             "" => name.clone(),
             above => format!("{above}/{name}"),
@@ -62,7 +65,8 @@ pub(super) fn read(dir: &Dir, builder: &mut BaseBuilder) -> Result<(), BaseError
         } else if found.is_dir() {
             builder.directory(&path, modified(&found))?;
             let dir = level.dir.open_dir_nofollow(&name).map_err(failed(&path))?;
-            let names = names_of(&dir, &path, builder)?;
+            let names = self::names(&dir, &path, builder, names_left)?;
+            names_left += names.len() as u64;
             levels.push(Level { dir, path, names });
         } else if found.is_file() {
             file(&level.dir, &name, &path, builder)?;
@@ -96,12 +100,15 @@ fn special(path: String) -> BaseError {
     }
 }
 
-fn names_of(dir: &Dir, path: &str, builder: &BaseBuilder) -> Result<Vec<String>, BaseError> {
-    names(dir, path, builder.limits().files_max)
-}
-
-/// The names in a directory, in descending order.
-fn names(dir: &Dir, path: &str, files_max: u64) -> Result<Vec<String>, BaseError> {
+/// The names in a directory, in descending order. `names_left` names wait in directories above.
+fn names(
+    dir: &Dir,
+    path: &str,
+    builder: &BaseBuilder,
+    names_left: u64,
+) -> Result<Vec<String>, BaseError> {
+    let files_max = builder.limits().files_max;
+    let names_max = builder.files_left().saturating_sub(names_left);
     let failed = |source| BaseError::Io {
         path: path.to_owned(),
         source,
@@ -113,7 +120,7 @@ fn names(dir: &Dir, path: &str, files_max: u64) -> Result<Vec<String>, BaseError
             path: format!("{path}/{}", name.to_string_lossy()),
         })?;
         names.push(name);
-        if names.len() as u64 > files_max {
+        if names.len() as u64 > names_max {
             return Err(BaseError::Limit {
                 path: path.to_owned(),
                 what: "files",
