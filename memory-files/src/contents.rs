@@ -194,15 +194,18 @@ impl Contents {
         let freed = self.extents.split_off(&first);
         let extents = freed.values();
         let bytes = extents.map(|extent| extent.len() as u64 + EXTENT_OVERHEAD_BYTES);
-        self.charge.less(bytes.sum());
+        let mut bytes: u64 = bytes.sum();
+        drop(freed);
         if start > 0
             && let Some(extent) = self.extents.get_mut(&slot)
             && extent.len() > start
         {
-            self.charge.less((extent.len() - start) as u64);
+            bytes += (extent.len() - start) as u64;
             extent.truncate(start);
             extent.shrink_to_fit();
         }
+        // Another thread may spend the bytes at once. Therefore they are free by now.
+        self.charge.less(bytes);
         if size < self.base.len() as u64 {
             self.base.end = self.base.start + size as usize;
         }

@@ -2,7 +2,7 @@
 //! exceed those that the instance is charged.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
-use pirn_memory_files::{BaseLimits, Limits, MemoryBase, MemoryDir, OpenOptions};
+use pirn_memory_files::{BaseLimits, FileError, Limits, MemoryBase, MemoryDir, OpenOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::UNIX_EPOCH;
@@ -166,5 +166,73 @@ fn what_a_guest_uses_is_charged() {
         let file = dir.open("f", &WRITE).unwrap().into_file().unwrap();
         file.append(&[1; 7000]).unwrap();
         file.set_size(n as u64 * 37 % 5000).is_ok()
+    });
+}
+
+#[test]
+fn removed_directories_that_are_open_are_charged() {
+    const READ: OpenOptions = OpenOptions {
+        write: false,
+        create: false,
+        ..WRITE
+    };
+    let base = base();
+    let mut open = Vec::with_capacity(500);
+    let before = LIVE.get();
+    let dir = MemoryDir::new(&base, Limits::default());
+    for n in 0..500 {
+        dir.create_dir("above").unwrap();
+        dir.create_dir("above/below").unwrap();
+        let below = dir.open("above/below", &READ).unwrap().into_dir().unwrap();
+        // The directory keeps the room of a name.
+        below.create_dir("name").unwrap();
+        below.remove_dir("name").unwrap();
+        match n % 2 {
+            0 => dir.remove_dir("above/below").unwrap(),
+            _ => {
+                dir.create_dir("above/other").unwrap();
+                dir.rename("above/other", &dir, "above/below").unwrap();
+                dir.remove_dir("above/below").unwrap();
+            }
+        }
+        dir.remove_dir("above").unwrap();
+        open.push(below);
+        let (live, charged) = (LIVE.get() - before, dir.used_bytes() as i64);
+        assert!(
+            live <= charged + INSTANCE_BYTES_MAX,
+            "{n}: {live} of {charged} bytes"
+        );
+    }
+    open.clear();
+    drop(dir);
+    assert_eq!(LIVE.get(), before);
+}
+
+/// Nodes of maps that are as empty as they can be, and hard links of the base.
+#[test]
+fn what_stays_after_names_are_removed_is_charged() {
+    let name = |n: usize| char::from_u32(0x4e00 + n as u32).unwrap().to_string();
+    let base = base();
+    fill("thinned", &base, 6000, |dir, n| match n {
+        0..3000 => dir.open(&name(n), &WRITE).is_ok(),
+        // All but each seventh, in an order that spreads over all nodes.
+        _ => {
+            let at = (n * 7919) % 3000;
+            at % 7 == 0 || matches!(dir.unlink(&name(at)), Ok(()) | Err(FileError::NotFound))
+        }
+    });
+    let mut builder = MemoryBase::builder(&BaseLimits::default());
+    for n in 0..600 {
+        let path = format!("one/{n}");
+        builder.file(&path, 3, &b"abc"[..], UNIX_EPOCH).unwrap();
+        builder.hard_link(&format!("two/{n}"), &path).unwrap();
+    }
+    let linked = builder.build();
+    fill("linked", &linked, 1800, |dir, n| match n {
+        0..600 => dir
+            .open(&format!("one/{n}"), &WRITE)
+            .is_ok_and(|file| file.into_file().unwrap().append(b"x").is_ok()),
+        600..1200 => dir.unlink(&format!("one/{}", n - 600)).is_ok(),
+        _ => dir.unlink(&format!("two/{}", n - 1200)).is_ok(),
     });
 }
