@@ -135,6 +135,40 @@ fn hostile_names_are_refused() {
 }
 
 #[test]
+fn messages_show_hostile_names_on_one_short_line() {
+    let name = "a\n\u{1b}[2J";
+    let shown = "a\\n\\u{1b}[2J";
+    let cases: [(&[NewEntry<'_>], String); 4] = [
+        (
+            &[(name, Regular, b"x"), (name, Regular, b"x")],
+            format!("{shown} occurs twice; remove one of the two"),
+        ),
+        (
+            &[(name, EntryType::Fifo, b"")],
+            format!("{shown} is a FIFO; a base holds files, directories and symbolic links"),
+        ),
+        (
+            &[("h", Link, name.as_bytes())],
+            format!("h: {shown} is no earlier file of this tree"),
+        ),
+        (
+            &[("/a\n", Regular, b"")],
+            "/a\\n is absolute; a base has paths below its root".to_owned(),
+        ),
+    ];
+    for (entries, expected) in cases {
+        assert_eq!(refusal(entries), expected);
+    }
+    let mut long = Builder::new(vec![]);
+    let path = "d/".repeat(300_000);
+    entry(&mut long, "name", EntryType::GNULongName, path.as_bytes());
+    entry(&mut long, "d", Directory, b"");
+    let error = base(&long.into_inner().unwrap()).unwrap_err().to_string();
+    assert!(error.starts_with("more than 128 directories deep at d/d"));
+    assert!(error.len() < 700, "{} bytes", error.len());
+}
+
+#[test]
 fn entries_that_contradict_each_other_are_refused() {
     let file = ("a", Regular, &b"x"[..]);
     let cases: [(&[NewEntry<'_>], &str); 9] = [

@@ -210,8 +210,8 @@ impl BaseBuilder {
     /// The directory and the name of an entry; `None` for the root. Makes directories that are
     /// missing.
     fn place<'a>(&mut self, path: &'a str) -> Result<Option<(u32, &'a str)>, BaseError> {
-        let names = names(path)?;
-        if names.len() > self.limits.depth_max {
+        let depth = path.split('/').filter(|name| is_name(name)).count();
+        if depth > self.limits.depth_max {
             return Err(BaseError::Limit {
                 path: path.into(),
                 what: "directories deep",
@@ -219,6 +219,7 @@ impl BaseBuilder {
                 limit: "depth_max",
             });
         }
+        let names = names(path)?;
         let Some((name, above)) = names.split_last() else {
             return Ok(None);
         };
@@ -315,10 +316,7 @@ fn names(path: &str) -> Result<Vec<&str>, BaseError> {
             "is absolute; a base has paths below its root",
         ));
     }
-    let names: Vec<_> = path
-        .split('/')
-        .filter(|name| !name.is_empty() && *name != ".")
-        .collect();
+    let names: Vec<_> = path.split('/').filter(|name| is_name(name)).collect();
     if names.contains(&"..") {
         return Err(problem(
             path,
@@ -334,9 +332,13 @@ fn names(path: &str) -> Result<Vec<&str>, BaseError> {
     }
 }
 
+fn is_name(part: &str) -> bool {
+    !part.is_empty() && part != "."
+}
+
 fn problem(path: &str, problem: &'static str) -> BaseError {
     BaseError::Path {
-        path: path.escape_debug().to_string(),
+        path: path.into(),
         problem,
     }
 }

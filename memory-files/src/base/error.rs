@@ -1,14 +1,36 @@
 //! [`BaseError`]: why a base could not be made.
 
+use core::fmt;
 use std::io;
 use thiserror::Error;
+
+/// Most characters of a path that a message shows.
+const SHOWN_CHARS_MAX: usize = 512;
+
+/// A path of a hostile source, on one line: without control characters, and cut if it is long.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for char in self.0.chars().take(SHOWN_CHARS_MAX) {
+            match char.is_control() {
+                true => write!(f, "{}", char.escape_default())?,
+                false => write!(f, "{char}")?,
+            }
+        }
+        match self.0.chars().nth(SHOWN_CHARS_MAX) {
+            Some(_) => f.write_str("..."),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Why a base could not be made of a directory or an archive.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BaseError {
     /// The directory or the archive cannot be read.
-    #[error("{path}: {source}")]
+    #[error("{shown}: {source}", shown = Shown(path))]
     Io {
         /// The entry, or the archive's part.
         path: String,
@@ -16,7 +38,10 @@ pub enum BaseError {
         source: io::Error,
     },
     /// An entry is neither file, directory nor symbolic link.
-    #[error("{path} is a {kind}; a base holds files, directories and symbolic links")]
+    #[error(
+        "{shown} is a {kind}; a base holds files, directories and symbolic links",
+        shown = Shown(path)
+    )]
     Kind {
         /// The entry.
         path: String,
@@ -24,13 +49,13 @@ pub enum BaseError {
         kind: &'static str,
     },
     /// An entry's name is not UTF-8.
-    #[error("{path} is not UTF-8; rename it")]
+    #[error("{shown} is not UTF-8; rename it", shown = Shown(path))]
     Name {
         /// The name, with replacement characters.
         path: String,
     },
     /// An entry's path leads out of the tree, or a name is too long.
-    #[error("{path} {problem}")]
+    #[error("{shown} {problem}", shown = Shown(path))]
     Path {
         /// The entry.
         path: String,
@@ -38,13 +63,17 @@ pub enum BaseError {
         problem: &'static str,
     },
     /// Two entries of an archive have the same path.
-    #[error("{path} occurs twice; remove one of the two")]
+    #[error("{shown} occurs twice; remove one of the two", shown = Shown(path))]
     Duplicate {
         /// The path.
         path: String,
     },
     /// A part of an entry's path, or the target of a hard link, is no such thing.
-    #[error("{path}: {part} is no {wanted} of this tree")]
+    #[error(
+        "{shown}: {shown_part} is no {wanted} of this tree",
+        shown = Shown(path),
+        shown_part = Shown(part)
+    )]
     Parent {
         /// The entry.
         path: String,
@@ -54,7 +83,10 @@ pub enum BaseError {
         wanted: &'static str,
     },
     /// An entry has fewer bytes than it announced.
-    #[error("{path} has {found} bytes, {expected} were announced; the source is cut or changing")]
+    #[error(
+        "{shown} has {found} bytes, {expected} were announced; the source is cut or changing",
+        shown = Shown(path)
+    )]
     Size {
         /// The entry.
         path: String,
@@ -64,7 +96,7 @@ pub enum BaseError {
         found: u64,
     },
     /// A limit is reached.
-    #[error("more than {max} {what} at {path}; raise {limit}")]
+    #[error("more than {max} {what} at {shown}; raise {limit}", shown = Shown(path))]
     Limit {
         /// The entry.
         path: String,
