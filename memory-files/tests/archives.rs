@@ -169,6 +169,15 @@ fn messages_show_hostile_names_on_one_short_line() {
 }
 
 #[test]
+fn a_file_that_is_refused_leaves_no_bytes() {
+    let mut builder = MemoryBase::builder(&BaseLimits::default());
+    let time = std::time::UNIX_EPOCH;
+    builder.file("cut", 9, &b"12345"[..], time).unwrap_err();
+    builder.file("whole", 3, &b"123"[..], time).unwrap();
+    assert_eq!(builder.build().bytes(), 3);
+}
+
+#[test]
 fn entries_that_contradict_each_other_are_refused() {
     let file = ("a", Regular, &b"x"[..]);
     let cases: [(&[NewEntry<'_>], &str); 9] = [

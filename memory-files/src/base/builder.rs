@@ -99,19 +99,22 @@ impl BaseBuilder {
         // A source may announce more than it has. Reserve no more than it may be trusted for.
         self.bytes.reserve(size.min(1 << 20) as usize);
         let found = contents.take(size).read_to_end(&mut self.bytes);
-        let found = found.map_err(|source| BaseError::Io {
-            path: path.into(),
-            source,
-        })? as u64;
-        if found != size {
-            return Err(BaseError::Size {
+        let added = match found {
+            Ok(found) if found as u64 == size => {
+                let kind = Kind::File(start..self.bytes.len());
+                self.add(path, parent, name, kind)
+            }
+            Ok(found) => Err(BaseError::Size {
                 path: path.into(),
                 expected: size,
-                found,
-            });
-        }
-        let kind = Kind::File(start..self.bytes.len());
-        let node = self.add(path, parent, name, kind)?;
+                found: found as u64,
+            }),
+            Err(source) => Err(BaseError::Io {
+                path: path.into(),
+                source,
+            }),
+        };
+        let node = added.inspect_err(|_| self.bytes.truncate(start))?;
         self.nodes[node as usize].modified = modified;
         Ok(())
     }
