@@ -188,6 +188,10 @@ impl MemoryDir {
         }
         let is_new = create && exclusive;
         let place = self.follow(path, !options.no_follow && !is_new)?;
+        // A link's target may end in a slash, too.
+        if create && place.is_directory && place.name.is_some() {
+            return Err(FileError::IsDirectory);
+        }
         loop {
             let found = match (&place.name, place.find(&self.tree)) {
                 (Some(name), Err(FileError::NotFound)) if create => {

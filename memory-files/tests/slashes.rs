@@ -11,8 +11,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 const ENDS: [&str; 6] = ["", "/", "//", "/.", "/./", "/.."];
-/// A directory, an empty one, a file, links to them, a dangling link, a loop, and nothing.
-const NAMES: [&str; 9] = [
+/// A directory, an empty one, a file, links to them, a dangling link, a loop, links whose
+/// targets end in a slash, and nothing.
+const NAMES: [&str; 11] = [
     "dir",
     "empty",
     "file",
@@ -20,6 +21,8 @@ const NAMES: [&str; 9] = [
     "to-file",
     "dangling",
     "loop",
+    "to-nothing-slash",
+    "to-file-slash",
     "nothing",
     "dir/deeper",
 ];
@@ -32,6 +35,8 @@ fn make(root: &Path) {
     symlink("file", root.join("to-file")).unwrap();
     symlink("nowhere", root.join("dangling")).unwrap();
     symlink("loop", root.join("loop")).unwrap();
+    symlink("nothing/", root.join("to-nothing-slash")).unwrap();
+    symlink("file/", root.join("to-file-slash")).unwrap();
 }
 
 fn error(error: &io::Error) -> FileError {
