@@ -120,7 +120,7 @@ impl Contents {
             };
             if let Err(error) = fill(&mut extent[start..start + some]) {
                 // Nothing may stay behind the end of the file: it would show once the file grows.
-                self.cut(self.size);
+                self.free_behind_end();
                 return Err(error);
             }
             at += some as u64;
@@ -185,6 +185,11 @@ impl Contents {
         }
         self.size = size;
         Ok(())
+    }
+
+    /// Frees what a write that failed left behind the end of the file.
+    pub(crate) fn free_behind_end(&mut self) {
+        self.cut(self.size);
     }
 
     /// Frees all bytes from `size` on.

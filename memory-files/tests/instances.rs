@@ -6,6 +6,7 @@ use pirn_memory_files::{
     OpenOptions,
 };
 use std::collections::BTreeSet;
+use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -352,6 +353,25 @@ fn a_hundred_thousand_nested_directories_are_freed_on_a_small_stack() {
         .unwrap()
         .join()
         .unwrap();
+}
+
+#[test]
+fn a_closure_that_panics_leaves_nothing_behind_the_end() {
+    let dir = empty();
+    let open = file(&dir, "f", CREATE);
+    open.write_at(0, b"x").unwrap();
+    let write = || {
+        open.write_pieces(Some(1), 100, |room| -> Result<(), FileError> {
+            room.fill(9);
+            panic!("on purpose");
+        })
+    };
+    panic::catch_unwind(panic::AssertUnwindSafe(write)).unwrap_err();
+    assert_eq!(open.size(), 1);
+    open.set_size(100).unwrap();
+    let mut bytes = [1; 100];
+    assert_eq!(open.read_at(0, &mut bytes), Ok(100));
+    assert!(bytes[1..].iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -64,14 +64,20 @@ impl FileNode {
         })
     }
 
-    // The functions that hold a lock do not panic, and change sizes after bytes. A poisoned lock
-    // would protect a state that is still whole.
+    // A closure of the caller may panic while it reads. That leaves the state as it is.
     fn shared(&self) -> RwLockReadGuard<'_, FileState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A closure that panicked while it wrote may have left bytes behind the end of the file. They
+    /// are freed before the file can grow.
     fn exclusive(&self) -> RwLockWriteGuard<'_, FileState> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            state.contents.free_behind_end();
+            self.state.clear_poison();
+            state
+        })
     }
 
     /// All bytes of the base.
