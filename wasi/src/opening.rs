@@ -52,11 +52,12 @@ pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
             let answer = wasi::path_open(
                 common, here, fd, lookup, path, path_len, how, rights.0, rights.1, flags, opened,
             );
-            let errno = errno::of_call("path_open", answer)?;
+            let result = errno::of_call("path_open", answer);
+            // Taken in any case: this thread must not keep a guest's file.
+            let file = take_opened();
+            let errno = result?;
             if errno == 0 {
-                if let (Some(files), Some(before), Some(file)) =
-                    (ctx.files(), before, take_opened())
-                {
+                if let (Some(files), Some(before), Some(file)) = (ctx.files(), before, file) {
                     files.add(scratch.number(opened as usize), file, before);
                 }
                 scratch.give(&mut memory)?;
