@@ -159,7 +159,15 @@ impl FuncTranslator<'_, '_> {
         let (index, value) = self.pop2();
         let (address, flags) = self.atomic_address(memarg, index, access.bytes());
         let value = self.reduced(value, access);
-        self.builder.ins().atomic_store(flags, value, address);
+        let is_x86_64 = self.env.cpu.arch() == Arch::X86_64;
+        let ins = self.builder.ins();
+        if is_x86_64 {
+            // Cranelift's `atomic_store` is a store and `mfence`, which takes 17 ns here. An
+            // exchange orders as much, and takes 2 ns.
+            ins.atomic_rmw(access, flags, AtomicRmwOp::Xchg, address, value);
+        } else {
+            ins.atomic_store(flags, value, address);
+        }
     }
 
     fn atomic_rmw(&mut self, memarg: &MemArg, op: AtomicRmwOp, access: Type, ty: Type) {
