@@ -516,3 +516,33 @@ fn appends_of_several_threads_do_not_overlap() {
         assert_eq!(bytes.iter().filter(|found| **found == byte).count(), 7000);
     }
 }
+
+/// A reader of a file of the base that nobody has changed holds no lock: another thread can write
+/// meanwhile. The reader gets the bytes of the base, and the next one those of the writer.
+#[test]
+fn reading_an_unchanged_file_of_the_base_takes_no_lock() {
+    let dir = MemoryDir::new(&with_base(&[("a", "base")]), Limits::default());
+    let (reader, writer) = (file(&dir, "a", READ), file(&dir, "a", WRITE));
+    let (sender, written) = mpsc::channel();
+    let read = reader.read_pieces_at(1, 100, |bytes| {
+        let (writer, sender) = (writer.clone(), sender.clone());
+        thread::spawn(move || sender.send(writer.write_at(1, b"AS")));
+        let written = written.recv_timeout(Duration::from_secs(20));
+        assert_eq!(written, Ok(Ok(2)));
+        assert_eq!(bytes, b"ase");
+        Ok::<_, FileError>(())
+    });
+    assert_eq!(read, Ok(3));
+    assert_eq!(text(&reader), "bASe");
+    for (offset, len) in [(4, 1), (u64::MAX, 1), (0, 0), (3, usize::MAX)] {
+        let fresh = MemoryDir::new(&with_base(&[("a", "base")]), Limits::default());
+        let mut lens = vec![];
+        let read = file(&fresh, "a", READ).read_pieces_at(offset, len, |bytes| {
+            lens.push(bytes.len());
+            Ok::<_, FileError>(())
+        });
+        let expected = if offset == 3 { 1 } else { 0 };
+        assert_eq!(read, Ok(expected));
+        assert_eq!(lens.len(), expected);
+    }
+}

@@ -8,8 +8,8 @@ use crate::limits::NODE_BYTES;
 use crate::stat::{FileKind, NewTimes, Stat, Times, now};
 use core::fmt;
 use core::ops::Range;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -18,6 +18,12 @@ pub(crate) struct FileNode {
     inode: u64,
     /// The base that the file has bytes of.
     base: Option<MemoryBase>,
+    /// Its bytes among those of the base, at first.
+    base_range: Range<usize>,
+    /// Whether the contents may differ from those of the base. Set before the first change, and
+    /// never cleared. Until then readers need no lock, so that threads that read one file of the
+    /// base write to no common cache line.
+    is_changed: AtomicBool,
     links: AtomicU64,
     /// On cache lines of its own: threads that write to different files do not share one.
     state: CachePadded<RwLock<FileState>>,
@@ -36,6 +42,8 @@ impl FileNode {
         Arc::new(Self {
             inode,
             base: None,
+            base_range: 0..0,
+            is_changed: AtomicBool::new(true),
             links: AtomicU64::new(1),
             state: RwLock::new(FileState {
                 contents: Contents::new(0..0, charge),
@@ -55,6 +63,8 @@ impl FileNode {
         Arc::new(Self {
             inode: inode(node),
             base: Some(base.clone()),
+            base_range: range.clone(),
+            is_changed: AtomicBool::new(false),
             links: AtomicU64::new(base.links(node)),
             state: RwLock::new(FileState {
                 contents: Contents::new(range, charge),
@@ -80,6 +90,13 @@ impl FileNode {
         })
     }
 
+    /// The state, of which the caller changes the contents.
+    fn changing(&self) -> RwLockWriteGuard<'_, FileState> {
+        let state = self.exclusive();
+        self.is_changed.store(true, Release);
+        state
+    }
+
     /// All bytes of the base.
     fn base_bytes(&self) -> &[u8] {
         self.base.as_ref().map_or(&[], MemoryBase::all_bytes)
@@ -97,8 +114,20 @@ impl FileNode {
         &self,
         offset: u64,
         len: usize,
-        sink: impl FnMut(&[u8]) -> Result<(), E>,
+        mut sink: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<usize, E> {
+        // A change that begins meanwhile happens after this read.
+        if !self.is_changed.load(Acquire) {
+            let bytes = &self.base_bytes()[self.base_range.clone()];
+            let start = usize::try_from(offset)
+                .unwrap_or(usize::MAX)
+                .min(bytes.len());
+            let bytes = &bytes[start..start.saturating_add(len).min(bytes.len())];
+            if !bytes.is_empty() {
+                sink(bytes)?;
+            }
+            return Ok(bytes.len());
+        }
         let state = self.shared();
         state.contents.read(self.base_bytes(), offset, len, sink)
     }
@@ -111,7 +140,7 @@ impl FileNode {
         len: usize,
         fill: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<(u64, usize), E> {
-        let mut state = self.exclusive();
+        let mut state = self.changing();
         let offset = offset.unwrap_or(state.contents.size());
         let base = self.base_bytes();
         let written = state.contents.write(base, offset, len, fill)?;
@@ -122,7 +151,7 @@ impl FileNode {
     }
 
     pub(crate) fn set_size(&self, size: u64) -> Result<(), FileError> {
-        let mut state = self.exclusive();
+        let mut state = self.changing();
         state.contents.set_size(size)?;
         state.times.touch();
         Ok(())
