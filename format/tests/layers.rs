@@ -196,6 +196,7 @@ const CRATES: [(&str, &[&str]); 14] = [
             "best", "row", "turns", "phase", "ours", "peer", "wasmer", "control",
         ],
     ),
+    ("benches/threads/src", &["programs", "peer", "graph"]),
     (
         "benches/sodium/src",
         &[

@@ -151,6 +151,9 @@ build_c() {
  -ftls-model=local-exec -fuse-ld=$cache/bin/wasm-ld -Wno-unused-command-line-argument\
  -Wl,--import-memory,--export-memory,--max-memory=1073741824" >"$cache/bin/cc"
     chmod +x "$cache/bin/cc"
+    # Benches compile the allocator natively.
+    rm -rf "$cache/dlmalloc"
+    cp -r "$source/dlmalloc/src" "$cache/dlmalloc"
     rm -rf "$source" "$cache/apt"
     touch "$cache/sysroot/.done"
 }
