@@ -41,9 +41,9 @@ impl MemoryBase {
     ///
     /// As those functions, and for a path that is neither a directory nor a regular file.
     pub fn open(path: &Path, limits: &BaseLimits) -> Result<Self, BaseError> {
-        let failed = |source| BaseError::Io {
+        let failed = |error| BaseError::Io {
             path: path.display().to_string(),
-            source,
+            error,
         };
         let kind = std::fs::metadata(path).map_err(failed)?.file_type();
         if kind.is_dir() {

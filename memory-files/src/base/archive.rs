@@ -26,18 +26,18 @@ pub(super) fn read(source: impl Read, builder: &mut BaseBuilder) -> Result<(), B
         header_left: &header_left,
         left: limits.bytes_max.saturating_add(headers),
     });
-    let failed = |source| BaseError::Io {
+    let failed = |error| BaseError::Io {
         path: "the archive".into(),
-        source,
+        error,
     };
     let mut last = String::new();
     for entry in archive.entries().map_err(failed)? {
-        let entry = entry.map_err(|source| BaseError::Io {
+        let entry = entry.map_err(|error| BaseError::Io {
             path: match last.as_str() {
                 "" => "the archive".into(),
                 last => format!("the archive after {last}"),
             },
-            source,
+            error: readable(error),
         })?;
         last = text(&entry.path_bytes())?.to_owned();
         let skipped = add(entry, &last, builder, &header_left)?;
@@ -48,6 +48,17 @@ pub(super) fn read(source: impl Read, builder: &mut BaseBuilder) -> Result<(), B
     Ok(())
 }
 
+/// An error of the reader of archives. Its messages quote the bytes of a header that is none.
+fn readable(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::Other if error.raw_os_error().is_none() => io::Error::new(
+            io::ErrorKind::InvalidData,
+            "no header of tar; the archive is damaged, or is no tar archive",
+        ),
+        _ => error,
+    }
+}
+
 /// Adds one entry. Returns how many bytes of its contents are left unread.
 fn add(
     mut entry: Entry<'_, impl Read>,
@@ -55,9 +66,9 @@ fn add(
     builder: &mut BaseBuilder,
     header_left: &Cell<u64>,
 ) -> Result<u64, BaseError> {
-    let failed = |source| BaseError::Io {
+    let failed = |error| BaseError::Io {
         path: path.to_owned(),
-        source,
+        error,
     };
     let seconds = entry.header().mtime().map_err(failed)?;
     let modified = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
@@ -133,11 +144,11 @@ impl<R: Read> Read for Bounded<'_, R> {
         let left = self.left.min(self.header_left.get());
         let len = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if len == 0 && !bytes.is_empty() {
-            return Err(io::Error::other(if self.left == 0 {
-                "the archive is larger than bytes_max and 4,096 bytes for each of files_max"
-            } else {
-                "an entry has more than 1 MiB of names and PAX records; remove the records"
-            }));
+            let problem = match self.left {
+                0 => "the archive is larger than bytes_max and 4,096 bytes for each of files_max",
+                _ => "an entry has more than 1 MiB of names and PAX records; remove the records",
+            };
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
         }
         let read = self.source.read(&mut bytes[..len])?;
         self.left -= read as u64;
@@ -154,9 +165,9 @@ fn refuse_compressed(source: &mut BufReader<impl Read>) -> Result<(), BaseError>
         (&[0xfd, b'7', b'z', b'X', b'Z'], "xz"),
         (b"BZh", "bzip2"),
     ];
-    let start = source.fill_buf().map_err(|source| BaseError::Io {
+    let start = source.fill_buf().map_err(|error| BaseError::Io {
         path: "the archive".into(),
-        source,
+        error,
     })?;
     let found = FORMATS.iter().find(|(magic, _)| start.starts_with(magic));
     found.map_or(Ok(()), |(_, by)| Err(BaseError::Compressed { by }))

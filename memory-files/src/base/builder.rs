@@ -109,9 +109,9 @@ impl BaseBuilder {
                 expected: size,
                 found: found as u64,
             }),
-            Err(source) => Err(BaseError::Io {
+            Err(error) => Err(BaseError::Io {
                 path: path.into(),
-                source,
+                error,
             }),
         };
         let node = added.inspect_err(|_| self.bytes.truncate(start))?;

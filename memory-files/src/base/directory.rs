@@ -22,7 +22,7 @@ struct Level {
 pub(super) fn read(dir: &Dir, builder: &mut BaseBuilder) -> Result<(), BaseError> {
     let failed = |path: &str| {
         let path = if path.is_empty() { "." } else { path }.to_owned();
-        move |source: io::Error| BaseError::Io { path, source }
+        move |error: io::Error| BaseError::Io { path, error }
     };
     let root = dir.try_clone().map_err(failed(""))?;
     builder.directory(".", modified(&root.dir_metadata().map_err(failed(""))?))?;
@@ -79,9 +79,9 @@ pub(super) fn read(dir: &Dir, builder: &mut BaseBuilder) -> Result<(), BaseError
 
 /// Adds a file. Someone may exchange it at any time, so its kind is checked once it is open.
 fn file(dir: &Dir, name: &str, path: &str, builder: &mut BaseBuilder) -> Result<(), BaseError> {
-    let failed = |source| BaseError::Io {
+    let failed = |error| BaseError::Io {
         path: path.to_owned(),
-        source,
+        error,
     };
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
@@ -109,9 +109,9 @@ fn names(
 ) -> Result<Vec<String>, BaseError> {
     let files_max = builder.limits().files_max;
     let names_max = builder.files_left().saturating_sub(names_left);
-    let failed = |source| BaseError::Io {
+    let failed = |error| BaseError::Io {
         path: path.to_owned(),
-        source,
+        error,
     };
     let mut names = vec![];
     for entry in dir.entries().map_err(failed)? {

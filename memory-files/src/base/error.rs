@@ -30,12 +30,13 @@ impl fmt::Display for Shown<'_> {
 #[non_exhaustive]
 pub enum BaseError {
     /// The directory or the archive cannot be read.
-    #[error("{shown}: {source}", shown = Shown(path))]
+    #[error("{shown}: {error}", shown = Shown(path))]
     Io {
         /// The entry, or the archive's part.
         path: String,
-        /// What the system or the archive's reader said.
-        source: io::Error,
+        /// What the system or the archive's reader said. It is part of the message, and therefore
+        /// not the error's source.
+        error: io::Error,
     },
     /// An entry is neither file, directory nor symbolic link.
     #[error(
