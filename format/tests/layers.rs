@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 14] = [
+const CRATES: [(&str, &[&str]); 15] = [
     (
         "format/src",
         &[
