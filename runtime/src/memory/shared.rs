@@ -20,7 +20,8 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::slice;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
+use core::task::Waker;
 use pirn_format::layout::{
     GUARD_BYTES, MEMORY_BYTES_MAX, MEMORY_REACH_BYTES, MemoryDesc, WASM_PAGE_BYTES,
 };
@@ -68,9 +69,20 @@ struct Shared {
     desc: Desc,
     ty: MemoryType,
     reservation: Reservation,
+    locks: Locks,
+}
+
+/// What threads write to. It has cache lines of its own: guests read the descriptor all the time.
+/// Two lines, because processors fetch lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Locks {
     /// Held while the memory grows.
     growing: Mutex<()>,
     waiters: Mutex<Waiters>,
+    /// Number of entries of `waiters`, for threads that wake without the lock. It changes with the
+    /// lock held only.
+    waiters_len: AtomicUsize,
 }
 
 /// A [`MemoryDesc`] that several threads access.
@@ -116,8 +128,7 @@ impl SharedMemory {
             },
             ty: *ty,
             reservation,
-            growing: Mutex::new(()),
-            waiters: Mutex::default(),
+            locks: Locks::default(),
         };
         shared.make_accessible(0, ty.min * ty.page.bytes())?;
         Ok(Self(Arc::new(shared)))
@@ -242,7 +253,17 @@ impl SharedMemory {
 
     /// Wakes at most `count` waiters at an address. Returns how many were woken.
     pub(crate) fn wake(&self, address: u64, count: u32) -> u32 {
-        let woken = self.waiting().remove(address, count);
+        // Orders the caller's stores before the load. A waiter publishes its entry before it loads
+        // the number that it expects (`begin_waiting`). So either this thread finds the entry, or
+        // the waiter finds the new number. Without waiters, threads that wake share no lock.
+        fence(SeqCst);
+        if self.0.locks.waiters_len.load(Relaxed) == 0 {
+            return 0;
+        }
+        let mut waiters = self.waiting();
+        let woken = waiters.remove(address, count);
+        self.publish(&waiters);
+        drop(waiters);
         // A waker may wake other waiters, which takes the lock. It is released by now.
         let number = woken.len() as u32;
         woken.into_iter().for_each(tell);
@@ -251,7 +272,40 @@ impl SharedMemory {
 
     /// The waiters, locked.
     pub(super) fn waiting(&self) -> MutexGuard<'_, Waiters> {
-        sys::lock(&self.0.waiters)
+        sys::lock(&self.0.locks.waiters)
+    }
+
+    /// Adds a waiter at an address if `is_expected` says so, which looks at the number there.
+    /// Returns the waiter's key.
+    pub(super) fn begin_waiting(
+        &self,
+        address: u64,
+        is_expected: impl FnOnce() -> bool,
+    ) -> Option<(u64, u64)> {
+        let mut waiters = self.waiting();
+        let key = waiters.add(address);
+        self.publish(&waiters);
+        fence(SeqCst);
+        if is_expected() {
+            return Some(key);
+        }
+        waiters.waiting.remove(&key);
+        self.publish(&waiters);
+        None
+    }
+
+    /// Removes a waiter. Returns its waker, unless the waiter was woken already.
+    pub(super) fn end_waiting(&self, key: &(u64, u64)) -> Option<Waker> {
+        let mut waiters = self.waiting();
+        let known = waiters.waiting.remove(key);
+        self.publish(&waiters);
+        known
+    }
+
+    /// Publishes the number of waiters, which the caller has locked.
+    fn publish(&self, waiters: &Waiters) {
+        let len = waiters.waiting.len();
+        self.0.locks.waiters_len.store(len, Relaxed);
     }
 
     /// Start and end of the addresses that an access to the memory can reach.
@@ -318,7 +372,7 @@ impl SharedMemory {
             if !is_permitted(current, desired) {
                 return Ok(None);
             }
-            let _growing = sys::lock(&self.0.growing);
+            let _growing = sys::lock(&self.0.locks.growing);
             if self.bytes() == current {
                 self.0.make_accessible(current, desired)?;
                 return Ok(Some(before));
@@ -421,5 +475,57 @@ impl Shared {
         unsafe { self.reservation.protect(new, Access::ReadWrite)? };
         self.desc.bytes.store(desired, SeqCst);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pirn_format::types::{AddrType, PageSize};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    fn memory() -> SharedMemory {
+        let ty = MemoryType {
+            address: AddrType::I32,
+            page: PageSize::Large,
+            min: 1,
+            max: Some(1),
+            shared: true,
+        };
+        SharedMemory::new(&ty).expect("the system has address space")
+    }
+
+    #[test]
+    fn waking_takes_no_lock_without_waiters() {
+        let memory = memory();
+        let wakes_nobody = || {
+            let _locked = memory.waiting();
+            let (memory, (sender, woken)) = (memory.clone(), mpsc::channel());
+            thread::spawn(move || sender.send(memory.wake(8, 1)));
+            assert_eq!(woken.recv_timeout(Duration::from_secs(20)), Ok(0));
+        };
+        wakes_nobody();
+        assert_eq!(memory.begin_waiting(8, || false), None);
+        wakes_nobody();
+        let published = || memory.0.locks.waiters_len.load(Relaxed);
+        let key = memory.begin_waiting(8, || published() == 1);
+        let key = key.expect("the entry is published before the number is looked at");
+        assert!(memory.end_waiting(&key).is_some());
+        wakes_nobody();
+        let key = memory.begin_waiting(8, || true).expect("it waits");
+        assert_eq!((memory.wake(16, 1), memory.wake(8, 1)), (0, 1));
+        assert!(memory.end_waiting(&key).is_none());
+        wakes_nobody();
+    }
+
+    #[test]
+    fn locks_share_no_cache_line_with_the_descriptor() {
+        let line = |offset: usize| offset / 128;
+        let last = offset_of!(Shared, desc) + size_of::<Desc>() - 1;
+        let locks = offset_of!(Shared, locks)..offset_of!(Shared, locks) + size_of::<Locks>();
+        assert!(line(locks.start) > line(last) || line(locks.end - 1) < line(last));
+        assert_eq!((align_of::<Shared>(), locks.start % 128), (128, 0));
     }
 }

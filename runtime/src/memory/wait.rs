@@ -2,9 +2,10 @@
 //! and `notify`).
 //!
 //! A waiter is in a list of the memory, sorted by address and then by arrival. The comparison and
-//! the entry into the list happen under one lock, which a waking thread takes as well. So a thread
-//! that changes a number and then wakes does not miss a waiter that found the old number. The
-//! waking thread removes the waiter from the list, and the waiter finds that it is no longer there.
+//! the entry into the list happen under one lock, which a waking thread takes as well if there are
+//! waiters. So a thread that changes a number and then wakes does not miss a waiter that found the
+//! old number. The waking thread removes the waiter from the list, and the waiter finds that it is
+//! no longer there.
 //!
 //! # Safety
 //!
@@ -96,15 +97,8 @@ impl Wait {
             let waits = unsafe { expected.is_at(place) };
             return waits.then_some(Self { place: None, until });
         };
-        let mut waiters = memory.waiting();
         // SAFETY: the caller promises that `place` is accessible and aligned.
-        if !unsafe { expected.is_at(place) } {
-            return None;
-        }
-        let key = (address, waiters.next);
-        waiters.next += 1;
-        waiters.waiting.insert(key, Waker::noop().clone());
-        drop(waiters);
+        let key = memory.begin_waiting(address, || unsafe { expected.is_at(place) })?;
         let place = Some((memory.clone(), key));
         Some(Self { place, until })
     }
@@ -120,17 +114,15 @@ impl Wait {
         };
         // Cloned before the lock is taken: a waker is code of the embedder.
         let waker = waker.clone();
+        if is_over {
+            // Dropped after the lock is released, as all wakers.
+            let known = memory.end_waiting(key);
+            return Some(if known.is_some() { TIMED_OUT } else { WOKEN });
+        }
         let mut waiters = memory.waiting();
         let Some(known) = waiters.waiting.get_mut(key) else {
-            drop(waiters);
             return Some(WOKEN);
         };
-        if is_over {
-            let known = waiters.waiting.remove(key);
-            drop(waiters);
-            drop(known);
-            return Some(TIMED_OUT);
-        }
         let known = mem::replace(known, waker);
         drop(waiters);
         drop(known);
@@ -141,9 +133,8 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         if let Some((memory, key)) = &self.place {
-            let known = memory.waiting().waiting.remove(key);
             // Dropped after the lock is released: a waker is code of the embedder.
-            drop(known);
+            drop(memory.end_waiting(key));
         }
     }
 }

@@ -13,13 +13,21 @@ pub(super) struct Waiters {
     /// Wakers, by address and number of arrival.
     pub(super) waiting: BTreeMap<(u64, u64), Waker>,
     /// The next number of arrival.
-    pub(super) next: u64,
+    next: u64,
 }
 
 impl Waiters {
     /// Number of guests that wait at an address.
     pub(super) fn count(&self, address: u64) -> usize {
         self.waiting.range(at(address)).count()
+    }
+
+    /// Adds a waiter at an address, and returns its key.
+    pub(super) fn add(&mut self, address: u64) -> (u64, u64) {
+        let key = (address, self.next);
+        self.next += 1;
+        self.waiting.insert(key, Waker::noop().clone());
+        key
     }
 
     /// Removes at most `count` waiters at an address, and returns their wakers. Those that have
