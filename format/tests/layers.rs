@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 15] = [
+const CRATES: [(&str, &[&str]); 16] = [
     (
         "format/src",
         &[
@@ -197,6 +197,12 @@ const CRATES: [(&str, &[&str]); 15] = [
         ],
     ),
     ("benches/threads/src", &["programs", "peer", "graph"]),
+    (
+        "benches/java/src",
+        &[
+            "program", "engine", "pirn", "wasmtime", "jvm", "all", "graph",
+        ],
+    ),
     (
         "benches/sodium/src",
         &[
