@@ -54,7 +54,8 @@ fn guest(memory: &str) -> Module {
                   (i32.add (local.get $place) (i32.const 8)))
               (then (unreachable)))
             (i32.load offset=8 (local.get $place)))
-          (func (export "run") (param $number i32) (param $fd i32) (param $kind i32) (param $left i32)
+          (func (export "run")
+            (param $number i32) (param $fd i32) (param $kind i32) (param $left i32)
             (local $place i32) (local $offset i64) (local $errno i32)
             (local.set $place (i32.mul (local.get $number) (i32.const 1024)))
             (loop $next
