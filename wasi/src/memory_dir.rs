@@ -12,7 +12,7 @@ use std::io::{IoSlice, IoSliceMut, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 use wasi_common::dir::{OpenResult, ReaddirCursor, ReaddirEntity, WasiDir};
-use wasi_common::file::{Advice, FdFlags, FileType, Filestat, OFlags};
+use wasi_common::file::{Advice, FdFlags, FileAccessMode, FileType, Filestat, OFlags};
 use wasi_common::snapshots::preview_1::types::Errno;
 use wasi_common::{Error, SystemTimeSpec, WasiFile};
 
@@ -134,6 +134,9 @@ impl WasiDir for Folder {
         if how.contains(OFlags::DIRECTORY) && how.intersects(makes) {
             return Err(Errno::Inval.into());
         }
+        let mut access = FileAccessMode::empty();
+        access.set(FileAccessMode::READ, read);
+        access.set(FileAccessMode::WRITE, write);
         // A read-only directory reports what is wrong with the path, and then that it is read-only.
         let write = write || (truncates && self.0.is_read_only());
         // As cap-std has it for directories of the host.
@@ -152,7 +155,7 @@ impl WasiDir for Folder {
         match self.0.open(path, &options).map_err(error)? {
             Opened::Dir(dir) => Ok(OpenResult::Dir(Box::new(Self(dir)))),
             Opened::File(file) => {
-                let file = Arc::new(OpenFile::new(file, appends, known(flags).bits()));
+                let file = Arc::new(OpenFile::new(file, access, known(flags)));
                 OPENED.set(Some(Arc::clone(&file)));
                 Ok(OpenResult::File(Box::new(File(file))))
             }
@@ -313,15 +316,14 @@ impl WasiFile for File {
     }
 
     async fn get_fdflags(&self) -> Result<FdFlags, Error> {
-        Ok(FdFlags::from_bits_truncate(self.0.flags()))
+        Ok(self.0.flags())
     }
 
     async fn set_fdflags(&mut self, flags: FdFlags) -> Result<(), Error> {
         if !(FdFlags::APPEND | FdFlags::NONBLOCK).contains(flags) {
             return Err(Errno::Inval.into());
         }
-        self.0
-            .set_flags(flags.contains(FdFlags::APPEND), flags.bits());
+        self.0.set_flags(flags);
         Ok(())
     }
 

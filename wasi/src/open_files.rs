@@ -6,11 +6,12 @@
 //!
 //! An entry is only a short cut. Without it, a call goes through wasi-common, with the same result.
 
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU32};
 use pirn_memory_files::MemoryFile;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use wasi_common::file::{FdFlags, FileAccessMode};
 
 /// Locks that descriptors are spread over. Descriptors that a guest opens have successive numbers.
 const SHARDS: usize = 16;
@@ -23,20 +24,21 @@ const SHARDS: usize = 16;
 #[repr(align(128))]
 pub(crate) struct OpenFile {
     pub(crate) file: MemoryFile,
+    /// What the guest may do by its rights. The file itself may have been opened with more.
+    pub(crate) access: FileAccessMode,
     /// Held during a read or write at the position, as Linux does.
     position: Mutex<u64>,
-    appends: AtomicBool,
-    /// The other flags (`fdflags`), which change nothing.
+    /// The flags (`fdflags`). All but `append` change nothing.
     flags: AtomicU32,
 }
 
 impl OpenFile {
-    pub(crate) fn new(file: MemoryFile, appends: bool, flags: u32) -> Self {
+    pub(crate) fn new(file: MemoryFile, access: FileAccessMode, flags: FdFlags) -> Self {
         Self {
             file,
+            access,
             position: Mutex::new(0),
-            appends: AtomicBool::new(appends),
-            flags: AtomicU32::new(flags),
+            flags: AtomicU32::new(flags.bits()),
         }
     }
 
@@ -45,16 +47,15 @@ impl OpenFile {
     }
 
     pub(crate) fn appends(&self) -> bool {
-        self.appends.load(Relaxed)
+        self.flags().contains(FdFlags::APPEND)
     }
 
-    pub(crate) fn flags(&self) -> u32 {
-        self.flags.load(Relaxed)
+    pub(crate) fn flags(&self) -> FdFlags {
+        FdFlags::from_bits_truncate(self.flags.load(Relaxed))
     }
 
-    pub(crate) fn set_flags(&self, appends: bool, flags: u32) {
-        self.appends.store(appends, Relaxed);
-        self.flags.store(flags, Relaxed);
+    pub(crate) fn set_flags(&self, flags: FdFlags) {
+        self.flags.store(flags.bits(), Relaxed);
     }
 }
 

@@ -129,7 +129,7 @@ fn set_flags(ctx: &mut WasiCtx, fd: i32, flags: i32) -> Result<i32, HostError> {
     let known = FdFlags::from_bits(flags.cast_unsigned());
     match known.filter(|flags| (FdFlags::APPEND | FdFlags::NONBLOCK).contains(*flags)) {
         Some(flags) => {
-            open.set_flags(flags.contains(FdFlags::APPEND), flags.bits());
+            open.set_flags(flags);
             Ok(0)
         }
         None => Ok(INVAL),

@@ -12,6 +12,7 @@ use crate::scratch::PIECE_BYTES;
 use pirn_memory_files::FileError;
 use pirn_runtime::{Caller, HostError, Trap};
 use std::sync::Arc;
+use wasi_common::file::FileAccessMode;
 
 /// Most vectors of a call that is handled here.
 const VECTORS_MAX: usize = 16;
@@ -124,7 +125,7 @@ pub(crate) fn read<T>(
     let Some(open) = open_file(caller, ctx, fd) else {
         return Ok(None);
     };
-    if !open.file.is_readable() {
+    if !open.access.contains(FileAccessMode::READ) {
         return Ok(None);
     }
     let moved = move_bytes(caller, &open, offset, places, |vectors, memory, at, len| {
@@ -152,7 +153,7 @@ pub(crate) fn write<T>(
     let Some(open) = open_file(caller, ctx, fd) else {
         return Ok(None);
     };
-    if !open.file.is_writable() {
+    if !open.access.contains(FileAccessMode::WRITE) {
         return Ok(None);
     }
     let appends = offset.is_none() && open.appends();

@@ -11,6 +11,7 @@ use std::time::UNIX_EPOCH;
 
 /// Descriptor of the directory in memory; 3 is one of the host.
 const MEMORY: i64 = 4;
+const TRUNCATE: i64 = 8;
 const NFILE: i32 = 41;
 const NOSPC: i32 = 51;
 const DQUOT: i32 = 19;
@@ -42,9 +43,23 @@ fn guest(setup: &Setup) -> Guest {
     guest_with(setup, Limits::default(), |wasi| wasi)
 }
 
+/// Rights to read, to write, and to seek.
+const READ: i64 = 1 << 1;
+const WRITE: i64 = 1 << 6;
+const SEEK: i64 = 1 << 2;
+
 fn try_open(guest: &mut Guest, name: &str, how: i64, flags: i64) -> Result<i64, i32> {
+    open_with_rights(guest, name, how, flags, READ | WRITE | SEEK)
+}
+
+fn open_with_rights(
+    guest: &mut Guest,
+    name: &str,
+    how: i64,
+    flags: i64,
+    rights: i64,
+) -> Result<i64, i32> {
     guest.write(PATH, name.as_bytes());
-    let rights = 1 << 1 | 1 << 6 | 1 << 2;
     let len = name.len() as i64;
     let arguments = [
         MEMORY,
@@ -285,4 +300,34 @@ fn reads_and_writes_are_counted() {
     write(&mut guest, fd, &[1; 1000]).unwrap();
     let usage = guest.instance.usage();
     assert_eq!((usage.bytes_read, usage.bytes_written), (200_000, 1000));
+}
+
+/// A file that is opened to be truncated may be written by the host, but not by a guest without that
+/// right.
+#[test]
+fn rights_are_the_same_for_any_number_of_vectors() {
+    for setup in setups() {
+        let mut guest = guest(&setup);
+        for (how, rights, name) in [
+            (CREATE | TRUNCATE, READ, "fd_write"),
+            (CREATE, READ, "fd_write"),
+            (CREATE, WRITE, "fd_read"),
+        ] {
+            let fd = open_with_rights(&mut guest, "file", how, 0, rights).expect("it opens");
+            for count in [1, 16, 17] {
+                guest.vectors(VECTORS, (0..count as u32).map(|n| (BYTES + n, 1)));
+                assert_eq!(
+                    moved(&mut guest, name, fd, count),
+                    Err(BADF),
+                    "{name} {count}"
+                );
+                if name == "fd_write" {
+                    let arguments = [fd, VECTORS.into(), count, 0, OUT.into()];
+                    assert_eq!(guest.call("fd_pwrite", &arguments), BADF);
+                }
+            }
+            let all = open(&mut guest, "file");
+            assert_eq!(contents(&mut guest, all), b"");
+        }
+    }
 }
