@@ -2,7 +2,7 @@
 //! limits.
 //!
 //! A change of a counter writes a cache line that all threads of the guest share. Therefore only
-//! operations that allocate change a counter. Writes to extents that exist do not.
+//! operations that allocate or free change a counter. Writes to extents that exist do not.
 
 use crate::error::FileError;
 use crate::limits::Limits;

@@ -65,8 +65,8 @@ impl MemoryBase {
     ///
     /// # Errors
     ///
-    /// [`BaseError`] for what cannot be read, exceeds a limit, changes meanwhile, or is no file,
-    /// directory or symbolic link.
+    /// [`BaseError`] if an entry cannot be read, exceeds a limit, changes during the copy, or is
+    /// not a file, directory or symbolic link.
     pub fn from_dir(dir: &cap_std::fs::Dir, limits: &BaseLimits) -> Result<Self, BaseError> {
         let mut builder = BaseBuilder::new(limits);
         directory::read(dir, &mut builder)?;

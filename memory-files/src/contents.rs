@@ -89,14 +89,14 @@ impl Contents {
         &base[self.base.start + at as usize..self.base.start + end as usize]
     }
 
-    /// Calls `fill` for the room from `offset` on, in order, `len` bytes in total. `fill` must
-    /// write all of the room that it gets. Returns the number of bytes, which is less than `len`
+    /// Calls `fill` with each destination buffer from `offset` on, in order, `len` bytes in total.
+    /// `fill` must write the whole buffer. Returns the number of bytes, which is less than `len`
     /// if the instance has no more space.
     ///
     /// # Errors
     ///
     /// [`FileError::NoSpace`] or [`FileError::TooLarge`] if not a single byte could be written, or
-    /// the first error of `fill`. Then the room of the last call has an unspecified part of what
+    /// the first error of `fill`. Then the buffer of the last call has an unspecified part of what
     /// `fill` wrote, except that the file did not get longer.
     pub(crate) fn write<E: From<FileError>>(
         &mut self,
@@ -119,7 +119,7 @@ impl Contents {
                 Err(error) => return Err(error.into()),
             };
             if let Err(error) = fill(&mut extent[start..start + some]) {
-                // Nothing may stay behind the end of the file: it would show once the file grows.
+                // Nothing may stay after the end of the file: it would show once the file grows.
                 self.free_behind_end();
                 return Err(error);
             }
@@ -187,7 +187,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Frees what a write that failed left behind the end of the file.
+    /// Frees what a write that failed left after the end of the file.
     pub(crate) fn free_behind_end(&mut self) {
         self.cut(self.size);
     }

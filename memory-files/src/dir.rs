@@ -132,7 +132,7 @@ impl MemoryDir {
         self.tree.account().bytes()
     }
 
-    /// Files, directories and symbolic links that the instance made and that exist, as
+    /// Files, directories and symbolic links that the instance made and that exist or are open, as
     /// [`Limits::files_max`] counts them.
     #[must_use]
     pub fn used_files(&self) -> u64 {
@@ -339,8 +339,8 @@ impl MemoryDir {
         self.node.stat()
     }
 
-    /// The attributes of what a path names. With `follows`, those of what a symbolic link at the
-    /// end of the path leads to.
+    /// The attributes of the file at a path. With `follows`, a symbolic link at the end is
+    /// followed.
     ///
     /// # Errors
     ///
@@ -395,7 +395,7 @@ impl MemoryDir {
             .list(self.node.inode(), cookie, entries_max)
     }
 
-    /// Removes a file or symbolic link. Whoever has the file open keeps it.
+    /// Removes a file or symbolic link. Open handles to the file stay valid.
     ///
     /// # Errors
     ///
@@ -426,7 +426,7 @@ impl MemoryDir {
         Ok(())
     }
 
-    /// Removes an empty directory. Whoever has it open can make nothing in it any more.
+    /// Removes an empty directory. Open handles to it can create no entries.
     ///
     /// # Errors
     ///
@@ -453,7 +453,10 @@ impl MemoryDir {
                 continue;
             };
             let mut locked = lock_all(&[&place.directory, &node]);
-            let is_same = |found: &Found| matches!(found, Found::Node(Node::Directory(now)) if Arc::ptr_eq(now, &node));
+            let is_same = |found: &Found| match found {
+                Found::Node(Node::Directory(now)) => Arc::ptr_eq(now, &node),
+                _ => false,
+            };
             if !locked
                 .of(&place.directory)
                 .find(name)

@@ -62,7 +62,7 @@ impl MemoryFile {
     }
 
     /// Reads bytes from `offset` on into `bytes`. Returns their number: less than asked at the end
-    /// of the file, and 0 behind it.
+    /// of the file, and 0 after it.
     ///
     /// # Errors
     ///
@@ -117,9 +117,10 @@ impl MemoryFile {
         self.write_pieces(None, bytes.len(), copy_from(bytes))
     }
 
-    /// Calls `fill` for the room of `len` bytes, in order, piece by piece and in place. The room is
-    /// at `offset`, or at the end of the file if there is none. `fill` must write all of the room,
-    /// and must not use this file. Returns the offset of the first byte and the number of bytes.
+    /// Calls `fill` with each destination buffer in order, `len` bytes in total, in place. They
+    /// begin at `offset`, or at the end of the file if it is `None`. `fill` must write the whole
+    /// buffer, and must not use this file. Returns the offset of the first byte and the number of
+    /// bytes.
     ///
     /// # Errors
     ///

@@ -12,9 +12,10 @@
 //!              MemoryBase: nodes, sorted names, one allocation of bytes
 //! ```
 //!
-//! Operations have the semantics of POSIX. They make no system call: the time of changes comes from
-//! the kernel's coarse clock ([`now`]), which the vDSO reads. Host memory that an instance uses is
-//! counted and limited ([`Limits`]).
+//! Operations have the semantics of POSIX. They need no system call of their own: the time of
+//! changes comes from the kernel's coarse clock ([`now`]), which the vDSO reads. The allocator and
+//! a contended lock may make one. Host memory that an instance uses is counted and limited
+//! ([`Limits`]).
 
 #![forbid(unsafe_code)]
 

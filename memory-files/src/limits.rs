@@ -29,8 +29,8 @@ pub struct Limits {
     /// Bytes of host memory: contents of files, names, and bookkeeping. Bytes of the base that the
     /// instance has not changed do not count. 64 MiB by default.
     pub bytes_max: u64,
-    /// Files, directories and symbolic links that the instance made and that exist. Those of the
-    /// base do not count. 65,536 by default.
+    /// Files, directories and symbolic links that the instance made and that exist or are open.
+    /// Those of the base do not count. 65,536 by default.
     pub files_max: u64,
 }
 

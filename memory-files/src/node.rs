@@ -1,8 +1,8 @@
 //! The nodes of one instance's layer: files, directories and symbolic links.
 //!
-//! A node of the base gets a node in the layer when the instance opens it. Files and directories
-//! have one lock each. No operation waits for a file's lock while it holds that of a directory: a
-//! closure of the caller may have the file locked, and use directories. No operation holds a
+//! Opening a file of the base creates a node for it in the instance's layer. Files and directories
+//! have one lock each. No operation waits for a file's lock while it holds that of a directory: the
+//! caller's closure runs with the file locked, and may use directories. No operation holds a
 //! directory's lock while it waits for that of another directory, except by [`lock_all`], which
 //! takes locks in the order of inode numbers.
 

@@ -1,8 +1,9 @@
 //! [`OpenFiles`]: the files in memory that a guest has open, by descriptor.
 //!
-//! wasi-common's table of descriptors has one lock that all threads of a guest take, and gives its
-//! files to nobody. Reads and writes of files in memory look here first. The files are spread over
-//! several locks by descriptor, so that threads that use different descriptors share no cache line.
+//! wasi-common's descriptor table has one lock that all threads of a guest take, and no function
+//! that returns its files. Reads and writes of files in memory look here first. The files are
+//! spread over several locks by descriptor, so that threads that use different descriptors share no
+//! cache line.
 //!
 //! An entry is only a short cut. Without it, a call goes through wasi-common, with the same result.
 

@@ -302,8 +302,7 @@ fn reads_and_writes_are_counted() {
     assert_eq!((usage.bytes_read, usage.bytes_written), (200_000, 1000));
 }
 
-/// A file that is opened to be truncated may be written by the host, but not by a guest without that
-/// right.
+/// The host may write a file that it opens to truncate. A guest needs the right to write it.
 #[test]
 fn rights_are_the_same_for_any_number_of_vectors() {
     for setup in setups() {

@@ -149,8 +149,8 @@ impl Programs {
                         .arg(mimalloc.join("include"));
                     command.arg(mimalloc.join("src/static.c"));
                     // Its port to WASI has no locks without the first definition. Two allocators in
-                    // one guest corrupt it: dlmalloc takes what another grows in between for its
-                    // own. So it replaces `malloc`, too.
+                    // one guest corrupt it: dlmalloc assumes that pages added since its last growth
+                    // belong to it. So mimalloc replaces `malloc`, too.
                     if world != World::Native {
                         command.args(["-DMI_USE_PTHREADS", "-DMI_MALLOC_OVERRIDE"]);
                         command.args(["-include", "pthread.h"]);

@@ -162,8 +162,8 @@ impl FuncTranslator<'_, '_> {
         let is_x86_64 = self.env.cpu.arch() == Arch::X86_64;
         let ins = self.builder.ins();
         if is_x86_64 {
-            // Cranelift's `atomic_store` is a store and `mfence`, which takes 17 ns here. An
-            // exchange orders as much, and takes 2 ns.
+            // Cranelift's `atomic_store` is a store and `mfence`, which is slower than an exchange
+            // with the same ordering.
             ins.atomic_rmw(access, flags, AtomicRmwOp::Xchg, address, value);
         } else {
             ins.atomic_store(flags, value, address);

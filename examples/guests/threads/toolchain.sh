@@ -24,7 +24,8 @@ fail() {
     exit 1
 }
 
-# A private state of apt: the mirrors of this machine, the suites of Debian 12, and their sources.
+# A private state of apt: the mirrors of the build machine, the suites of Debian 12, and their
+# sources.
 apt_state() {
     command -v apt-get >"$log" || fail "no apt-get; the sources are Debian's packages"
     mkdir -p "$cache"/apt/{lists/partial,cache/archives/partial}
@@ -158,7 +159,7 @@ build_c() {
     touch "$cache/sysroot/.done"
 }
 
-# Adds std for wasm32-wasip1-threads to a rustc of Debian. Cargo comes from this machine. Some two
+# Adds std for wasm32-wasip1-threads to a rustc of Debian, by the installed cargo. Some two
 # minutes on two processors.
 build_rust() {
     local target=wasm32-wasip1-threads usr=$cache/host/usr rustlib deb

@@ -48,7 +48,7 @@ pub(super) fn read(source: impl Read, builder: &mut BaseBuilder) -> Result<(), B
     Ok(())
 }
 
-/// An error of the reader of archives. Its messages quote the bytes of a header that is none.
+/// An error of the reader of archives. Its messages quote the bytes of an invalid header.
 fn readable(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Other if error.raw_os_error().is_none() => io::Error::new(

@@ -69,7 +69,7 @@ pub enum BaseError {
         /// The path.
         path: String,
     },
-    /// A part of an entry's path, or the target of a hard link, is no such thing.
+    /// A part of an entry's path, or a hard link's target, is missing or has the wrong kind.
     #[error(
         "{shown}: {shown_part} is no {wanted} of this tree",
         shown = Shown(path),

@@ -79,7 +79,7 @@ impl FileNode {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A closure that panicked while it wrote may have left bytes behind the end of the file. They
+    /// A closure that panicked while it wrote may have left bytes after the end of the file. They
     /// are freed before the file can grow.
     fn exclusive(&self) -> RwLockWriteGuard<'_, FileState> {
         self.state.write().unwrap_or_else(|poisoned| {

@@ -30,9 +30,8 @@ pub struct DirEntry {
 
 /// What the lock of a directory protects.
 ///
-/// The names of the base stay where they are: `changed` says what became of those that the
-/// instance opened, replaced or removed. Each other name has a cookie, which is its place in
-/// listings.
+/// Names of the base never move. `changed` records those that were opened, replaced or removed.
+/// Each other name has a cookie, which is its place in listings.
 #[derive(Debug)]
 pub(crate) struct Names {
     /// The directory of the base, if it has one there.

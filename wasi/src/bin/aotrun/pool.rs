@@ -1,9 +1,8 @@
 //! [`Pool`]: host threads that run the threads of a program. A host thread whose work has ended
 //! stays for the next thread that the program spawns.
 //!
-//! A host thread without work first looks for more in a loop, for `SPIN`, and then sleeps. A
-//! program that spawns a thread soon after another has ended so pays neither for a new host thread
-//! nor for a wake-up by the kernel.
+//! A host thread without work first spins for `SPIN`, and then sleeps. Spawning a thread soon after
+//! another has ended therefore needs no new host thread and no wake-up by the kernel.
 
 use std::collections::VecDeque;
 use std::hint;
@@ -57,8 +56,8 @@ impl Pool {
         }
     }
 
-    /// Runs work on a thread that has none, or else on a new one. At the limit of threads, the work
-    /// waits for the next thread that ends its work.
+    /// Runs work on a thread that has none, or else on a new one. If all threads are busy and no
+    /// more may be made, the work waits in the queue. The caller limits the program's threads.
     ///
     /// # Errors
     ///
