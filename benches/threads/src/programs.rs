@@ -39,7 +39,7 @@ impl Task {
     fn arguments(self) -> [&'static str; 2] {
         match self {
             Self::Compute => ["compute", "50"],
-            Self::Allocate => ["allocate", "10000"],
+            Self::Allocate => ["allocate", "40000"],
             Self::SpawnSoon => ["spawn", "5"],
             Self::SpawnLate => ["spawn", "200"],
             Self::Wake => ["wake", "50"],
