@@ -104,10 +104,16 @@ impl Vectors {
     }
 }
 
-/// The open file of a descriptor, if it is one in memory.
-fn open_file<T>(caller: &mut Caller<'_, T>, ctx: ContextOf<T>, fd: i32) -> Option<Arc<OpenFile>> {
+/// The open file of a descriptor, if it is one in memory that the guest may access so.
+fn open_file<T>(
+    caller: &mut Caller<'_, T>,
+    ctx: ContextOf<T>,
+    fd: i32,
+    access: FileAccessMode,
+) -> Option<Arc<OpenFile>> {
     let ctx = ctx(caller.data_mut());
-    ctx.files()?.get(fd.cast_unsigned())
+    let open = ctx.files()?.get(fd.cast_unsigned())?;
+    open.access.contains(access).then_some(open)
 }
 
 /// Reads from a file in memory, at an offset or at the descriptor's position. Returns the errno;
@@ -122,12 +128,9 @@ pub(crate) fn read<T>(
     (fd, offset): (i32, Option<i64>),
     places: Places,
 ) -> Result<Option<i32>, HostError> {
-    let Some(open) = open_file(caller, ctx, fd) else {
+    let Some(open) = open_file(caller, ctx, fd, FileAccessMode::READ) else {
         return Ok(None);
     };
-    if !open.access.contains(FileAccessMode::READ) {
-        return Ok(None);
-    }
     let moved = move_bytes(caller, &open, offset, places, |vectors, memory, at, len| {
         let read = open
             .file
@@ -150,12 +153,9 @@ pub(crate) fn write<T>(
     (fd, offset): (i32, Option<i64>),
     places: Places,
 ) -> Result<Option<i32>, HostError> {
-    let Some(open) = open_file(caller, ctx, fd) else {
+    let Some(open) = open_file(caller, ctx, fd, FileAccessMode::WRITE) else {
         return Ok(None);
     };
-    if !open.access.contains(FileAccessMode::WRITE) {
-        return Ok(None);
-    }
     let appends = offset.is_none() && open.appends();
     let moved = move_bytes(caller, &open, offset, places, |vectors, memory, at, len| {
         let at = (!appends).then_some(at);
