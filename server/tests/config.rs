@@ -52,7 +52,7 @@ fn it_sets_what_the_command_line_does_not() {
     let serving = Serving::start(command);
     let metrics = serving.get("/metrics");
     assert!(metrics.contains("\npirn_slots 2\n"), "{metrics}");
-    assert!(serving.get("/loop").starts_with("HTTP/1.1 504 "));
+    assert!(serving.get("/loop").starts_with("HTTP/1.0 504 "));
     // Modules of the file are beside it. The command line replaces the route of the file.
     for path in ["/hello", "/other"] {
         let answer = serving.get(path);
@@ -79,7 +79,7 @@ fn a_route_has_its_own_number_of_requests() {
     std::thread::scope(|scope| {
         let first = scope.spawn(|| serving.get("/one"));
         while !serving.get("/metrics").contains("\npirn_slots_used 1\n") {}
-        assert!(serving.get("/one").starts_with("HTTP/1.1 503 "));
+        assert!(serving.get("/one").starts_with("HTTP/1.0 503 "));
         serving.signal("KILL");
         // The first request never ends by itself. Its connection does, in one way or the other.
         drop(first.join());

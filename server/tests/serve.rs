@@ -35,10 +35,10 @@ fn it_serves_until_it_is_told_to_stop() {
     let serving = Serving::start(command);
     let address = serving.address.as_str();
     let answer = get(address, "/hello");
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nhello from a slot\n"), "{answer}");
     let answer = get(address, "/woe");
-    assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+    assert!(answer.starts_with("HTTP/1.0 502 "), "{answer}");
     assert!(!answer.contains("woe"), "the client is not told: {answer}");
     let log = serving.stop();
     for part in [
@@ -78,7 +78,7 @@ fn guests_do_not_fill_the_log() {
     while !told.contains("not logged") {
         assert!(start.elapsed() < common::PATIENCE, "{told}");
         let answer = get(address, "/");
-        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        assert!(answer.starts_with("HTTP/1.0 502 "), "{answer}");
         told = std::fs::read_to_string(&log).expect("text");
     }
     let seconds = start.elapsed().as_secs() as usize + 2;
