@@ -387,12 +387,26 @@ impl MemoryDir {
     /// has the position after it. No entries are left if the result is empty.
     ///
     /// Positions stay valid while the directory changes. An entry that exists from the first call
-    /// to the last is listed exactly once.
+    /// to the last is listed exactly once. A new name gets a position after all others, so that a
+    /// caller that makes a name for each entry never reaches the end:
+    /// [`read_dir_before`](Self::read_dir_before) does.
     #[must_use]
     pub fn read_dir(&self, cookie: u64, entries_max: usize) -> Vec<DirEntry> {
-        self.node
-            .shared()
-            .list(self.node.inode(), cookie, entries_max)
+        self.read_dir_before(cookie, u64::MAX, entries_max)
+    }
+
+    /// As [`read_dir`](Self::read_dir), but only entries before the position `end`. With the
+    /// [`end_cookie`](Self::end_cookie) of the first call, a listing ends whatever changes meanwhile.
+    #[must_use]
+    pub fn read_dir_before(&self, cookie: u64, end: u64, entries_max: usize) -> Vec<DirEntry> {
+        let names = self.node.shared();
+        names.list(self.node.inode(), cookie, end, entries_max)
+    }
+
+    /// The position that the next new name of the directory will get.
+    #[must_use]
+    pub fn end_cookie(&self) -> u64 {
+        self.node.shared().end_cookie()
     }
 
     /// Removes a file or symbolic link. Open handles to the file stay valid.

@@ -134,6 +134,30 @@ fn positions_of_a_listing_stay_valid() {
 }
 
 #[test]
+fn a_listing_ends_while_its_entries_are_renamed() {
+    let dir = MemoryDir::new(&with_base(&[("base", "")]), Limits::default());
+    for name in ["a", "b"] {
+        file(&dir, name, CREATE);
+    }
+    let (mut seen, mut cookie, end) = (0, 0, dir.end_cookie());
+    while let Some(entry) = dir.read_dir_before(cookie, end, 1).pop() {
+        if !matches!(&*entry.name, "." | "..") {
+            dir.rename(&entry.name, &dir, &format!("new{seen}"))
+                .unwrap();
+        }
+        (seen, cookie) = (seen + 1, entry.cookie);
+    }
+    assert_eq!(seen, 5, "two dots and three files");
+    let names = |end| {
+        let all = dir.read_dir_before(2, end, 9).into_iter();
+        all.map(|entry| entry.name).collect::<Vec<_>>()
+    };
+    assert!(names(end).is_empty());
+    assert_eq!(names(dir.end_cookie()), ["new2", "new3", "new4"]);
+    assert_eq!(names(u64::MAX).len(), 3);
+}
+
+#[test]
 fn a_removed_directory_that_is_open_takes_nothing_new() {
     let dir = empty();
     dir.create_dir("d").unwrap();

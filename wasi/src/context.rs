@@ -222,7 +222,7 @@ impl WasiCtxBuilder {
     /// As [`preopened_dir`](Self::preopened_dir).
     pub fn memory_dir(mut self, dir: MemoryDir, name: impl AsRef<Path>) -> Result<Self, Error> {
         self.files.get_or_insert_default();
-        let folder = self.quota().memory_dir(memory_dir::Folder(dir));
+        let folder = self.quota().memory_dir(memory_dir::Folder::new(dir));
         self.ctx.push_preopened_dir(folder, name.as_ref())?;
         Ok(self)
     }

@@ -3,6 +3,8 @@
 use crate::open_files::OpenFile;
 use crate::times::clear_early;
 use core::cell::Cell;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use pirn_memory_files::{
     DirEntry, FileError, FileKind, MemoryDir, NewTimes, OpenOptions, Opened, Stat, now,
 };
@@ -32,8 +34,13 @@ pub(crate) fn take_opened() -> Option<Arc<OpenFile>> {
     OPENED.take()
 }
 
-/// A directory in memory.
-pub(crate) struct Folder(pub(crate) MemoryDir);
+/// A directory in memory that a guest was given or has opened.
+pub(crate) struct Folder {
+    dir: MemoryDir,
+    /// Where a listing ends: the end of the directory when its listing began. 0 before the first.
+    /// Otherwise a guest that renames each entry that it sees would see it again for ever.
+    listing_end: AtomicU64,
+}
 
 /// An open file in memory.
 struct File(Arc<OpenFile>);
@@ -104,11 +111,29 @@ fn times(accessed: Option<SystemTimeSpec>, modified: Option<SystemTimeSpec>) -> 
 }
 
 impl Folder {
+    pub(crate) fn new(dir: MemoryDir) -> Self {
+        Self {
+            dir,
+            listing_end: AtomicU64::new(0),
+        }
+    }
+
+    /// Where a listing ends that goes on at a position. It begins at 0.
+    fn listing_end(&self, cookie: u64) -> u64 {
+        let begun = self.listing_end.load(Relaxed);
+        if cookie != 0 && begun != 0 {
+            return begun;
+        }
+        let end = self.dir.end_cookie();
+        self.listing_end.store(end, Relaxed);
+        end
+    }
+
     /// The directory of another descriptor, for an operation on two paths.
     fn other(to: &dyn WasiDir) -> Result<&MemoryDir, Error> {
         let to: Option<&Self> = to.as_any().downcast_ref();
         // A directory of the host is another file system.
-        Ok(&to.ok_or(Errno::Xdev)?.0)
+        Ok(&to.ok_or(Errno::Xdev)?.dir)
     }
 }
 
@@ -138,7 +163,7 @@ impl WasiDir for Folder {
         access.set(FileAccessMode::READ, read);
         access.set(FileAccessMode::WRITE, write);
         // A read-only directory reports what is wrong with the path, and then that it is read-only.
-        let write = write || (truncates && self.0.is_read_only());
+        let write = write || (truncates && self.dir.is_read_only());
         // As cap-std has it for directories of the host.
         if truncates && (appends || !(write || creates)) {
             return Err(Errno::Inval.into());
@@ -152,8 +177,8 @@ impl WasiDir for Folder {
             directory: how.contains(OFlags::DIRECTORY),
             no_follow: !follow,
         };
-        match self.0.open(path, &options).map_err(error)? {
-            Opened::Dir(dir) => Ok(OpenResult::Dir(Box::new(Self(dir)))),
+        match self.dir.open(path, &options).map_err(error)? {
+            Opened::Dir(dir) => Ok(OpenResult::Dir(Box::new(Self::new(dir)))),
             Opened::File(file) => {
                 let file = Arc::new(OpenFile::new(file, access, known(flags)));
                 OPENED.set(Some(Arc::clone(&file)));
@@ -163,7 +188,7 @@ impl WasiDir for Folder {
     }
 
     async fn create_dir(&self, path: &str) -> Result<(), Error> {
-        self.0.create_dir(path).map_err(error)
+        self.dir.create_dir(path).map_err(error)
     }
 
     async fn readdir(
@@ -173,26 +198,27 @@ impl WasiDir for Folder {
         let cookie = cursor.into();
         check_offset(cookie)?;
         Ok(Box::new(Entries {
-            dir: self.0.clone(),
+            dir: self.dir.clone(),
             cookie,
+            end: self.listing_end(cookie),
             read: VecDeque::new(),
         }))
     }
 
     async fn symlink(&self, target: &str, path: &str) -> Result<(), Error> {
-        self.0.create_symlink(target, path).map_err(error)
+        self.dir.create_symlink(target, path).map_err(error)
     }
 
     async fn remove_dir(&self, path: &str) -> Result<(), Error> {
-        self.0.remove_dir(path).map_err(error)
+        self.dir.remove_dir(path).map_err(error)
     }
 
     async fn unlink_file(&self, path: &str) -> Result<(), Error> {
-        self.0.unlink(path).map_err(error)
+        self.dir.unlink(path).map_err(error)
     }
 
     async fn read_link(&self, path: &str) -> Result<PathBuf, Error> {
-        let target = self.0.read_link(path).map_err(error)?;
+        let target = self.dir.read_link(path).map_err(error)?;
         // cap-std does not show a guest where an absolute link leads to.
         match target.starts_with('/') {
             true => Err(Errno::Perm.into()),
@@ -201,22 +227,22 @@ impl WasiDir for Folder {
     }
 
     async fn get_filestat(&self) -> Result<Filestat, Error> {
-        Ok(filestat(&self.0.stat()))
+        Ok(filestat(&self.dir.stat()))
     }
 
     async fn get_path_filestat(&self, path: &str, follow: bool) -> Result<Filestat, Error> {
-        let stat = self.0.stat_path(path, follow).map_err(error)?;
+        let stat = self.dir.stat_path(path, follow).map_err(error)?;
         Ok(filestat(&stat))
     }
 
     async fn rename(&self, path: &str, to: &dyn WasiDir, to_path: &str) -> Result<(), Error> {
         let to = Self::other(to)?;
-        self.0.rename(path, to, to_path).map_err(error)
+        self.dir.rename(path, to, to_path).map_err(error)
     }
 
     async fn hard_link(&self, path: &str, to: &dyn WasiDir, to_path: &str) -> Result<(), Error> {
         let to = Self::other(to)?;
-        self.0.link(path, to, to_path).map_err(error)
+        self.dir.link(path, to, to_path).map_err(error)
     }
 
     async fn set_times(
@@ -227,7 +253,7 @@ impl WasiDir for Folder {
         follow: bool,
     ) -> Result<(), Error> {
         let new = times(accessed, modified);
-        self.0.set_path_times(path, follow, new).map_err(error)
+        self.dir.set_path_times(path, follow, new).map_err(error)
     }
 }
 
@@ -235,6 +261,7 @@ impl WasiDir for Folder {
 struct Entries {
     dir: MemoryDir,
     cookie: u64,
+    end: u64,
     read: VecDeque<DirEntry>,
 }
 
@@ -243,7 +270,8 @@ impl Iterator for Entries {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.read.is_empty() {
-            self.read = self.dir.read_dir(self.cookie, ENTRIES).into();
+            let read = self.dir.read_dir_before(self.cookie, self.end, ENTRIES);
+            self.read = read.into();
         }
         let entry = self.read.pop_front()?;
         self.cookie = entry.cookie;

@@ -330,3 +330,40 @@ fn rights_are_the_same_for_any_number_of_vectors() {
         }
     }
 }
+
+/// A guest may rename each entry that it sees, so that it has another place in the directory.
+#[test]
+fn a_listing_ends_while_its_entries_are_renamed() {
+    let setup = Setup::new(16);
+    let mut guest = guest(&setup);
+    for name in ["a", "b", "c"] {
+        open(&mut guest, name);
+    }
+    let (mut cookie, mut seen) = (0, 0);
+    loop {
+        // Room for one entry.
+        let arguments = [MEMORY, BYTES.into(), 24 + 8, cookie, OUT.into()];
+        assert_eq!(guest.call("fd_readdir", &arguments), SUCCESS);
+        if guest.number(OUT) < 24 {
+            break;
+        }
+        let head = guest.read(BYTES, 24);
+        cookie = i64::from_le_bytes(head[..8].try_into().unwrap());
+        let len = u32::from_le_bytes(head[16..20].try_into().unwrap());
+        let name = guest.read(BYTES + 24, len as usize);
+        seen += 1;
+        assert!(seen < 100, "{:?}", String::from_utf8_lossy(&name));
+        if name != *b"." && name != *b".." && name != *b"base" {
+            guest.write(PATH, &name);
+            guest.write(PATH + 32, format!("new{seen:04}").as_bytes());
+            let arguments = [MEMORY, PATH.into(), len.into(), MEMORY, 32, 7];
+            assert_eq!(guest.call("path_rename", &arguments), SUCCESS);
+        }
+    }
+    // The next listing has all entries again.
+    let arguments = [MEMORY, BYTES.into(), 1000, 0, OUT.into()];
+    assert_eq!(guest.call("fd_readdir", &arguments), SUCCESS);
+    let all = guest.read(BYTES, guest.number(OUT) as usize);
+    let count = |name: &[u8]| all.windows(name.len()).filter(|part| *part == name).count();
+    assert_eq!((count(b"new"), count(b"base")), (3, 1));
+}

@@ -199,9 +199,14 @@ impl Names {
         changed.chain(own.map(|(_, node)| node)).collect()
     }
 
-    /// At most `max` entries after the position `cookie`; 0 is the start. `inode` is that of the
-    /// directory. A removed directory has none.
-    pub(crate) fn list(&self, inode: u64, cookie: u64, max: usize) -> Vec<DirEntry> {
+    /// The position that the next new name will get.
+    pub(crate) fn end_cookie(&self) -> u64 {
+        self.next_cookie
+    }
+
+    /// At most `max` entries after the position `cookie` and before the position `end`; 0 is the
+    /// start. `inode` is that of the directory. A removed directory has none.
+    pub(crate) fn list(&self, inode: u64, cookie: u64, end: u64, max: usize) -> Vec<DirEntry> {
         if self.is_removed {
             return vec![];
         }
@@ -217,14 +222,17 @@ impl Names {
             .saturating_sub(PARENT_COOKIE)
             .min(self.base_len() as u64) as u32;
         let of_base = (first..self.base_len() as u32).filter_map(|at| self.entry_of_base(at));
-        let own = self.own.range(cookie.saturating_add(1)..);
+        let own = self.own.range(cookie.saturating_add(1).min(end)..end);
         let own = own.map(|(cookie, (name, node))| DirEntry {
             name: name.to_string(),
             inode: node.inode(),
             kind: node.kind(),
             cookie: *cookie,
         });
-        dots.chain(of_base).chain(own).take(max).collect()
+        let all = dots.chain(of_base).chain(own);
+        all.take_while(|entry| entry.cookie < end)
+            .take(max)
+            .collect()
     }
 
     fn entry_of_base(&self, position: u32) -> Option<DirEntry> {

@@ -37,6 +37,8 @@ struct Entries {
     next: VecDeque<memory::DirEntry>,
     /// The position after the last entry that was read.
     cookie: u64,
+    /// The position after the last entry that existed when the listing began.
+    end: u64,
 }
 
 /// The error number of POSIX. Streams keep errors in this form, too.
@@ -167,6 +169,7 @@ impl Directory for MemoryDirectory {
             dir: self.dir.clone(),
             next: VecDeque::new(),
             cookie: 0,
+            end: self.dir.end_cookie(),
         }))
     }
 
@@ -273,7 +276,7 @@ impl EntryReader for Entries {
     fn next(&mut self) -> Result<Option<DirectoryEntry>, ErrorCode> {
         loop {
             let Some(entry) = self.next.pop_front() else {
-                let more = self.dir.read_dir(self.cookie, ENTRIES);
+                let more = self.dir.read_dir_before(self.cookie, self.end, ENTRIES);
                 let Some(last) = more.last() else {
                     return Ok(None);
                 };

@@ -263,6 +263,42 @@ fn both_kinds_of_directories_have_their_own_limits() {
     assert_eq!(full, Err("quota".into()));
 }
 
+/// The name of the next entry of a stream.
+fn next_name(guest: &mut Guest, entries: Resource) -> Option<String> {
+    let entry = guest.on(entries, "read-directory-entry", &[]);
+    let Some(Value::Option(Some(entry))) = entry.expect("an entry") else {
+        return None;
+    };
+    let Value::Record(fields) = *entry else {
+        panic!("{entry:?} is no record")
+    };
+    match &fields[1].1 {
+        Value::String(name) => Some(name.to_string()),
+        other => panic!("{other:?} is no name"),
+    }
+}
+
+/// A guest may rename each entry that it sees, so that it has another place in the directory.
+#[test]
+fn a_listing_ends_while_its_entries_are_renamed() {
+    let (mut guest, root) = guest(&base(&place()), MemoryLimits::default());
+    for n in 0..200 {
+        put(&mut guest, root, &format!("sub/deep/{n}"), b"").expect("it fits");
+    }
+    let deep = guest.open(root, "sub/deep", &["directory"], &["read"]);
+    let deep = deep.expect("it exists");
+    let entries = guest.make(deep, "read-directory", &[]).expect("a stream");
+    let mut seen = 0;
+    while let Some(name) = next_name(&mut guest, entries) {
+        let new = text(&format!("new{seen}"));
+        let arguments = [text(&name), Value::Borrow(deep), new];
+        assert_eq!(guest.on(deep, "rename-at", &arguments), Ok(None));
+        seen += 1;
+        assert!(seen < 1000, "{name}");
+    }
+    assert_eq!(seen, 200);
+}
+
 #[test]
 fn entries_are_listed_while_they_are_removed() {
     let (mut guest, root) = guest(&base(&place()), MemoryLimits::default());
@@ -273,19 +309,10 @@ fn entries_are_listed_while_they_are_removed() {
     let deep = deep.expect("it exists");
     let entries = guest.make(deep, "read-directory", &[]).expect("a stream");
     let mut names = vec![];
-    while let Some(Value::Option(Some(entry))) = guest
-        .on(entries, "read-directory-entry", &[])
-        .expect("an entry")
-    {
-        let Value::Record(fields) = *entry else {
-            panic!("{entry:?} is no record")
-        };
-        let Value::String(name) = &fields[1].1 else {
-            panic!("{fields:?}")
-        };
-        let gone = guest.on(deep, "unlink-file-at", &[text(name)]);
+    while let Some(name) = next_name(&mut guest, entries) {
+        let gone = guest.on(deep, "unlink-file-at", &[text(&name)]);
         assert_eq!(gone, Ok(None));
-        names.push(name.clone());
+        names.push(name);
     }
     names.sort_unstable();
     names.dedup();
