@@ -52,8 +52,8 @@ use wasi_common::{Error, StringArrayError, Table, WasiClocks, WasiFile, WasiMono
 #[must_use]
 pub struct WasiCtxBuilder {
     ctx: wasi_common::WasiCtx,
-    /// `None` until the guest is given a directory in memory.
-    files: Option<Arc<OpenFiles>>,
+    /// `None` until the guest is given a directory.
+    files: Option<OpenFiles>,
     /// `None` until the guest is given a directory or a socket.
     quota: Option<Arc<Quota>>,
     descriptors_max: u64,
@@ -209,6 +209,7 @@ impl WasiCtxBuilder {
     }
 
     fn preopened(mut self, dir: Dir, name: &Path, access: Access) -> Result<Self, Error> {
+        self.files.get_or_insert_default();
         let folder = self.quota().dir(Folder::new(dir, access));
         self.ctx.push_preopened_dir(folder, name)?;
         Ok(self)
@@ -221,7 +222,7 @@ impl WasiCtxBuilder {
     ///
     /// As [`preopened_dir`](Self::preopened_dir).
     pub fn memory_dir(mut self, dir: MemoryDir, name: impl AsRef<Path>) -> Result<Self, Error> {
-        self.files.get_or_insert_default();
+        self.files = Some(OpenFiles::in_memory());
         let folder = self.quota().memory_dir(memory_dir::Folder::new(dir));
         self.ctx.push_preopened_dir(folder, name.as_ref())?;
         Ok(self)
@@ -279,7 +280,7 @@ impl WasiCtxBuilder {
         if let Some(quota) = &self.quota {
             quota.set_max(self.descriptors_max, self.disk_bytes_max);
         }
-        WasiCtx::new(self.ctx, self.files)
+        WasiCtx::new(self.ctx, self.files.map(Arc::new))
     }
 }
 

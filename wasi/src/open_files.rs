@@ -1,17 +1,19 @@
-//! [`OpenFiles`]: the files in memory that a guest has open, by descriptor.
+//! [`OpenFiles`]: the files in memory that a guest has open, by descriptor, and the order of calls
+//! that change what a descriptor means.
 //!
 //! wasi-common's descriptor table has one lock that all threads of a guest take, and no function
 //! that returns its files. Reads and writes of files in memory look here first. The files are
 //! spread over several locks by descriptor, so that threads that use different descriptors share no
 //! cache line.
 //!
-//! An entry is only a short cut. Without it, a call goes through wasi-common, with the same result.
+//! An entry is only a short cut. Without it, a call goes through wasi-common, with the same result,
+//! except that the flags of a descriptor of a guest with threads cannot be set.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use pirn_memory_files::MemoryFile;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use wasi_common::file::{FdFlags, FileAccessMode};
 
 /// Locks that descriptors are spread over. Descriptors that a guest opens have successive numbers.
@@ -60,65 +62,87 @@ impl OpenFile {
     }
 }
 
+/// By descriptor: its file, or `None` if it was renumbered and is no file in memory.
+type Files = HashMap<u32, Option<Arc<OpenFile>>>;
+
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard(RwLock<HashMap<u32, Arc<OpenFile>>>);
+struct Shard(RwLock<Files>);
 
 /// The open files in memory of one context.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
-    shards: [Shard; SHARDS],
-    /// Number of descriptors that were closed or renumbered. The lock is held meanwhile.
-    changes: Mutex<u64>,
+    /// `None` if the guest has no directory in memory.
+    shards: Option<Box<[Shard; SHARDS]>>,
+    /// Held while a descriptor is renumbered, and shared while one is closed or recorded.
+    ///
+    /// wasi-common closes a descriptor in two steps: it looks whether it is a file or a directory,
+    /// and removes it as such. It panics if another thread makes it the other one in between.
+    renumbering: RwLock<()>,
 }
 
 impl OpenFiles {
-    fn shard(&self, fd: u32) -> &RwLock<HashMap<u32, Arc<OpenFile>>> {
-        &self.shards[fd as usize % SHARDS].0
+    /// For a guest that has a directory in memory.
+    pub(crate) fn in_memory() -> Self {
+        Self {
+            shards: Some(Box::default()),
+            renumbering: RwLock::default(),
+        }
+    }
+
+    fn shard(&self, fd: u32) -> Option<&RwLock<Files>> {
+        let shards = self.shards.as_ref()?;
+        Some(&shards[fd as usize % SHARDS].0)
     }
 
     /// The open file of a descriptor.
     pub(crate) fn get(&self, fd: u32) -> Option<Arc<OpenFile>> {
-        let shard = self
-            .shard(fd)
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        shard.get(&fd).cloned()
+        let shard = self.shard(fd)?.read();
+        let shard = shard.unwrap_or_else(PoisonError::into_inner);
+        shard.get(&fd).cloned().flatten()
     }
 
-    /// The number of descriptors that were closed or renumbered until now.
-    pub(crate) fn changes(&self) -> u64 {
-        *self.lock()
+    fn without_renumbering(&self) -> RwLockReadGuard<'_, ()> {
+        let guard = self.renumbering.read();
+        guard.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Records the file of a descriptor that was opened when [`changes`](Self::changes) was
-    /// `before`. If another thread has closed or renumbered any descriptor since, the descriptor
-    /// may be another file by now, and gets no entry.
-    pub(crate) fn add(&self, fd: u32, file: Arc<OpenFile>, before: u64) {
-        let changes = self.lock();
-        if *changes == before {
-            let shard = self.shard(fd).write();
-            let mut shard = shard.unwrap_or_else(PoisonError::into_inner);
-            shard.insert(fd, file);
+    /// Records the file of a descriptor that was just opened, unless another thread has closed or
+    /// replaced it already. `is_open` returns whether the descriptor is open.
+    pub(crate) fn add(&self, fd: u32, file: Arc<OpenFile>, is_open: impl FnOnce() -> bool) {
+        let _guard = self.without_renumbering();
+        let Some(shard) = self.shard(fd) else {
+            return;
+        };
+        let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+        // wasi-common gives each number once. So if it is open, it is this file, or the one that it
+        // was replaced by, which has an entry.
+        if is_open() {
+            shard.entry(fd).or_insert(Some(file));
         }
     }
 
-    fn remove(&self, fd: u32) -> Option<Arc<OpenFile>> {
-        let shard = self.shard(fd).write();
-        shard.unwrap_or_else(PoisonError::into_inner).remove(&fd)
+    fn set(&self, fd: u32, file: Option<Arc<OpenFile>>) -> Option<Arc<OpenFile>> {
+        let shard = self.shard(fd)?.write();
+        let mut shard = shard.unwrap_or_else(PoisonError::into_inner);
+        shard.insert(fd, file).flatten()
     }
 
-    /// Runs `close`, which closes a descriptor, and removes its entry.
+    fn remove(&self, fd: u32) -> Option<Arc<OpenFile>> {
+        let shard = self.shard(fd)?.write();
+        let mut shard = shard.unwrap_or_else(PoisonError::into_inner);
+        shard.remove(&fd).flatten()
+    }
+
+    /// Runs `close`, which closes a descriptor, and removes its entry. Closing a file of the host
+    /// may take long; only threads that renumber wait for it.
     pub(crate) fn close<R>(&self, fd: u32, close: impl FnOnce() -> R) -> R {
-        let mut changes = self.lock();
-        *changes += 1;
-        let file = self.remove(fd);
+        let guard = self.without_renumbering();
         let closed = close();
-        drop(changes);
+        // Removed last: a thread that was about to record the descriptor finds it closed, or has
+        // recorded it by now.
+        let file = self.remove(fd);
+        drop(guard);
         // The file's memory may be freed here, without a lock.
         drop(file);
         closed
@@ -132,18 +156,13 @@ impl OpenFiles {
         renumber: impl FnOnce() -> R,
         is_done: impl FnOnce(&R) -> bool,
     ) -> R {
-        let mut changes = self.lock();
-        *changes += 1;
+        let guard = self.renumbering.write();
+        let guard = guard.unwrap_or_else(PoisonError::into_inner);
         let result = renumber();
         if is_done(&result) && from != to {
-            let replaced = self.remove(to);
-            if let Some(file) = self.remove(from) {
-                let shard = self.shard(to).write();
-                shard
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(to, file);
-            }
-            drop(changes);
+            let file = self.remove(from);
+            let replaced = self.set(to, file);
+            drop(guard);
             drop(replaced);
         }
         result

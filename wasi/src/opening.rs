@@ -46,7 +46,6 @@ pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
             };
             let opened = scratch.answer(&memory, opened, DESCRIPTOR)?;
             let ctx = ctx(data);
-            let before = ctx.files().map(|files| files.changes());
             let here = &mut scratch.memory();
             let (common, rights) = (ctx.common(), (base, inheriting));
             let answer = wasi::path_open(
@@ -57,8 +56,9 @@ pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
             let file = take_opened();
             let errno = result?;
             if errno == 0 {
-                if let (Some(files), Some(before), Some(file)) = (ctx.files(), before, file) {
-                    files.add(scratch.number(opened as usize), file, before);
+                if let (Some(files), Some(file)) = (ctx.files(), file) {
+                    let number = scratch.number(opened as usize);
+                    files.add(number, file, || ctx.table().contains_key(number));
                 }
                 scratch.give(&mut memory)?;
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct WasiCtx {
     common: wasi_common::WasiCtx,
-    /// `None` if the guest has no directory in memory.
+    /// `None` if the guest was given no directory.
     files: Option<Arc<OpenFiles>>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) const DIRECTORY: i64 = 2;
 pub(crate) const FOLDER: i32 = 3;
 
 /// The functions and their parameters. All of them return an errno.
-pub(crate) const FUNCTIONS: [(&str, &str); 26] = [
+pub(crate) const FUNCTIONS: [(&str, &str); 27] = [
     ("fd_read", "i32 i32 i32 i32"),
     ("fd_pread", "i32 i32 i32 i64 i32"),
     ("fd_write", "i32 i32 i32 i32"),
@@ -41,6 +41,7 @@ pub(crate) const FUNCTIONS: [(&str, &str); 26] = [
     ("path_symlink", "i32 i32 i32 i32 i32"),
     ("fd_close", "i32"),
     ("fd_fdstat_get", "i32 i32"),
+    ("fd_fdstat_set_flags", "i32 i32"),
     ("path_filestat_get", "i32 i32 i32 i32 i32"),
     ("fd_renumber", "i32 i32"),
     ("fd_filestat_set_size", "i32 i64"),
@@ -103,6 +104,16 @@ impl Setup {
     }
 
     pub(crate) fn of(module: &Module, shared: Option<SharedMemory>) -> Self {
+        Self::with_slots(module, shared, 1)
+    }
+
+    /// A guest with its own memory of `pages` pages, and up to `slots` instances at once.
+    pub(crate) fn several(pages: u32, slots: u32) -> Self {
+        let module = guest(&format!("(memory (export \"memory\") {pages})\n"));
+        Self::with_slots(&module, None, slots)
+    }
+
+    fn with_slots(module: &Module, shared: Option<SharedMemory>, slots: u32) -> Self {
         let mut linker = Linker::new();
         pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
         if let Some(memory) = &shared {
@@ -110,7 +121,7 @@ impl Setup {
                 .memory("env", "memory", memory)
                 .expect("the name is free");
         }
-        let region = Region::builder().slots(1).build().expect("a region");
+        let region = Region::builder().slots(slots).build().expect("a region");
         Self {
             folder: tempfile::tempdir().expect("a temporary directory"),
             prepared: region.prepare(module, &linker).expect("it links"),
@@ -126,15 +137,25 @@ impl Setup {
 
     /// An instance as from [`guest`](Self::guest), with changes to its context.
     pub(crate) fn guest_with(&self, more: impl FnOnce(WasiCtxBuilder) -> WasiCtxBuilder) -> Guest {
+        self.guest_of(self.context(more))
+    }
+
+    /// A context with endless input, discarded output, and the directory of the host.
+    pub(crate) fn context(&self, more: impl FnOnce(WasiCtxBuilder) -> WasiCtxBuilder) -> WasiCtx {
         let folder = Dir::open_ambient_dir(self.folder.path(), ambient_authority());
         let wasi = WasiCtxBuilder::new()
             .stdin(Box::new(ReadPipe::new(std::io::repeat(7))))
             .stdout(Box::new(WritePipe::new(std::io::sink())))
             .preopened_dir(folder.expect("it is there"), "/")
             .expect("there is room");
-        let instance = self.prepared.try_instantiate(more(wasi).build());
+        more(wasi).build()
+    }
+
+    /// An instance with a context, which it may share with others, as threads of a guest do.
+    pub(crate) fn guest_of(&self, context: WasiCtx) -> Guest {
+        let instance = self.prepared.try_instantiate(context);
         Guest {
-            instance: instance.expect("the slot is free"),
+            instance: instance.expect("a slot is free"),
             shared: self.shared.clone(),
         }
     }
