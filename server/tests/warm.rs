@@ -7,9 +7,10 @@ mod common;
 use common::{TestServer, module};
 use hyper::Request;
 use pirn_runtime::Module;
-use pirn_server::grants::Grants;
+use pirn_server::grants::{GrantedDir, Grants};
 use pirn_server::pirn::warm;
 use pirn_server::{Limits, Pirn, Settings};
+use pirn_wasi2::{MemoryBase, MemoryLimits};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -163,6 +164,50 @@ fn a_guest_that_cannot_be_served_or_initialised_is_named() {
            (func (export "after_restore") (param i32))"#,
         "after_restore",
     );
+}
+
+/// A guest can give a number that it was given to a file that it has opened. As many descriptors are
+/// open then as before.
+#[test]
+fn an_initialisation_that_replaces_a_descriptor_is_refused() {
+    let guest = |body: &str| {
+        module(&format!(
+            r#"(module
+                 (import "wasi_snapshot_preview1" "path_open"
+                   (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+                 (import "wasi_snapshot_preview1" "fd_renumber"
+                   (func $renumber (param i32 i32) (result i32)))
+                 (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
+                 (memory (export "memory") 1)
+                 (data (i32.const 0) "file")
+                 (func (export "_initialize")
+                   (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 4)
+                         (i32.const 1) (i64.const 66) (i64.const 0) (i32.const 0) (i32.const 64))
+                     (then unreachable))
+                   {body})
+                 (func (export "handle")))"#
+        ))
+    };
+    let mut grants = Grants::default();
+    grants.memory_dirs.push(GrantedDir {
+        path: "/tmp".into(),
+        base: MemoryBase::empty(),
+        limits: MemoryLimits::default(),
+    });
+    let warmed = |body: &str| warm(&guest(body), &settings(), &grants, MINUTE, |_| Ok(()));
+    let renumbered = "(if (call $renumber (i32.load (i32.const 64)) (i32.const REPLACED)) \
+                      (then unreachable))";
+    let left = "";
+    for body in [
+        left,
+        &renumbered.replace("REPLACED", "0"),
+        &renumbered.replace("REPLACED", "3"),
+    ] {
+        let error = warmed(body).map(drop).expect_err(body).to_string();
+        assert!(error.contains("descriptors"), "{body}: {error}");
+    }
+    let closed = "(if (call $close (i32.load (i32.const 64))) (then unreachable))";
+    warmed(closed).expect("the descriptors are as they were");
 }
 
 /// Number of requests of the whole campaign.
