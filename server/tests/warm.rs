@@ -166,8 +166,8 @@ fn a_guest_that_cannot_be_served_or_initialised_is_named() {
     );
 }
 
-/// A guest can give a number that it was given to a file that it has opened. As many descriptors are
-/// open then as before.
+/// A guest can give a number that it was given to a file that it has opened. As many descriptors
+/// are open then as before.
 #[test]
 fn an_initialisation_that_replaces_a_descriptor_is_refused() {
     let guest = |body: &str| {

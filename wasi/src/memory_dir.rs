@@ -118,7 +118,7 @@ impl Folder {
         }
     }
 
-    /// Where a listing ends that goes on at a position. It begins at 0.
+    /// Where a listing ends that continues at a position. It begins at 0.
     fn listing_end(&self, cookie: u64) -> u64 {
         let begun = self.listing_end.load(Relaxed);
         if cookie != 0 && begun != 0 {

@@ -4,10 +4,11 @@
 #[path = "common/setup.rs"]
 mod setup;
 
+use pirn_runtime::{CallError, Reset};
 use pirn_wasi::memory_files::{BaseLimits, Limits};
 use pirn_wasi::{MemoryBase, MemoryDir, WasiCtxBuilder};
 use setup::{BADF, CREATE, Guest, INVAL, SUCCESS, Setup};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Descriptor of the directory in memory; 3 is one of the host.
 const MEMORY: i64 = 4;
@@ -366,4 +367,175 @@ fn a_listing_ends_while_its_entries_are_renamed() {
     let all = guest.read(BYTES, guest.number(OUT) as usize);
     let count = |name: &[u8]| all.windows(name.len()).filter(|part| *part == name).count();
     assert_eq!((count(b"new"), count(b"base")), (3, 1));
+}
+
+/// What can be done at the limit of bytes, and what cannot.
+#[test]
+fn a_full_directory_gives_back_what_is_freed() {
+    let limits = Limits {
+        bytes_max: 200_000,
+        files_max: 4,
+    };
+    let dir = MemoryDir::new(&MemoryBase::empty(), limits);
+    let setup = Setup::new(16);
+    let mut guest = setup.guest_with(|wasi| wasi.memory_dir(dir.clone(), "/").expect("room"));
+    let (a, b) = (open(&mut guest, "a"), open(&mut guest, "b"));
+    let appends = try_open(&mut guest, "a", 0, 1).expect("it opens");
+    let fill = |guest: &mut Guest, fd: i64| {
+        let mut sum = 0;
+        while let Ok(some) = write(guest, fd, &[7; 10_000]) {
+            assert!(some > 0);
+            sum += some;
+            assert!(dir.used_bytes() <= limits.bytes_max);
+        }
+        sum
+    };
+    let full = fill(&mut guest, a);
+    assert!(full > 100_000, "{full}");
+    // A write past a hole, an append, a new name and a symbolic link need bytes.
+    for (fd, size) in [(a, 1 << 30), (appends, full.into())] {
+        assert_eq!(guest.call("fd_filestat_set_size", &[a, size]), SUCCESS);
+        assert_eq!(guest.call("fd_seek", &[a, 0, 2, OUT.into()]), SUCCESS);
+        assert_eq!(write(&mut guest, fd, &[1; 10_000]), Err(NOSPC));
+    }
+    let long = "l".repeat(200);
+    let rename = |guest: &mut Guest, from: &str, to: &str| {
+        guest.write(PATH, from.as_bytes());
+        guest.write(PATH + 256, to.as_bytes());
+        let lens = (from.len() as i64, to.len() as i64);
+        let arguments = [MEMORY, PATH.into(), lens.0, MEMORY, 256, lens.1];
+        guest.call("path_rename", &arguments)
+    };
+    let symlink = |guest: &mut Guest| {
+        guest.write(PATH, b"targetlink");
+        guest.call("path_symlink", &[PATH.into(), 6, MEMORY, 6, 4])
+    };
+    let big = "b".repeat(255);
+    // Fewer bytes than a name costs are left.
+    fill(&mut guest, b);
+    assert_eq!(rename(&mut guest, "a", &big), NOSPC);
+    assert_eq!(symlink(&mut guest), NOSPC);
+    assert_eq!(try_open(&mut guest, &long, CREATE, 0), Err(NOSPC));
+    // To overwrite costs nothing, nor does a rename to a name that exists, which frees its file.
+    assert_eq!(guest.call("fd_seek", &[a, 0, 0, OUT.into()]), SUCCESS);
+    assert_eq!(write(&mut guest, a, &[9; 100]), Ok(100));
+    let before = dir.used_bytes();
+    assert_eq!(rename(&mut guest, "a", "b"), SUCCESS);
+    assert!(dir.used_bytes() < before);
+    // The open file that lost its name keeps its bytes until it is closed.
+    assert_eq!(dir.used_files(), 2);
+    assert_eq!(guest.call("fd_close", &[b]), SUCCESS);
+    assert_eq!(dir.used_files(), 1);
+    // Cut to one byte, all but one extent is free again, and as much fits as at first.
+    assert_eq!(guest.call("fd_filestat_set_size", &[a, 1]), SUCCESS);
+    assert!(dir.used_bytes() < 3000, "{}", dir.used_bytes());
+    assert_eq!(guest.call("fd_filestat_set_size", &[a, 0]), SUCCESS);
+    assert_eq!(fill(&mut guest, appends), full);
+    assert_eq!(guest.call("fd_filestat_set_size", &[a, 0]), SUCCESS);
+    // Three more files, of which one is a link; then no more.
+    assert_eq!(symlink(&mut guest), SUCCESS);
+    open(&mut guest, "c");
+    open(&mut guest, "d");
+    assert_eq!(try_open(&mut guest, "e", CREATE, 0), Err(NOSPC));
+    for (name, left) in [("link", 3), ("b", 3), ("c", 3), ("d", 3)] {
+        dir.unlink(name).expect("it exists");
+        assert_eq!(dir.used_files(), left, "open files count: {name}");
+    }
+    drop(guest);
+    assert_eq!((dir.used_bytes(), dir.used_files()), (0, 0));
+}
+
+/// An instance ends with files open. The next one in its slot has none of them, and none is left.
+#[test]
+fn nothing_is_left_of_an_instance_that_ends_with_open_files() {
+    let dir = MemoryDir::new(&base(), Limits::default());
+    let setup = Setup::new(16);
+    let root = dir.used_bytes();
+    for round in 0..50 {
+        let mut guest = setup.guest_with(|wasi| wasi.memory_dir(dir.clone(), "/").expect("room"));
+        assert_eq!(moved(&mut guest, "fd_read", MEMORY + 1, 1), Err(BADF));
+        let fd = open(&mut guest, "new");
+        write(&mut guest, fd, &[round; 100_000]).unwrap();
+        try_open(&mut guest, "new", 0, 1).unwrap();
+        dir.unlink("new").unwrap();
+        assert_eq!(contents(&mut guest, fd), vec![round; 100_000]);
+        // Some end by a trap in a call on the file.
+        if round % 2 == 0 {
+            let end = 16 << 16;
+            guest.vectors(VECTORS, [(BYTES, 3), (end - 2, 3)]);
+            assert!(guest.is_outside("fd_write", &[fd, VECTORS.into(), 2, OUT.into()]));
+        }
+        assert_eq!(dir.used_files(), 1);
+        drop(guest);
+        assert_eq!((dir.used_bytes(), dir.used_files()), (root, 0), "{round}");
+    }
+    // Each has its own tree, if it is given one.
+    for _ in 0..3 {
+        let mut guest = guest(&setup);
+        assert!(try_open(&mut guest, "new", 0, 0).is_err());
+        let fd = open(&mut guest, "new");
+        write(&mut guest, fd, b"private").unwrap();
+    }
+}
+
+/// A deadline ends a write of many bytes, of which a part is in the file. The file stays usable.
+#[test]
+fn a_deadline_ends_a_long_write() {
+    let limits = Limits {
+        bytes_max: 3 << 30,
+        ..Limits::default()
+    };
+    let dir = MemoryDir::new(&MemoryBase::empty(), limits);
+    let setup = Setup::new(16 * 64);
+    for count in [16, 17, 30] {
+        let mut guest = setup.guest_with(|wasi| wasi.memory_dir(dir.clone(), "/").expect("room"));
+        let fd = open(&mut guest, "file");
+        // Each vector has almost the whole memory of 64 MiB.
+        let len = (60 << 20) - BYTES;
+        guest.vectors(VECTORS, (0..count).map(|_| (BYTES, len)));
+        let arguments = [fd, VECTORS.into(), count.into(), OUT.into()];
+        let arguments = setup::values("fd_write", &arguments);
+        let limited = guest.instance.deadline(Duration::from_millis(2));
+        let ended = limited.call_values("fd_write", &arguments);
+        assert!(matches!(ended, Err(CallError::Deadline(_))), "{ended:?}");
+        drop(guest);
+        let size = dir.stat_path("file", true).unwrap().size_bytes;
+        assert!(size > 0 && size < u64::from(count * len), "{size}");
+        // The next guest finds the file, and no lock is held.
+        let mut guest = setup.guest_with(|wasi| wasi.memory_dir(dir.clone(), "/").expect("room"));
+        let fd = open(&mut guest, "file");
+        assert_eq!(write(&mut guest, fd, b"again"), Ok(5));
+        drop(guest);
+        dir.unlink("file").unwrap();
+        assert_eq!((dir.used_bytes(), dir.used_files()), (0, 0));
+    }
+}
+
+/// Calls touch pages of the guest's memory for the first time while the file is locked, whatever
+/// the reset has to do then.
+#[test]
+fn pages_are_touched_first_by_reads_and_writes() {
+    let module = setup::guest("(memory (export \"memory\") 16)\n");
+    for reset in Reset::ALL {
+        let Some(setup) = Setup::reset_by(&module, reset) else {
+            eprintln!("NOT RUN: this kernel has no reset {reset}");
+            continue;
+        };
+        for _ in 0..3 {
+            let mut guest = guest(&setup);
+            let fd = open(&mut guest, "base");
+            let zeros = open(&mut guest, "zeros");
+            for (first, count) in [(2, 16), (9, 17)] {
+                let at = |n: u32| (first * 65_536 / 2) + n * 5000;
+                guest.vectors(VECTORS, (0..count).map(|n| (at(n), 5000)));
+                let sum = count * 5000;
+                assert_eq!(moved(&mut guest, "fd_write", zeros, count.into()), Ok(sum));
+                guest.call("fd_seek", &[fd, 0, 0, OUT.into()]);
+                guest.vectors(VECTORS, (0..count).map(|n| (at(n) + 400_000, 5000)));
+                assert_eq!(moved(&mut guest, "fd_read", fd, count.into()), Ok(sum));
+            }
+            assert!(contents(&mut guest, zeros).iter().all(|byte| *byte == 0));
+            assert_eq!(contents(&mut guest, fd).len(), 200_000);
+        }
+    }
 }

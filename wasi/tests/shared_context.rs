@@ -4,7 +4,8 @@
 #[path = "common/setup.rs"]
 mod setup;
 
-use pirn_wasi::memory_files::Limits;
+use pirn_runtime::Value;
+use pirn_wasi::memory_files::{Limits, OpenOptions};
 use pirn_wasi::{MemoryBase, MemoryDir, WasiCtx};
 use setup::{BADF, CREATE, DIRECTORY, FOLDER, Guest, SUCCESS, Setup};
 use std::sync::atomic::AtomicI64;
@@ -107,4 +108,197 @@ fn flags_of_an_opened_file_can_be_set_while_others_are_closed() {
         }
     });
     assert_eq!(dir.used_files(), 2);
+}
+
+/// Address of the bytes that a thread writes and reads.
+const BYTES: u32 = 65_536;
+const VECTORS: u32 = 1024;
+/// Bytes of a record: less than the 64 KiB that a file moves at once.
+const RECORD: u32 = 60_000;
+
+/// Writes a record of one byte's value in `count` vectors. A call of more than 16 goes through a
+/// buffer.
+fn write_record(guest: &mut Guest, fd: i64, count: u32, value: u8) {
+    guest.write(BYTES, &vec![value; RECORD as usize]);
+    let len = RECORD / count;
+    guest.vectors(VECTORS, (0..count).map(|n| (BYTES + n * len, len)));
+    let arguments = [fd, VECTORS.into(), count.into(), OUT.into()];
+    assert_eq!(guest.call("fd_write", &arguments), SUCCESS);
+    assert_eq!(guest.number(OUT), RECORD);
+}
+
+/// The value of each record of a file.
+fn records(dir: &MemoryDir, name: &str) -> Vec<u8> {
+    let options = OpenOptions {
+        read: true,
+        ..OpenOptions::default()
+    };
+    let file = dir.open(name, &options).expect("it is there");
+    let file = file.into_file().expect("a file");
+    let mut bytes = vec![0; file.size() as usize];
+    assert_eq!(file.read_at(0, &mut bytes), Ok(bytes.len()));
+    let records = bytes.chunks(RECORD as usize).enumerate();
+    let value = |(n, record): (usize, &[u8])| {
+        assert_eq!(record, vec![record[0]; RECORD as usize], "record {n}");
+        record[0]
+    };
+    records.map(value).collect()
+}
+
+/// As for Linux: appends do not mix, nor do writes at a position that two threads share.
+#[test]
+fn records_of_two_threads_stay_whole() {
+    const RECORDS: u8 = 100;
+    for appends in [false, true] {
+        for count in [1, 16, 20, 1000] {
+            let setup = Setup::several(4, 2);
+            let dir = MemoryDir::new(&MemoryBase::empty(), Limits::default());
+            let context = context(&setup, &dir);
+            let mut guests = [(); 2].map(|()| setup.guest_of(context.clone()));
+            let one = open_in(&mut guests[0], MEMORY, "log", CREATE).expect("it opens");
+            let mut other = one;
+            if appends {
+                other = open_in(&mut guests[1], MEMORY, "log", 0).expect("it opens");
+                for (guest, fd) in guests.iter_mut().zip([one, other]) {
+                    assert_eq!(guest.call("fd_fdstat_set_flags", &[fd, APPEND]), SUCCESS);
+                }
+            }
+            thread::scope(|scope| {
+                for ((mut guest, fd), first) in guests.into_iter().zip([one, other]).zip([0, 1]) {
+                    scope.spawn(move || {
+                        for n in 0..RECORDS {
+                            write_record(&mut guest, fd, count, n * 2 + first);
+                        }
+                    });
+                }
+            });
+            // Each once, and those of each thread in their order.
+            let all = records(&dir, "log");
+            for first in [0, 1] {
+                let of_one = all.iter().filter(|value| **value % 2 == first);
+                assert!(of_one.copied().eq((0..RECORDS).map(|n| n * 2 + first)));
+            }
+        }
+    }
+}
+
+/// Four threads use any descriptors, also those that others close or replace meanwhile. No call
+/// fails in the host, and nothing is left when all descriptors are closed.
+#[test]
+fn threads_use_the_descriptors_of_each_other() {
+    const NUMBERS: u64 = 40;
+    let setup = Setup::several(4, 4);
+    std::fs::create_dir(setup.folder.path().join("below")).expect("room");
+    let dir = MemoryDir::new(&MemoryBase::empty(), Limits::default());
+    let mut opened = None;
+    let context = setup.context(|wasi| {
+        let mut wasi = wasi.memory_dir(dir.clone(), "/memory").expect("a number");
+        opened = Some(wasi.opened());
+        wasi
+    });
+    let last = AtomicI64::new(5);
+    thread::scope(|scope| {
+        for seed in 1..=4_u64 {
+            let mut guest = setup.guest_of(context.clone());
+            let last = &last;
+            scope.spawn(move || {
+                let mut state = seed;
+                let mut random = |below: u64| {
+                    // Numerical Recipes' linear congruential generator.
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    (state >> 33) % below
+                };
+                for _ in 0..ROUNDS {
+                    let newest = last.load(Acquire);
+                    let mut number = || (newest - random(NUMBERS) as i64).max(5);
+                    let (fd, other) = (number(), number());
+                    let name = format!("file{}", random(3));
+                    guest.write(BYTES, &[seed as u8; 100]);
+                    guest.vectors(VECTORS, [(BYTES, 100)]);
+                    let (one, many) = ([fd, VECTORS.into(), 1, OUT.into()], &[fd, 0, OUT.into()]);
+                    match random(10) {
+                        0..4 => {
+                            let place = [MEMORY, FOLDER.into()][random(2) as usize];
+                            if let Ok(fd) = open_in(&mut guest, place, &name, CREATE) {
+                                last.fetch_max(fd, Release);
+                            }
+                        }
+                        4 => {
+                            if let Ok(fd) = open_in(&mut guest, FOLDER.into(), "below", DIRECTORY) {
+                                last.fetch_max(fd, Release);
+                            }
+                        }
+                        5 => drop(guest.call("fd_renumber", &[fd, other])),
+                        6 => drop(guest.call("fd_write", &one)),
+                        7 => drop(guest.call("fd_read", &one)),
+                        8 => drop(guest.call("fd_filestat_set_size", &many[..2])),
+                        _ => drop(guest.call("fd_close", &[fd])),
+                    }
+                    // The limit of descriptors must not end the play.
+                    guest.call("fd_close", &[(newest - NUMBERS as i64).max(5)]);
+                }
+            });
+        }
+    });
+    let mut guest = setup.guest_of(context);
+    for fd in 5..=last.load(Acquire) {
+        guest.call("fd_close", &[fd]);
+    }
+    assert_eq!(opened.expect("it was built").number(), 0);
+    for name in ["file0", "file1", "file2"] {
+        dir.unlink(name).expect("it was made");
+    }
+    // The root keeps nothing: no name, no file, no extent.
+    assert_eq!((dir.used_bytes(), dir.used_files()), (0, 0));
+}
+
+/// One thread grows the memory, and reads a file into each page that is new. The other writes the
+/// newest page to the same file.
+#[test]
+fn a_shared_memory_grows_while_a_file_moves_bytes() {
+    const PAGES: u32 = 200;
+    let setup = Setup::shared_by(
+        "(import \"env\" \"memory\" (memory 3 203 shared)) (export \"memory\" (memory 0))
+         (func (export \"grow\") (result i32) (memory.grow (i32.const 1)))",
+        2,
+    );
+    let dir = MemoryDir::new(&MemoryBase::empty(), Limits::default());
+    let context = context(&setup, &dir);
+    let [mut grows, mut writes] = [(); 2].map(|()| setup.guest_of(context.clone()));
+    let fd = open_in(&mut grows, MEMORY, "file", CREATE).expect("it opens");
+    write_record(&mut grows, fd, 16, 7);
+    let newest = AtomicI64::new(2);
+    thread::scope(|scope| {
+        let newest = &newest;
+        scope.spawn(move || {
+            for n in 0..PAGES {
+                let grown = grows.instance.call_values("grow", &[]).expect("it grows");
+                assert_eq!(grown, [Value::I32(n as i32 + 3)]);
+                let start = (n + 3) << 16;
+                newest.store(start.into(), Release);
+                grows.vectors(VECTORS, [(start, RECORD)]);
+                let arguments = [fd, VECTORS.into(), 1, 0, OUT.into()];
+                assert_eq!(grows.call("fd_pread", &arguments), SUCCESS);
+                assert_eq!(grows.number(OUT), RECORD);
+                assert_eq!(grows.read(start, 9), [7; 9]);
+            }
+            newest.store(0, Release);
+        });
+        scope.spawn(move || {
+            loop {
+                let start = newest.load(Acquire) as u32;
+                if start == 0 {
+                    break;
+                }
+                // The first thread uses other addresses.
+                writes.vectors(VECTORS + 512, [(start, RECORD)]);
+                let arguments = [fd, (VECTORS + 512).into(), 1, RECORD.into(), 96];
+                assert_eq!(writes.call("fd_pwrite", &arguments), SUCCESS);
+                assert_eq!(writes.number(96), RECORD);
+            }
+        });
+    });
+    assert_eq!(records(&dir, "file")[0], 7);
 }

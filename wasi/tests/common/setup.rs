@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use pirn_runtime::{
-    CallError, ExternType, Instance, Linker, Module, Prepared, Region, SharedMemory, TrapCode,
-    Value,
+    CallError, ExternType, Instance, Linker, Module, Prepared, Region, Reset, SharedMemory,
+    TrapCode, Value,
 };
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
@@ -92,15 +92,21 @@ impl Setup {
 
     /// A guest with a shared memory of `pages` pages.
     pub(crate) fn shared(pages: u32) -> Self {
-        let module = guest(&format!(
+        let memory = format!(
             "(import \"env\" \"memory\" (memory {pages} {pages} shared))\n(export \"memory\" (memory 0))\n"
-        ));
+        );
+        Self::shared_by(&memory, 1)
+    }
+
+    /// A guest that imports a shared memory by this text, and up to `slots` instances at once.
+    pub(crate) fn shared_by(text: &str, slots: u32) -> Self {
+        let module = guest(text);
         let ty = module.imports().find_map(|(_, _, ty)| match ty {
             ExternType::Memory(ty) => Some(ty),
             _ => None,
         });
         let memory = SharedMemory::new(&ty.expect("it imports one")).expect("memory");
-        Self::of(&module, Some(memory))
+        Self::with_slots(&module, Some(memory), slots)
     }
 
     pub(crate) fn of(module: &Module, shared: Option<SharedMemory>) -> Self {
@@ -113,7 +119,18 @@ impl Setup {
         Self::with_slots(&module, None, slots)
     }
 
+    /// A guest whose slot is reset in this way. `None` if the kernel cannot.
+    pub(crate) fn reset_by(module: &Module, reset: Reset) -> Option<Self> {
+        let region = Region::builder().slots(1).reset(reset).build().ok()?;
+        Some(Self::in_region(&region, module, None))
+    }
+
     fn with_slots(module: &Module, shared: Option<SharedMemory>, slots: u32) -> Self {
+        let region = Region::builder().slots(slots).build().expect("a region");
+        Self::in_region(&region, module, shared)
+    }
+
+    fn in_region(region: &Region, module: &Module, shared: Option<SharedMemory>) -> Self {
         let mut linker = Linker::new();
         pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
         if let Some(memory) = &shared {
@@ -121,7 +138,6 @@ impl Setup {
                 .memory("env", "memory", memory)
                 .expect("the name is free");
         }
-        let region = Region::builder().slots(slots).build().expect("a region");
         Self {
             folder: tempfile::tempdir().expect("a temporary directory"),
             prepared: region.prepare(module, &linker).expect("it links"),
