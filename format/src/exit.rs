@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `host_call` calls a host function. Its argument `host` is the byte offset of the function's
-//! entry in the instance's table of entries. A trampoline reads it from
+//! entry in the instance's table of entries. The caller reads it from
 //! [`FuncImport::host`](crate::layout::FuncImport::host). `exit` handles all other exits: the low
 //! byte of `reason` is a [`Kind`], and the upper bits are the number of a [`Builtin`] or a
 //! [`TrapCode`].

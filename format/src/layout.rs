@@ -120,10 +120,10 @@ pub struct FuncImport {
     /// First argument of that code: the context of the instance that defines the function. For a
     /// host function it is the address of this [`FuncImport`].
     pub vmctx: u64,
-    /// Context of the instance that imports a host function. The trampoline reads it.
+    /// Context of the instance that imports a host function. Null if a module defines the function.
     pub instance: u64,
-    /// Byte offset of the host function's entry in the instance's table of entries. The trampoline
-    /// passes it to [`Context::host_call`].
+    /// Byte offset of the host function's entry in the instance's table of entries, as the caller
+    /// passes it to [`Context::host_call`]: the trampoline, or a function that calls the import.
     pub host: u64,
 }
 

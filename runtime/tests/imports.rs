@@ -5,8 +5,8 @@ mod common;
 
 use common::values::number;
 use pirn_runtime::{
-    CallError, CallState, Caller, Group, HostError, Linker, Operation, Region, Step, TypedFunc,
-    Value,
+    CallError, CallState, Caller, FuncType, Group, HostError, Linker, Operation, Region, Step,
+    TypedFunc, Value,
 };
 
 const GUEST: &str = r#"(module
@@ -82,6 +82,85 @@ fn every_kind_of_call_reaches_the_right_import() {
             .func::<(), (f64, i64)>("wide")
             .expect("it is exported");
         assert_eq!(instance.call(&wide, ()).expect("it returns"), (1.0, 42));
+    }
+}
+
+/// A host function gets its parameters in order, and gives all its results, however many there are:
+/// few of them pass in place, more through the trampoline of their type. So does a function of
+/// another module that is linked in its place.
+#[test]
+fn any_number_of_values_passes_in_both_directions() {
+    let types = ["i64", "f32", "v128", "i32", "f64"];
+    let list = |count: usize| -> String {
+        let types = types.iter().cycle().take(count);
+        types.map(|ty| format!(" {ty}")).collect()
+    };
+    let value = |at: usize, number: u8| match at % types.len() {
+        0 => Value::I64(i64::from(number) << 40),
+        1 => Value::F32(u32::from(number) << 20),
+        2 => Value::V128(u128::from(number) << 100 | 1),
+        3 => Value::I32(-i32::from(number)),
+        _ => Value::F64(u64::from(number) << 50),
+    };
+    for (params, results) in [
+        (0, 0),
+        (0, 9),
+        (1, 8),
+        (7, 0),
+        (8, 8),
+        (8, 9),
+        (9, 8),
+        (9, 0),
+        (20, 20),
+    ] {
+        let (param, result) = (list(params), list(results));
+        let pass: String = (0..params).map(|at| format!("(local.get {at})")).collect();
+        let host = common::wat(&format!(
+            r#"(module (import "h" "f" (func $f (param{param}) (result{result})))
+              (export "through" (func $f))
+              (func (export "once") (param{param}) (result{result}) (call $f {pass}))
+              (func (export "in a try") (param{param}) (result{result})
+                (block $any (try_table (catch_all $any) (return (call $f {pass})))) unreachable)
+              (func (export "last") (param{param}) (result{result}) (return_call $f {pass})))"#
+        ));
+        let given: Vec<Value> = (0..params).map(|at| value(at, at as u8 + 1)).collect();
+        let answers: Vec<Value> = (0..results).map(|at| value(at, at as u8 + 101)).collect();
+        let mut linker = Linker::new();
+        let (want, give) = (given.clone(), answers.clone());
+        let ty = FuncType {
+            params: given.iter().map(Value::ty).collect(),
+            results: answers.iter().map(Value::ty).collect(),
+        };
+        let func = move |_: Caller<'_, ()>, got: &[Value], out: &mut [Value]| {
+            assert_eq!(got, want);
+            out.clone_from_slice(&give);
+            Ok(())
+        };
+        linker
+            .func_values("h", "f", ty, func)
+            .expect("the name is free");
+        let mut group = Group::new(&region(2), ());
+        let owner = group.instantiate(&host, &linker).expect("it is linked");
+        group.name("h", owner);
+        let user = common::wat(&format!(
+            r#"(module (import "h" "once" (func $f (param{param}) (result{result})))
+              (func (export "once") (param{param}) (result{result}) (call $f {pass}))
+              (func (export "last") (param{param}) (result{result}) (return_call $f {pass})))"#
+        ));
+        let user = group
+            .instantiate(&user, &Linker::new())
+            .expect("it is linked");
+        for (at, name) in [
+            (owner, "through"),
+            (owner, "once"),
+            (owner, "in a try"),
+            (owner, "last"),
+            (user, "once"),
+            (user, "last"),
+        ] {
+            let called = group.call_values(at, name, &given).expect("it returns");
+            assert_eq!(called, answers, "{name} of {params} and {results}");
+        }
     }
 }
 

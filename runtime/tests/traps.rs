@@ -98,6 +98,58 @@ fn a_deep_backtrace_is_truncated_and_says_so() {
     assert!(trap.report().ends_with("... and more"), "{}", trap.report());
 }
 
+/// Functions leave by a stub, or call a host function themselves: both begin with their frame.
+#[test]
+fn a_backtrace_of_64_frames_is_whole() {
+    let module = common::wat(
+        r#"(module
+          (import "h" "f" (func $host (param i32) (result i32)))
+          (func $traps (export "traps") (param $more i32) (result i32)
+            (if (result i32) (local.get $more)
+              (then (i32.add (i32.const 1)
+                (call $traps (i32.sub (local.get $more) (i32.const 1)))))
+              (else (unreachable))))
+          (func $panics (export "panics") (param $more i32) (result i32)
+            (if (result i32) (local.get $more)
+              (then (i32.add (i32.const 1)
+                (call $panics (i32.sub (local.get $more) (i32.const 1)))))
+              (else (call $host (i32.const 7))))))"#,
+    );
+    let mut linker = Linker::new();
+    let panics = |_: i32| -> i32 { std::panic::resume_unwind(Box::new("on purpose")) };
+    linker.func("h", "f", panics).expect("the name is free");
+    let region = Region::builder().slots(1).build().expect("a region");
+    let prepared = region.prepare(&module, &linker).expect("it is linked");
+    let mut instance = prepared.instantiate(()).expect("there is a slot");
+    let mut ends = |name: &str, frames: i32| {
+        let func = prepared.func::<i32, i32>(name).expect("it is exported");
+        instance.call(&func, frames - 1).expect_err("it ends early")
+    };
+    for (frames, shown) in [(1, 1), (2, 2), (63, 63), (64, 64), (65, 64), (66, 64)] {
+        let CallError::Trap(trap) = ends("traps", frames) else {
+            panic!("it traps");
+        };
+        assert_eq!(trap.backtrace().len(), shown, "{frames}");
+        let names: Vec<_> = trap.backtrace().iter().map(|f| f.func_name()).collect();
+        assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
+        let says_more = trap.report().ends_with("... and more");
+        assert_eq!(says_more, frames > 64, "{frames}: {}", trap.report());
+        let CallError::Panic(panic) = ends("panics", frames) else {
+            panic!("the host function panics");
+        };
+        assert_eq!(panic.backtrace().len(), shown, "{frames}");
+        let offsets = panic
+            .backtrace()
+            .iter()
+            .map(pirn_runtime::Frame::wasm_offset);
+        let offsets: Vec<_> = offsets.collect();
+        assert!(
+            offsets[1..].iter().all(|at| *at != offsets[0]),
+            "{offsets:?}"
+        );
+    }
+}
+
 #[test]
 fn an_overflow_in_a_prologue_has_all_frames() {
     let module = common::wat(

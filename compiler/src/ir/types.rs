@@ -4,8 +4,12 @@ use cranelift_codegen::ir::{self, AbiParam, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use pirn_format::types::{FuncType, ValType};
 
-/// Calling convention of guest functions. Only the trampolines use the platform's C convention.
+/// Calling convention of guest functions. Only entries of guests and exits to the host use the
+/// platform's C convention.
 pub(crate) const GUEST_CALL_CONV: CallConv = CallConv::Tail;
+
+/// The C calling convention of both targets' psABI.
+const HOST_CALL_CONV: CallConv = CallConv::SystemV;
 
 /// Type of addresses: both targets are 64-bit.
 pub(crate) const POINTER: ir::Type = types::I64;
@@ -34,6 +38,14 @@ pub(crate) fn guest_signature(ty: &FuncType) -> Signature {
     };
     signature.params.extend(values(&ty.params));
     signature.returns.extend(values(&ty.results));
+    signature
+}
+
+/// `(word, word, word)` in the C convention: for entry trampolines and for the routines that exit
+/// to the host.
+pub(crate) fn host_signature() -> Signature {
+    let mut signature = Signature::new(HOST_CALL_CONV);
+    signature.params = vec![AbiParam::new(POINTER); 3];
     signature
 }
 

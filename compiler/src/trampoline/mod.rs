@@ -1,26 +1,22 @@
-//! Trampolines: the only generated code that uses the platform's C calling convention.
+//! Trampolines: the generated code that translates between the guests' calling convention and the
+//! platform's.
 //!
 //! Guest and host exchange values in arrays of cells, see [`pirn_format::exit`].
 
 mod bulk;
 
 use crate::analysis::known_tables;
-use crate::ir::types::{POINTER, guest_signature, value_type, word_signature};
+use crate::ir::types::{POINTER, guest_signature, host_signature, value_type, word_signature};
 use crate::symbol::Symbol;
 use crate::translate::Env;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    self, AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, Type,
-    UserFuncName, Value,
+    self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, UserFuncName, Value,
 };
-use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use pirn_format::exit::{self, Builtin, CELL_BYTES, Kind, TrapCode};
 use pirn_format::layout::{CONTEXT_EXIT, CONTEXT_HOST_CALL, IMPORT_HOST, IMPORT_INSTANCE};
 use pirn_format::types::{FuncType, ValType};
-
-/// The C calling convention of both targets' psABI.
-const HOST_CALL_CONV: CallConv = CallConv::SystemV;
 
 /// Builds one trampoline in `func`, which must be empty.
 pub(crate) fn build(
@@ -57,14 +53,6 @@ pub(crate) fn build(
     }
     t.builder.seal_all_blocks();
     t.builder.finalize(env.isa.frontend_config());
-}
-
-/// `(word, word, word)` in the C convention: for entry trampolines and for the routines that exit
-/// to the host.
-fn host_signature() -> Signature {
-    let mut signature = Signature::new(HOST_CALL_CONV);
-    signature.params = vec![AbiParam::new(POINTER); 3];
-    signature
 }
 
 /// Bytes of the saved frame pointer and the return address. On both targets the frame pointer

@@ -17,9 +17,7 @@ use cranelift_codegen::ir::{
     types,
 };
 use pirn_format::exit::TrapCode;
-use pirn_format::layout::{
-    FUNCREF_CODE, FUNCREF_TYPE_ID, FUNCREF_VMCTX, IMPORT_CODE, IMPORT_VMCTX,
-};
+use pirn_format::layout::{FUNCREF_CODE, FUNCREF_TYPE_ID, FUNCREF_VMCTX};
 
 /// The place that a callee returns to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,10 +64,7 @@ impl FuncTranslator<'_, '_> {
         }
         let ty = self.env.metadata.funcs[index as usize];
         if index < self.env.imported.funcs {
-            let import = self.env.layout.import(index);
-            let code = self.load_constant(POINTER, self.vmctx, import + IMPORT_CODE);
-            let vmctx = self.load_constant(POINTER, self.vmctx, import + IMPORT_VMCTX);
-            self.enter_code(ty, Code::At(code), vmctx, returns);
+            self.call_import(index, ty, returns);
         } else {
             let callee = self.callee(Symbol::Func(index));
             self.enter_code(ty, Code::Func(callee), self.vmctx, returns);
@@ -206,7 +201,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Enters code of a type, with the last operands as parameters.
-    fn enter_code(&mut self, ty: u32, code: Code, vmctx: Value, returns: Returns) {
+    pub(super) fn enter_code(&mut self, ty: u32, code: Code, vmctx: Value, returns: Returns) {
         let params = self.env.metadata.func_type(ty).params.len();
         let arguments: Vec<_> = [&[vmctx], self.peek(params)].concat();
         let signature = self.signature(ty);

@@ -110,6 +110,9 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) placeholders: Placeholders,
     /// Stack slot for the values of exceptions that this function throws.
     pub(super) thrown: Option<StackSlot>,
+    /// The cells for the parameters and results of host functions that it calls in place, and the
+    /// signature of the routine that exits to them, if there are any.
+    pub(super) host_calls: Option<(StackSlot, SigRef)>,
     /// Stack slot for expected values of compare-exchange, on targets that need it.
     pub(super) compared: Option<StackSlot>,
 }
@@ -148,6 +151,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             patch_points: HashMap::new(),
             placeholders: Placeholders::new(),
             thrown: None,
+            host_calls: None,
             compared: None,
         };
         let ty = env.metadata.func_type(ty);

@@ -8,6 +8,7 @@ mod bounds;
 mod fuel;
 mod control;
 mod call;
+mod host_call;
 mod exception;
 mod global;
 mod table;

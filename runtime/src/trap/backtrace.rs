@@ -99,6 +99,7 @@ impl Trace {
         for pc in pcs {
             trace.push(*pc);
         }
+        trace.keep_frames();
         trace
     }
 
@@ -124,7 +125,8 @@ impl Trace {
         if self.module_of(pc).is_none() {
             return true;
         }
-        if self.pcs.len() == FRAMES_MAX {
+        // One more, because the first may be no function's.
+        if self.pcs.len() > FRAMES_MAX {
             self.more = true;
             return false;
         }
@@ -156,7 +158,13 @@ impl Trace {
             }
             at.fp
         } else {
-            // A stub or a trampoline called the exit routine. The frames start with its caller.
+            // A function called the host call routine, or a stub or a trampoline called an exit
+            // routine. Only the address of a function becomes a frame.
+            // SAFETY: the stack belongs to the guest, which has left it.
+            let word = |sp| unsafe { word(stack, sp) };
+            if let Some(pc) = arch::exit_returns_to(activation, word) {
+                self.push(pc);
+            }
             activation.guest_registers[arch::FRAME_POINTER] as usize
         };
         // SAFETY: the stack belongs to the guest, which has left it.
@@ -164,6 +172,25 @@ impl Trace {
             if !self.push(call.pc) {
                 break;
             }
+        }
+        self.keep_frames();
+    }
+
+    /// Drops the program counter that is one too many: the first if it is no function's, else the
+    /// last.
+    fn keep_frames(&mut self) {
+        if self.pcs.len() <= FRAMES_MAX {
+            return;
+        }
+        let first = self.pcs[0];
+        let of_first = self
+            .module_of(first)
+            .and_then(|m| frame(m, first, self.exact));
+        if of_first.is_none() {
+            self.pcs.remove(0);
+        } else {
+            self.pcs.pop();
+            self.more = true;
         }
     }
 }

@@ -610,6 +610,15 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
+/// The return address of the guest's last call of an exit routine. `word` would read a word of the
+/// guest's stack, where it is on x86_64.
+pub(crate) fn exit_returns_to(
+    activation: &Activation,
+    _word: impl FnOnce(usize) -> Option<usize>,
+) -> Option<usize> {
+    Some(activation.guest_registers[SAVED_LINK] as usize)
+}
+
 /// Makes [`reenter`] resume a guest that has left: at address `to`, with this stack pointer and
 /// frame pointer.
 ///

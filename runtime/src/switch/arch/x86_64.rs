@@ -606,6 +606,15 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
+/// The return address of the guest's last call of an exit routine. `word` reads the word at an
+/// address of the guest's stack.
+pub(crate) fn exit_returns_to(
+    activation: &Activation,
+    word: impl FnOnce(usize) -> Option<usize>,
+) -> Option<usize> {
+    word(activation.guest_sp as usize)
+}
+
 /// Makes [`reenter`] resume a guest that has left: at address `to`, with this stack pointer and
 /// frame pointer.
 ///
