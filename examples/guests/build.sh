@@ -266,8 +266,10 @@ build_java() {
  see whether Maven reaches its repository")
         return
     }
-    cp "$scratch/java/target/javascript/warm-java.wasm" "$out/built/"
-    built+=("built/warm-java.wasm")
+    for program in warm maths; do
+        cp "$scratch/java/target/javascript/$program-java.wasm" "$out/built/"
+        built+=("built/$program-java.wasm")
+    done
 }
 
 # CRuby as its maintainers build it.

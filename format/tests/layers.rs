@@ -112,6 +112,7 @@ const CRATES: [(&str, &[&str]); 16] = [
             "pieces",
             "opening",
             "preview1",
+            "teavm",
             "descriptors",
             "initialise",
         ],

@@ -205,6 +205,7 @@ impl Pirn {
         let sleep =
             |until: Instant| -> HostFuture<'static, ()> { Box::pin(sleep_until(until.into())) };
         pirn_wasi::link_async(&mut linker, |wasi| wasi, sleep)?;
+        pirn_wasi::link_teavm(&mut linker, |wasi| wasi)?;
         more(&mut linker)?;
         let mut components = pirn_component::Linker::new();
         components.host_bytes_max(VALUES_BYTES_MAX);
@@ -347,6 +348,7 @@ pub fn warm(
     let region = region(settings, 1, module.memories())?;
     let mut linker = Linker::new();
     pirn_wasi::link(&mut linker, |wasi| wasi)?;
+    pirn_wasi::link_teavm(&mut linker, |wasi| wasi)?;
     more(&mut linker)?;
     let prepared = region.prepare(module, &linker)?.start_deadline(deadline);
     let mut context = with_memory_dirs(WasiCtxBuilder::new(), &grants.memory_dirs)?;

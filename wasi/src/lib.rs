@@ -48,6 +48,7 @@ mod vectors;
 mod pieces;
 mod opening;
 mod preview1;
+mod teavm;
 mod descriptors;
 mod initialise;
 
@@ -61,6 +62,7 @@ pub use pirn_memory_files as memory_files;
 pub use pirn_memory_files::{MemoryBase, MemoryDir};
 pub use preview1::{link, link_async, link_virtual};
 pub use quota::Opened;
+pub use teavm::link_teavm;
 pub use virtual_clock::VirtualClock;
 pub use wasi_common::pipe;
 pub use wasi_common::sync::{Dir, ambient_authority};

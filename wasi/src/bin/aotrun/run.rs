@@ -124,6 +124,7 @@ pub(crate) fn prepare(
             pirn_wasi::link_virtual(&mut linker, |wasi| wasi, clock.clone())?;
         }
     }
+    pirn_wasi::link_teavm(&mut linker, |wasi| wasi)?;
     let program = args.program.display();
     threads::link_memories(&mut linker, module, args.memory_max)
         .with_context(|| program.to_string())?;

@@ -1,0 +1,59 @@
+//! [`link_teavm`]: the host functions that Java programs import which TeaVM compiled for WASI.
+
+use crate::guest::ContextOf;
+use crate::wasi_ctx::WasiCtx;
+use core::time::Duration;
+use pirn_runtime::{Caller, HostError, LinkError, Linker};
+
+/// The module of the functions of `java.lang.Math`.
+const MATH: &str = "teavmMath";
+/// The module of other functions.
+const TEAVM: &str = "teavm";
+type Function = fn(f64) -> f64;
+/// The functions of one operand, and how they are computed.
+const FUNCTIONS: [(&str, Function); 8] = [
+    ("sin", libm::sin),
+    ("cos", libm::cos),
+    ("tan", libm::tan),
+    ("asin", libm::asin),
+    ("acos", libm::acos),
+    ("atan", libm::atan),
+    ("exp", libm::exp),
+    ("log", libm::log),
+];
+
+/// Defines the functions that [TeaVM](https://teavm.org) 0.10 imports besides those of preview 1.
+///
+/// * `teavmMath.sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `exp`, `log` and `atan2` give the same
+///   bits on every processor, within the errors that `java.lang.Math` allows. `aotc` replaces the
+///   imports `sqrt`, `floor` and `ceil` by operators.
+/// * `teavm.nanoTime`, for `System.nanoTime`, gives the milliseconds of the monotonic clock of the
+///   context, as a fraction.
+///
+/// `ctx` finds the context in the data of an instance, as for [`link`](crate::link).
+///
+/// # Errors
+///
+/// [`LinkError::Duplicate`] if the linker already has one of the names.
+pub fn link_teavm<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+) -> Result<(), LinkError> {
+    for (name, function) in FUNCTIONS {
+        linker.func(MATH, name, function)?;
+    }
+    linker.func(MATH, "atan2", libm::atan2)?;
+    linker.func(TEAVM, "nanoTime", move |mut caller: Caller<'_, T>| {
+        milliseconds(ctx, &mut caller)
+    })?;
+    Ok(())
+}
+
+/// The time of the context's monotonic clock.
+fn milliseconds<T>(ctx: ContextOf<T>, caller: &mut Caller<'_, T>) -> Result<f64, HostError> {
+    let ctx = ctx(caller.data_mut());
+    let clock = ctx.clocks.monotonic();
+    let clock = clock.map_err(|error| HostError::message(format!("teavm.nanoTime: {error:#}")))?;
+    let now = clock.abs_clock.now(Duration::ZERO);
+    Ok(now.duration_since(clock.creation_time).as_secs_f64() * 1e3)
+}
