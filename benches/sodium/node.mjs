@@ -7,8 +7,26 @@ const [badf, spipe, nosys] = [8, 70, 52];
 const none = () => badf; // there are no files
 let memory;
 const view = () => new DataView(memory.buffer);
+const passes = argv[3] === undefined ? [] : [`${argv[3]}\0`];
+const args = ["guest\0", ...passes].map((text) => new TextEncoder().encode(text));
 const wasi = {
+  args_get: (to, texts) => {
+    for (const text of args) {
+      view().setUint32(to, texts, true);
+      new Uint8Array(memory.buffer, texts, text.length).set(text);
+      [to, texts] = [to + 4, texts + text.length];
+    }
+    return 0;
+  },
+  args_sizes_get: (count, bytes) => {
+    view().setUint32(count, args.length, true);
+    view().setUint32(bytes, args.reduce((sum, text) => sum + text.length, 0), true);
+    return 0;
+  },
+  environ_get: () => 0,
+  environ_sizes_get: (count, bytes) => (view().setUint32(count, 0, true), view().setUint32(bytes, 0, true), 0),
   clock_time_get: (_clock, _precision, to) => (view().setBigUint64(to, hrtime.bigint(), true), 0),
+  clock_res_get: (_clock, to) => (view().setBigUint64(to, 1n, true), 0),
   fd_close: () => 0,
   fd_fdstat_get: (_fd, to) => {
     new Uint8Array(memory.buffer, to, 24).fill(0xff);
@@ -34,6 +52,7 @@ const wasi = {
   },
   path_open: none,
   poll_oneoff: () => nosys,
+  sched_yield: () => 0,
   proc_exit: (code) => exit(code),
   random_get: (to, bytes) => (crypto.getRandomValues(new Uint8Array(memory.buffer, to, bytes)), 0),
 };

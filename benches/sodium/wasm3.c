@@ -18,7 +18,7 @@ static void must(M3Result result, const char *what)
 
 int main(int count, char **arguments)
 {
-    FILE *file = count == 2 ? fopen(arguments[1], "rb") : NULL;
+    FILE *file = count >= 2 ? fopen(arguments[1], "rb") : NULL;
     long bytes = -1;
     if (file && fseek(file, 0, SEEK_END) == 0) {
         bytes = ftell(file);
@@ -37,6 +37,8 @@ int main(int count, char **arguments)
     must(m3_LoadModule(runtime, module), "load");
     must(m3_LinkWASI(module), "link");
     must(m3_FindFunction(&start, runtime, "_start"), "_start");
+    runtime->argc = count - 1;
+    runtime->argv = (ccstr_t *)arguments + 1;
     M3Result result = m3_Call(start);
     fflush(stdout);
     if (result == m3Err_trapExit)

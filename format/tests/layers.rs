@@ -207,7 +207,8 @@ const CRATES: [(&str, &[&str]); 16] = [
     (
         "benches/sodium/src",
         &[
-            "source", "set", "guests", "engines", "measure", "report", "plot", "guest",
+            "source", "tool", "set", "wasm2c", "guests", "engines", "measure", "compile", "report",
+            "plot", "guest",
         ],
     ),
     (

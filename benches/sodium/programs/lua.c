@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static const char script[] = {
-#include "script.inc"
+#include "script.lua.inc"
 };
 
 static lua_State *lua;

@@ -1,7 +1,9 @@
 //! The engines: how each one runs a guest, and which ones this machine lacks.
 
-use crate::guests::{Built, first_line, said};
+use crate::guests::Built;
 use crate::source::{self, Packages};
+use crate::tool::{first_line, said};
+use crate::wasm2c;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -19,6 +21,8 @@ enum Runner {
     Baseline,
     ForThisMachine,
     Library,
+    /// The guest is a native program, which wasm2c and clang made of the module.
+    Translated,
     /// Another program with arguments runs the module.
     Other(PathBuf, Vec<String>),
 }
@@ -32,8 +36,9 @@ pub struct Engine {
 }
 
 /// The names of all engines, in the order of the table.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "native",
+    "wasm2c",
     "pirn",
     "pirn-native",
     "wasmtime",
@@ -78,6 +83,13 @@ fn engine(name: &str, packages: &Packages, out: &Path) -> Result<(String, Runner
         "native" => (
             "the same source for this machine".to_owned(),
             Runner::Native,
+        ),
+        "wasm2c" => (
+            format!(
+                "{}, then clang -O3; memory guarded by pages and a signal handler",
+                wasm2c::version()?
+            ),
+            Runner::Translated,
         ),
         "pirn" => (
             "ahead of time, for its baseline".to_owned(),
@@ -198,10 +210,17 @@ impl Engine {
             Runner::Baseline => itself(&mut command, &guest.so)?,
             Runner::ForThisMachine => itself(&mut command, &guest.so_native)?,
             Runner::Library => itself(&mut command, &guest.wasm)?,
+            Runner::Translated => match &guest.wasm2c {
+                Ok(program) => {
+                    command.arg(program);
+                }
+                Err(error) => bail!("{error}"),
+            },
             Runner::Other(program, arguments) => {
                 command.arg(program).args(arguments).arg(&guest.wasm);
             }
         }
+        command.args(guest.passes.map(|passes| passes.to_string()));
         command.output().context("cannot start timeout")
     }
 }

@@ -18,19 +18,20 @@ const STACK_BYTES: usize = 1 << 20;
 const MEMORY_BYTES: usize = 1 << 30;
 
 /// Runs the guest.
-pub fn run(engine: &str, file: &Path) -> Result<()> {
+pub fn run(engine: &str, file: &Path, passes: Option<&str>) -> Result<()> {
+    let arguments: Vec<_> = ["guest"].into_iter().chain(passes).collect();
     let code = match engine {
-        "pirn" => pirn(file),
-        "wasmtime" => wasmtime(file),
-        "wasmer" => wasmer::run(file, ::wasmer::sys::Cranelift::new()),
+        "pirn" => pirn(file, &arguments),
+        "wasmtime" => wasmtime(file, &arguments),
+        "wasmer" => wasmer::run(file, &arguments, ::wasmer::sys::Cranelift::new()),
         #[cfg(feature = "llvm")]
-        "wasmer-llvm" => wasmer::run(file, ::wasmer::sys::LLVM::new()),
+        "wasmer-llvm" => wasmer::run(file, &arguments, ::wasmer::sys::LLVM::new()),
         _ => bail!("{engine:?} is no library here"),
     };
     std::process::exit(code.with_context(|| file.display().to_string())?);
 }
 
-fn pirn(file: &Path) -> Result<i32> {
+fn pirn(file: &Path, arguments: &[&str]) -> Result<i32> {
     let module = Module::open(file)?;
     let mut linker = Linker::<WasiCtx>::new();
     pirn_wasi::link(&mut linker, |wasi| wasi)?;
@@ -42,7 +43,11 @@ fn pirn(file: &Path) -> Result<i32> {
         .reset(Reset::Decommitted)
         .build()?;
     let prepared = region.prepare(&module, &linker)?;
-    let wasi = WasiCtxBuilder::new().inherit_stdio().arg("guest")?.build();
+    let mut wasi = WasiCtxBuilder::new().inherit_stdio();
+    for argument in arguments {
+        wasi = wasi.arg(*argument)?;
+    }
+    let wasi = wasi.build();
     let mut instance = prepared.instantiate(wasi)?;
     let start = prepared.func::<(), ()>("_start")?;
     match instance.call(&start, ()) {
@@ -55,14 +60,14 @@ fn pirn(file: &Path) -> Result<i32> {
 }
 
 /// Wasmtime with its defaults: all instructions of this CPU, and full optimisation.
-fn wasmtime(file: &Path) -> Result<i32> {
+fn wasmtime(file: &Path, arguments: &[&str]) -> Result<i32> {
     let engine = wasmtime::Engine::default();
     let module = wasmtime::Module::from_file(&engine, file)?;
     let mut linker = wasmtime::Linker::new(&engine);
     p1::add_to_linker_sync(&mut linker, |wasi| wasi)?;
     let wasi = wasmtime_wasi::WasiCtxBuilder::new()
         .inherit_stdio()
-        .arg("guest")
+        .args(arguments)
         .build_p1();
     let mut store = wasmtime::Store::new(&engine, wasi);
     let instance = linker.instantiate(&mut store, &module)?;

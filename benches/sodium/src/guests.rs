@@ -1,8 +1,10 @@
 //! The guests: the programs of a set. The same clang with the same flags compiles them for
 //! wasm32-wasi and for this machine. pirn then compiles the modules.
 
-use crate::set::{Kind, Library, Program, Set};
-use anyhow::{Context, Result, bail, ensure};
+use crate::set::{Counts, Kind, Library, Program, Set};
+use crate::tool::{first_line, said};
+use crate::{source, wasm2c};
+use anyhow::{Context, Result, bail};
 use pirn_compiler::Options;
 use pirn_format::cpu::{CpuFeatures, detect};
 use std::fs;
@@ -51,6 +53,10 @@ pub struct Built {
     pub so: PathBuf,
     /// The module compiled by pirn for this CPU.
     pub so_native: PathBuf,
+    /// The module as a native program, by wasm2c and clang. If there is none, why.
+    pub wasm2c: Result<PathBuf, String>,
+    /// The argument of a program that is timed and learns its passes by [`Counts::Argument`].
+    pub passes: Option<u64>,
 }
 
 /// Additional compiler flags.
@@ -68,13 +74,15 @@ pub struct Guests {
     cc: String,
     flags: Vec<String>,
     wasm_flags: Vec<String>,
+    /// Whether modules are also translated to C.
+    wasm2c: bool,
     /// The objects of each library, for each target.
     objects: [Vec<Vec<PathBuf>>; 2],
 }
 
 impl Guests {
     /// Compiles the set's libraries for both targets, unless they are compiled already.
-    pub fn new(set: Set, out: &Path, flags: Flags, jobs: usize) -> Result<Self> {
+    pub fn new(set: Set, out: &Path, flags: Flags, wasm2c: bool, jobs: usize) -> Result<Self> {
         let Flags { both, wasm } = flags;
         let sdk = std::env::var("WASI_SDK_PATH");
         let cc = sdk.map_or("clang".to_owned(), |sdk| format!("{sdk}/bin/clang"));
@@ -98,19 +106,28 @@ impl Guests {
             cc,
             flags: both,
             wasm_flags: wasm,
+            wasm2c,
             objects: [vec![], vec![]],
         };
         for target in [Target::Native, Target::Wasm] {
-            let libraries = guests.set.libraries.iter();
-            let built = libraries.map(|library| guests.library(target, library, jobs));
+            let used = |number| {
+                let mut programs = guests.set.programs.iter();
+                programs.any(|program| program.library == number)
+            };
+            let libraries = guests.set.libraries.iter().enumerate();
+            let built = libraries.map(|(number, library)| match used(number) {
+                true => guests.library(target, library, jobs),
+                false => Ok(vec![]),
+            });
             guests.objects[target as usize] = built.collect::<Result<_>>()?;
         }
         Ok(guests)
     }
 
-    /// Builds the files of one program, with its data at one of the [`PLACES`], unless they exist.
+    /// Builds the files of one program, with its data and code at one of the [`PLACES`], unless
+    /// they exist.
     pub fn program(&self, program: &Program, kind: Kind, place: usize) -> Result<Built> {
-        let native = self.native(program, kind)?;
+        let native = self.link(Target::Native, program, kind, place)?;
         let raw = self.link(Target::Wasm, program, kind, place)?;
         let wasm = raw.with_extension("wasm");
         if !wasm.exists() {
@@ -124,17 +141,30 @@ impl Guests {
         let (so, so_native) = (raw.with_extension("so"), raw.with_extension("native.so"));
         compile(&wasm, &so, Options::default().cpu)?;
         compile(&wasm, &so_native, detect())?;
+        let wasm2c = match self.wasm2c {
+            true => wasm2c::program(&self.cc, &wasm).map_err(|error| format!("{error:#}")),
+            false => Err("not wanted".to_owned()),
+        };
         Ok(Built {
             native,
             wasm,
             so,
             so_native,
+            wasm2c,
+            passes: passes(program, kind),
         })
     }
 
     /// Builds only the native program.
-    pub fn native(&self, program: &Program, kind: Kind) -> Result<PathBuf> {
-        self.link(Target::Native, program, kind, 0)
+    pub fn native(&self, program: &Program, kind: Kind) -> Result<Built> {
+        Ok(Built {
+            native: self.link(Target::Native, program, kind, 0)?,
+            wasm: PathBuf::new(),
+            so: PathBuf::new(),
+            so_native: PathBuf::new(),
+            wasm2c: Err("not built".to_owned()),
+            passes: passes(program, kind),
+        })
     }
 
     /// The set of the programs.
@@ -176,7 +206,7 @@ impl Guests {
 
     /// Compiles a library and returns its objects.
     fn library(&self, target: Target, library: &Library, jobs: usize) -> Result<Vec<PathBuf>> {
-        let folder = self.out.join(target.folder()).join(library.name);
+        let folder = self.out.join(target.folder()).join(&library.name);
         fs::create_dir_all(&folder)?;
         let files = &library.files;
         let object = |file: &Path| {
@@ -186,7 +216,11 @@ impl Guests {
         let next = AtomicUsize::new(0);
         let work = || -> Result<()> {
             while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.object(target, file, &object(file), &library.flags)?;
+                let mut flags = library.flags.clone();
+                if let Target::Wasm = target {
+                    flags.extend_from_slice(&library.wasm_flags);
+                }
+                self.object(target, file, &object(file), &flags)?;
             }
             Ok(())
         };
@@ -201,7 +235,10 @@ impl Guests {
     /// Links one program, without wasm-opt.
     fn link(&self, target: Target, program: &Program, kind: Kind, place: usize) -> Result<PathBuf> {
         let folder = self.out.join(target.folder());
-        let name = format!("{}.{}", program.name, kind.name());
+        let name = match program.counts {
+            Counts::Compiled => format!("{}.{}", program.name, kind.name()),
+            Counts::Argument => program.name.clone(),
+        };
         let (object, to) = (
             folder.join(name.clone() + ".o"),
             folder.join(format!("{name}.{place}.linked")),
@@ -211,17 +248,34 @@ impl Guests {
         }
         self.object(target, &program.main, &object, &self.set.flags_for(kind))?;
         let part = to.with_extension("part");
+        let library = &self.set.libraries[program.library];
         let mut cc = self.compiler(target);
+        // Code is moved only in programs that are linked once for all kinds.
+        if program.counts == Counts::Argument {
+            let pad = folder.join(format!("pad.{place}.o"));
+            let file = source::folder()?.join("pad.c");
+            self.object(target, &file, &pad, &[format!("-DPLACE={place}")])?;
+            cc.arg(pad);
+        }
         if let Target::Wasm = target {
             let stack_bytes = STACK_BYTES + PLACES[place];
             cc.args(LINK_FLAGS)
-                .arg(format!("-Wl,-z,stack-size={stack_bytes}"));
+                .arg(format!("-Wl,-z,stack-size={stack_bytes}"))
+                .args(&library.wasm_links);
         }
         cc.arg(&object)
             .args(&self.objects[target as usize][program.library]);
         said(cc.args(["-lm", "-o"]).arg(&part))?;
         fs::rename(part, &to)?;
         Ok(to)
+    }
+}
+
+/// The argument of a program.
+fn passes(program: &Program, kind: Kind) -> Option<u64> {
+    match (program.counts, kind) {
+        (Counts::Argument, Kind::Timed(count)) => Some(count),
+        _ => None,
     }
 }
 
@@ -239,24 +293,6 @@ fn compile(wasm: &Path, to: &Path, cpu: CpuFeatures) -> Result<()> {
     let part = to.with_extension("part");
     fs::write(&part, so)?;
     Ok(fs::rename(part, to)?)
-}
-
-/// Runs a tool and returns its output. Its standard error becomes the error.
-pub fn said(command: &mut Command) -> Result<String> {
-    let name = command.get_program().display().to_string();
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start {name}"))?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    let line = error.lines().find(|line| line.contains("error"));
-    let line = line.unwrap_or(first_line(&error));
-    ensure!(output.status.success(), "{name}: {}: {line}", output.status);
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// The first line of a tool's output.
-pub fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
 }
 
 /// FNV-1a, for the name of a folder.

@@ -10,10 +10,13 @@
 #![forbid(unsafe_code)]
 
 mod source;
+mod tool;
 mod set;
+mod wasm2c;
 mod guests;
 mod engines;
 mod measure;
+mod compile;
 mod report;
 mod plot;
 mod guest;
@@ -33,8 +36,8 @@ use std::process::ExitCode;
 struct Args {
     #[command(subcommand)]
     command: Option<What>,
-    /// What is run: libsodium, its test programs; programs, which are a recursion, matrices,
-    /// SHA-256, lists, a machine of states, a JSON parser and a Lua interpreter
+    /// What is run: libsodium, its test programs; programs, which are interpreters, parsers,
+    /// regular expressions, compression, a database, hashes, maps, numbers and others
     #[arg(long, default_value = "libsodium")]
     set: String,
     /// Only these engines; the native programs are always run
@@ -69,6 +72,9 @@ struct Args {
     /// Takes each engine's fastest run, not the median; for machines that are busy
     #[arg(long)]
     least: bool,
+    /// Also measures how long pirn and Wasmtime compile each program
+    #[arg(long)]
+    compile_times: bool,
     /// Where the graph goes
     #[arg(long)]
     svg: Option<PathBuf>,
@@ -88,6 +94,16 @@ enum What {
         engine: String,
         /// The module
         file: PathBuf,
+        /// The guest's argument
+        passes: Option<String>,
+    },
+    /// Compiles a module in this process, and prints the time
+    #[command(hide = true)]
+    Compile {
+        /// The compiler
+        compiler: String,
+        /// The module
+        file: PathBuf,
     },
 }
 
@@ -105,7 +121,12 @@ fn run(args: &Args) -> Result<()> {
     // Check the arguments before anything is fetched or compiled.
     let name = Name::of(&args.set)?;
     match &args.command {
-        Some(What::Guest { engine, file }) => return guest::run(engine, file),
+        Some(What::Guest {
+            engine,
+            file,
+            passes,
+        }) => return guest::run(engine, file, passes.as_deref()),
+        Some(What::Compile { compiler, file }) => return compile::run(compiler, file),
         Some(What::Report { notes }) => return tell(args, name, &measure::read(notes)?),
         None => {}
     }
@@ -129,7 +150,8 @@ fn run(args: &Args) -> Result<()> {
         both: int128.into_iter().collect(),
         wasm: args.wasm_flag.clone(),
     };
-    let guests = Guests::new(set, &out, flags, args.jobs)?;
+    let wasm2c = args.engines.iter().any(|name| name == "wasm2c");
+    let guests = Guests::new(set, &out, flags, wasm2c, args.jobs)?;
     let engines = engines::find(&args.engines, &packages, &out)?;
     let native = &engines[0];
 
@@ -155,13 +177,24 @@ fn run(args: &Args) -> Result<()> {
     }
     let notes = out.join(name.notes());
     println!("samples: {}", notes.display());
-    let samples = measure::measure(&timed, &engines, &wrong, args.rounds, &notes)?;
+    let mut samples = measure::measure(&timed, &engines, &wrong, args.rounds, &notes)?;
+    if args.compile_times {
+        for (program, by) in compile::measure(&timed, &notes)? {
+            samples.entry(program).or_default().extend(by);
+        }
+    }
     tell(args, name, &samples)
 }
 
 fn tell(args: &Args, name: Name, samples: &measure::Samples) -> Result<()> {
     let table = Table::new(samples, args.least);
-    print!("{}", table.text());
+    print!("{}{}", table.text(), table.lost());
+    if let Some(spreads) = report::spreads(samples) {
+        print!("{spreads}");
+    }
+    if let Some(times) = compile::text(samples) {
+        print!("{times}");
+    }
     match &args.svg {
         Some(svg) => plot::draw(&table, name.title(), svg),
         None => Ok(()),

@@ -74,12 +74,7 @@ pub fn calibrate(guests: &Guests, native: &Engine, program: &Program, ms: u64) -
     let wanted_ps = ms as f64 * 1e9;
     let mut count = 1;
     let count = loop {
-        let built = Built {
-            native: guests.native(program, Kind::Timed(count))?,
-            wasm: Default::default(),
-            so: Default::default(),
-            so_native: Default::default(),
-        };
+        let built = guests.native(program, Kind::Timed(count))?;
         // The clock may report 0 for a short pass. Use at least a picosecond.
         let pass_ps = sample(native, &built)?.max(1.);
         let took_ps = pass_ps * count as f64;
@@ -116,8 +111,7 @@ pub fn measure(
     rounds: usize,
     notes: &Path,
 ) -> Result<Samples> {
-    use std::io::Write;
-    let mut notes = std::fs::File::create(notes)?;
+    std::fs::write(notes, "")?;
     let mut samples = Samples::new();
     let mut failed = wrong.clone();
     for round in 0..rounds {
@@ -133,7 +127,7 @@ pub fn measure(
                 }
                 match sample(engine, built) {
                     Ok(ps) => {
-                        writeln!(notes, "{program}\t{}\t{ps}", engine.name)?;
+                        note(notes, program, engine.name, ps)?;
                         let by = samples.entry(program.clone()).or_default();
                         by.entry(engine.name.to_owned()).or_default().push(ps);
                     }
@@ -146,6 +140,13 @@ pub fn measure(
         }
     }
     Ok(samples)
+}
+
+/// Appends a sample to the file of samples.
+pub fn note(notes: &Path, program: &str, engine: &str, ps: f64) -> Result<()> {
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new().append(true).open(notes)?;
+    Ok(writeln!(file, "{program}\t{engine}\t{ps}")?)
 }
 
 /// Reads the samples of earlier runs.

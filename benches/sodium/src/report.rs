@@ -1,6 +1,7 @@
 //! The table: each program's native time, each engine's ratio to it, and geometric means.
 
 use crate::engines::NAMES;
+use crate::guests::PLACES;
 use crate::measure::Samples;
 use std::fmt::Write;
 
@@ -84,4 +85,86 @@ impl Table {
         let _ = writeln!(text, "| | geometric mean of {} |{means}", self.common);
         text
     }
+
+    /// Lines that count the programs for which one of pirn's engines takes more than 1.03 of
+    /// Wasmtime's time, and name them.
+    pub fn lost(&self) -> String {
+        let find = |name| self.engines.iter().position(|engine| *engine == name);
+        let Some(wasmtime) = find("wasmtime") else {
+            return String::new();
+        };
+        let mut text = String::new();
+        for name in ["pirn", "pirn-native"] {
+            let Some(pirn) = find(name) else { continue };
+            let ratios = self.rows.iter().filter_map(|row| {
+                let ratio = row.ratios[pirn]? / row.ratios[wasmtime]?;
+                Some((row.program.as_str(), ratio))
+            });
+            let ratios: Vec<_> = ratios.collect();
+            let logs = ratios.iter().map(|(_, ratio)| ratio.ln());
+            let mean = (logs.sum::<f64>() / ratios.len() as f64).exp();
+            let lost: Vec<_> = ratios.iter().filter(|(_, ratio)| *ratio > LOST).collect();
+            let names = lost
+                .iter()
+                .map(|(name, ratio)| format!("{name} {ratio:.2}"));
+            let names: Vec<_> = names.collect();
+            let _ = writeln!(
+                text,
+                "\n{name} takes {mean:.3} of Wasmtime's time in the mean of {}, and more than {LOST} \
+                 for {}: {}",
+                ratios.len(),
+                lost.len(),
+                names.join(", ")
+            );
+        }
+        text
+    }
+}
+
+/// A larger ratio to Wasmtime's time counts as slower.
+const LOST: f64 = 1.03;
+
+/// A table of the percent by which the slowest placement of a program takes longer than the
+/// fastest, if there are several. A placement's time is the median of its samples.
+pub fn spreads(samples: &Samples) -> Option<String> {
+    let engines = NAMES
+        .into_iter()
+        .filter(|name| samples.values().any(|by| by.contains_key(*name)));
+    let engines: Vec<_> = engines.collect();
+    let spread = |all: &Vec<f64>| {
+        let place = |place: usize| {
+            let mut of_place: Vec<_> = all
+                .iter()
+                .skip(place)
+                .step_by(PLACES.len())
+                .copied()
+                .collect();
+            of_place.sort_by(f64::total_cmp);
+            of_place[of_place.len() / 2]
+        };
+        let places = (all.len() >= PLACES.len()).then(|| (0..PLACES.len()).map(place));
+        let (least, most) = places?.fold((f64::MAX, 0_f64), |(least, most), time| {
+            (least.min(time), most.max(time))
+        });
+        Some(100. * (most / least - 1.))
+    };
+    let mut text = format!("\n| spread over {} placements, % |", PLACES.len());
+    for engine in &engines {
+        let _ = write!(text, " {engine} |");
+    }
+    let _ = writeln!(text, "\n|---|{}", "---|".repeat(engines.len()));
+    let mut any = false;
+    for (program, by) in samples {
+        let _ = write!(text, "| {program} |");
+        for engine in &engines {
+            let spread = by.get(*engine).and_then(spread);
+            any |= spread.is_some();
+            let _ = match spread {
+                Some(spread) => write!(text, " {spread:.0} |"),
+                None => write!(text, " - |"),
+            };
+        }
+        let _ = writeln!(text);
+    }
+    any.then_some(text)
 }

@@ -88,16 +88,6 @@ impl Packages {
         Ok(folder)
     }
 
-    /// The folder of Lua's sources, in one of the versions that the crate bundles.
-    pub fn lua(&self) -> Result<PathBuf> {
-        Ok(self.get("lua-src")?.folder.join("lua-5.4.9"))
-    }
-
-    /// The folder of yyjson's sources.
-    pub fn yyjson(&self) -> Result<PathBuf> {
-        Ok(self.get("yyjson-sys")?.folder.join("yyjson/src"))
-    }
-
     /// The folder of wasm3's sources.
     pub fn wasm3(&self) -> Result<PathBuf> {
         Ok(self.get("wasm3-sys")?.folder.join("wasm3/source"))

@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1]); err != nil {
+	if err := run(context.Background(), os.Args[1], os.Args[2:]); err != nil {
 		var exit *sys.ExitError
 		if errors.As(err, &exit) {
 			os.Exit(int(exit.ExitCode()))
@@ -23,14 +23,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, path string) error {
+func run(ctx context.Context, path string, arguments []string) error {
 	wasm, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler())
 	wasi_snapshot_preview1.MustInstantiate(ctx, runtime)
-	config := wazero.NewModuleConfig().WithArgs("guest").WithStdout(os.Stdout).WithStderr(os.Stderr).
+	arguments = append([]string{"guest"}, arguments...)
+	config := wazero.NewModuleConfig().WithArgs(arguments...).WithStdout(os.Stdout).WithStderr(os.Stderr).
 		WithSysNanotime().WithSysWalltime()
 	_, err = runtime.InstantiateWithConfig(ctx, wasm, config)
 	return err

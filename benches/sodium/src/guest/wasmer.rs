@@ -25,18 +25,36 @@ const CHARACTER_DEVICE: u8 = 2;
 #[derive(Default)]
 struct Host {
     memory: Option<Memory>,
+    /// The arguments of the guest, each with a zero at its end.
+    arguments: Vec<Vec<u8>>,
 }
 
 type Env<'a> = FunctionEnvMut<'a, Host>;
 
 /// Runs the guest and returns its exit code, unless the guest ends the process.
-pub fn run(file: &Path, compiler: impl Into<Box<dyn CompilerConfig>>) -> Result<i32> {
+pub fn run(
+    file: &Path,
+    arguments: &[&str],
+    compiler: impl Into<Box<dyn CompilerConfig>>,
+) -> Result<i32> {
     let engine: ::wasmer::Engine = ::wasmer::sys::EngineBuilder::new(compiler).engine().into();
     let module = Module::new(&engine, std::fs::read(file)?)?;
     let mut store = Store::new(engine);
-    let host = FunctionEnv::new(&mut store, Host::default());
+    let arguments = arguments
+        .iter()
+        .map(|text| [text.as_bytes(), b"\0"].concat());
+    let host = Host {
+        memory: None,
+        arguments: arguments.collect(),
+    };
+    let host = FunctionEnv::new(&mut store, host);
     let imports = imports! {
         "wasi_snapshot_preview1" => {
+            "args_get" => Function::new_typed_with_env(&mut store, &host, args_get),
+            "args_sizes_get" => Function::new_typed_with_env(&mut store, &host, args_sizes_get),
+            "environ_get" => Function::new_typed(&mut store, |_: i32, _: i32| 0i32),
+            "environ_sizes_get" => Function::new_typed_with_env(&mut store, &host, environ_sizes_get),
+            "sched_yield" => Function::new_typed(&mut store, || 0i32),
             "clock_time_get" => Function::new_typed_with_env(&mut store, &host, clock_time_get),
             "fd_close" => Function::new_typed(&mut store, |_: i32| 0i32),
             "fd_fdstat_get" => Function::new_typed_with_env(&mut store, &host, fd_fdstat_get),
@@ -102,6 +120,39 @@ fn clock_time_get(env: Env<'_>, _clock: i32, _precision: i64, to: u32) -> i32 {
     });
     let ns = (*day + start.elapsed()).as_nanos() as u64;
     errno(memory(&env).and_then(|memory| memory.write(to.into(), &ns.to_le_bytes()).ok()))
+}
+
+fn write_pair(env: &Env<'_>, to: [u32; 2], values: [usize; 2]) -> Option<()> {
+    let memory = memory(env)?;
+    for (to, value) in to.into_iter().zip(values) {
+        memory
+            .write(to.into(), &(value as u32).to_le_bytes())
+            .ok()?;
+    }
+    Some(())
+}
+
+fn args_sizes_get(env: Env<'_>, count: u32, bytes: u32) -> i32 {
+    let arguments = &env.data().arguments;
+    let sum = arguments.iter().map(Vec::len).sum();
+    errno(write_pair(&env, [count, bytes], [arguments.len(), sum]))
+}
+
+fn environ_sizes_get(env: Env<'_>, count: u32, bytes: u32) -> i32 {
+    errno(write_pair(&env, [count, bytes], [0, 0]))
+}
+
+fn args_get(env: Env<'_>, mut to: u32, mut texts: u32) -> i32 {
+    let mut write = || {
+        let memory = memory(&env)?;
+        for argument in &env.data().arguments {
+            memory.write(to.into(), &texts.to_le_bytes()).ok()?;
+            memory.write(texts.into(), argument).ok()?;
+            (to, texts) = (to + 4, texts + argument.len() as u32);
+        }
+        Some(())
+    };
+    errno(write())
 }
 
 fn fd_fdstat_get(env: Env<'_>, _fd: i32, to: u32) -> i32 {
