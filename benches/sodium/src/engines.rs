@@ -179,6 +179,14 @@ impl Engine {
         self.name == "wasm3"
     }
 
+    /// Why the engine cannot have this guest at all, if so.
+    pub fn lacks<'a>(&self, guest: &'a Built) -> Option<&'a str> {
+        match (&self.runner, &guest.wasm2c) {
+            (Runner::Translated, Err(error)) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Runs a guest until its end and returns its output.
     pub fn run(&self, guest: &Built) -> Result<Vec<u8>> {
         let output = self.output(guest)?;

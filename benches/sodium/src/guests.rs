@@ -155,6 +155,39 @@ impl Guests {
         })
     }
 
+    /// Builds those programs that are the same for all kinds, for that many rounds, with `jobs`
+    /// threads. The others are built when their number of passes is known.
+    pub fn ahead(&self, programs: &[Program], rounds: usize, jobs: usize) -> Result<()> {
+        let same = programs.iter();
+        let same = same.filter(|program| program.counts == Counts::Argument);
+        let same: Vec<_> = same.collect();
+        if same.is_empty() {
+            return Ok(());
+        }
+        // Places of one program share objects, so they are not built at once.
+        for place in 0..rounds.clamp(1, PLACES.len()) {
+            for target in [Target::Native, Target::Wasm] {
+                self.pad(target, place)?;
+            }
+            in_parallel(&same, jobs, |program| {
+                self.program(program, Kind::Right, place)?;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The object that moves code to one of the [`PLACES`].
+    fn pad(&self, target: Target, place: usize) -> Result<PathBuf> {
+        let pad = self
+            .out
+            .join(target.folder())
+            .join(format!("pad.{place}.o"));
+        let file = source::folder()?.join("pad.c");
+        self.object(target, &file, &pad, &[format!("-DPLACE={place}")])?;
+        Ok(pad)
+    }
+
     /// Builds only the native program.
     pub fn native(&self, program: &Program, kind: Kind) -> Result<Built> {
         Ok(Built {
@@ -213,21 +246,12 @@ impl Guests {
             let name = file.strip_prefix(&library.root).unwrap_or(file).display();
             folder.join(name.to_string().replace('/', "-") + ".o")
         };
-        let next = AtomicUsize::new(0);
-        let work = || -> Result<()> {
-            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let mut flags = library.flags.clone();
-                if let Target::Wasm = target {
-                    flags.extend_from_slice(&library.wasm_flags);
-                }
-                self.object(target, file, &object(file), &flags)?;
-            }
-            Ok(())
-        };
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-            let mut ends = workers.into_iter().map(|worker| worker.join());
-            ends.try_for_each(|end| end.unwrap_or_else(|_| bail!("a worker panicked")))
+        let mut flags = library.flags.clone();
+        if let Target::Wasm = target {
+            flags.extend_from_slice(&library.wasm_flags);
+        }
+        in_parallel(files, jobs, |file| {
+            self.object(target, file, &object(file), &flags)
         })?;
         Ok(files.iter().map(|file| object(file)).collect())
     }
@@ -247,15 +271,12 @@ impl Guests {
             return Ok(to);
         }
         self.object(target, &program.main, &object, &self.set.flags_for(kind))?;
-        let part = to.with_extension("part");
+        let part = to.with_added_extension("part");
         let library = &self.set.libraries[program.library];
         let mut cc = self.compiler(target);
         // Code is moved only in programs that are linked once for all kinds.
         if program.counts == Counts::Argument {
-            let pad = folder.join(format!("pad.{place}.o"));
-            let file = source::folder()?.join("pad.c");
-            self.object(target, &file, &pad, &[format!("-DPLACE={place}")])?;
-            cc.arg(pad);
+            cc.arg(self.pad(target, place)?);
         }
         if let Target::Wasm = target {
             let stack_bytes = STACK_BYTES + PLACES[place];
@@ -269,6 +290,26 @@ impl Guests {
         fs::rename(part, &to)?;
         Ok(to)
     }
+}
+
+/// Calls a function for each item, by `jobs` threads. Ends with one of the errors, if any.
+fn in_parallel<T: Sync>(
+    items: &[T],
+    jobs: usize,
+    each: impl Fn(&T) -> Result<()> + Sync,
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<()> {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            each(item)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let mut ends = workers.into_iter().map(|worker| worker.join());
+        ends.try_for_each(|end| end.unwrap_or_else(|_| bail!("a worker panicked")))
+    })
 }
 
 /// The argument of a program.

@@ -59,6 +59,9 @@ struct Args {
     /// Compilers that run at once while the guests are built
     #[arg(long, default_value_t = 1)]
     jobs: usize,
+    /// Builds the programs for all rounds, and runs none
+    #[arg(long)]
+    build: bool,
     /// Measures without looking at what the programs print
     #[arg(long)]
     unchecked: bool,
@@ -152,6 +155,10 @@ fn run(args: &Args) -> Result<()> {
     };
     let wasm2c = args.engines.iter().any(|name| name == "wasm2c");
     let guests = Guests::new(set, &out, flags, wasm2c, args.jobs)?;
+    guests.ahead(&programs, args.rounds, args.jobs)?;
+    if args.build {
+        return Ok(());
+    }
     let engines = engines::find(&args.engines, &packages, &out)?;
     let native = &engines[0];
 
