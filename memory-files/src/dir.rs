@@ -396,7 +396,8 @@ impl MemoryDir {
     }
 
     /// As [`read_dir`](Self::read_dir), but only entries before the position `end`. With the
-    /// [`end_cookie`](Self::end_cookie) of the first call, a listing ends whatever changes meanwhile.
+    /// [`end_cookie`](Self::end_cookie) of the first call, a listing ends whatever changes
+    /// meanwhile.
     #[must_use]
     pub fn read_dir_before(&self, cookie: u64, end: u64, entries_max: usize) -> Vec<DirEntry> {
         let names = self.node.shared();

@@ -140,7 +140,8 @@ fn time_is_that_of_the_context() {
     // Sleeps for 1.5 ms by the monotonic clock.
     let sleeps = r#"(module
       (import "teavm" "nanoTime" (func $time (result f64)))
-      (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "poll_oneoff"
+        (func $poll (param i32 i32 i32 i32) (result i32)))
       (memory (export "memory") 1)
       (func (export "sleep") (result f64 f64)
         call $time

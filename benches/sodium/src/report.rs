@@ -110,8 +110,8 @@ impl Table {
             let names: Vec<_> = names.collect();
             let _ = writeln!(
                 text,
-                "\n{name} takes {mean:.3} of Wasmtime's time in the mean of {}, and more than {LOST} \
-                 for {}: {}",
+                "\n{name} takes {mean:.3} of Wasmtime's time in the mean of {}, and more than \
+                 {LOST} for {}: {}",
                 ratios.len(),
                 lost.len(),
                 names.join(", ")

@@ -53,7 +53,8 @@ pub fn run(
             "args_get" => Function::new_typed_with_env(&mut store, &host, args_get),
             "args_sizes_get" => Function::new_typed_with_env(&mut store, &host, args_sizes_get),
             "environ_get" => Function::new_typed(&mut store, |_: i32, _: i32| 0i32),
-            "environ_sizes_get" => Function::new_typed_with_env(&mut store, &host, environ_sizes_get),
+            "environ_sizes_get" =>
+                Function::new_typed_with_env(&mut store, &host, environ_sizes_get),
             "sched_yield" => Function::new_typed(&mut store, || 0i32),
             "clock_time_get" => Function::new_typed_with_env(&mut store, &host, clock_time_get),
             "fd_close" => Function::new_typed(&mut store, |_: i32| 0i32),
