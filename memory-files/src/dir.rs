@@ -387,17 +387,17 @@ impl MemoryDir {
     /// has the position after it. No entries are left if the result is empty.
     ///
     /// Positions stay valid while the directory changes. An entry that exists from the first call
-    /// to the last is listed exactly once. A new name gets a position after all others, so that a
-    /// caller that makes a name for each entry never reaches the end:
-    /// [`read_dir_before`](Self::read_dir_before) does.
+    /// to the last is listed exactly once. A new name gets a position after all others. So a caller
+    /// that makes a name for each entry never reaches the end, unless it uses
+    /// [`read_dir_before`](Self::read_dir_before).
     #[must_use]
     pub fn read_dir(&self, cookie: u64, entries_max: usize) -> Vec<DirEntry> {
         self.read_dir_before(cookie, u64::MAX, entries_max)
     }
 
-    /// As [`read_dir`](Self::read_dir), but only entries before the position `end`. With the
-    /// [`end_cookie`](Self::end_cookie) of the first call, a listing ends whatever changes
-    /// meanwhile.
+    /// As [`read_dir`](Self::read_dir), but only entries before the position `end`. If `end` is
+    /// the [`end_cookie`](Self::end_cookie) at the first call, a listing always ends, whatever
+    /// changes meanwhile.
     #[must_use]
     pub fn read_dir_before(&self, cookie: u64, end: u64, entries_max: usize) -> Vec<DirEntry> {
         let names = self.node.shared();

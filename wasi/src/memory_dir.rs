@@ -37,8 +37,9 @@ pub(crate) fn take_opened() -> Option<Arc<OpenFile>> {
 /// A directory in memory that a guest was given or has opened.
 pub(crate) struct Folder {
     dir: MemoryDir,
-    /// Where a listing ends: the end of the directory when its listing began. 0 before the first.
-    /// Otherwise a guest that renames each entry that it sees would see it again for ever.
+    /// The position where the current listing ends: the end of the directory when the listing
+    /// began, 0 before the first one. Without it, a guest that renames each entry that it reads
+    /// would read that entry again for ever.
     listing_end: AtomicU64,
 }
 
@@ -118,7 +119,7 @@ impl Folder {
         }
     }
 
-    /// Where a listing ends that continues at a position. It begins at 0.
+    /// The position where the listing that continues at `cookie` ends. A listing begins at 0.
     fn listing_end(&self, cookie: u64) -> u64 {
         let begun = self.listing_end.load(Relaxed);
         if cookie != 0 && begun != 0 {

@@ -6,8 +6,8 @@
 //! spread over several locks by descriptor, so that threads that use different descriptors share no
 //! cache line.
 //!
-//! An entry is only a short cut. Without it, a call goes through wasi-common, with the same result,
-//! except that the flags of a descriptor of a guest with threads cannot be set.
+//! An entry is only a short cut. Without it, a call goes through wasi-common, with the same result.
+//! There is one exception: wasi-common cannot set a descriptor's flags if the guest has threads.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! [`link_teavm`]: the host functions that Java programs import which TeaVM compiled for WASI.
+//! [`link_teavm`]: the host functions that Java programs import if TeaVM compiled them for WASI.
 
 use crate::guest::ContextOf;
 use crate::wasi_ctx::WasiCtx;

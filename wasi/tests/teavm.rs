@@ -1,4 +1,4 @@
-//! The functions that Java programs import which TeaVM compiled.
+//! The functions that Java programs import if TeaVM compiled them.
 
 mod common;
 

@@ -161,7 +161,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Leaves the innermost block. Returns whether it was the function body.
+    /// Leaves the innermost block.
     pub(super) fn end(&mut self) {
         if let Some(Frame {
             kind: BlockKind::If(..),

@@ -84,15 +84,15 @@ impl FuncTranslator<'_, '_> {
         self.enter_code(ty, Code::At(code), vmctx, returns);
     }
 
-    /// Loads a constant field of the context, at this place. Moved out of a loop, it would need a
-    /// register over the call.
+    /// Loads a constant field of the context, at this place. If it moved out of a loop, its value
+    /// would be live across the call.
     fn load_here(&mut self, offset: i32) -> Value {
         let flags = self.flags(Region::Constant).with_readonly();
         self.builder.ins().load(POINTER, flags, self.vmctx, offset)
     }
 
-    /// Address of the array of cells that all calls of host functions share, with room for `count`,
-    /// and the signature of the routine that exits to the host.
+    /// Address of the array of cells that all host calls of this function share, with room for
+    /// `count`, and the signature of the routine that exits to the host.
     fn exit(&mut self, count: usize) -> (Value, SigRef) {
         let bytes = count.max(1) as u32 * CELL_BYTES;
         let func = &mut self.builder.func;

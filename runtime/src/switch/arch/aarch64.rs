@@ -610,8 +610,8 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
-/// The return address of the guest's last call of an exit routine. `word` would read a word of the
-/// guest's stack, where it is on x86_64.
+/// The return address of the guest's last call of an exit routine. It is in a saved register.
+/// `_word` is unused: only on x86_64 is the address on the guest's stack.
 pub(crate) fn exit_returns_to(
     activation: &Activation,
     _word: impl FnOnce(usize) -> Option<usize>,

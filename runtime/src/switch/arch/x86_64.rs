@@ -272,7 +272,7 @@ pub(crate) unsafe fn set_float_control(control: FloatControl) {
 
 /// Body of a routine that generated code calls. After the `first` instructions, it switches to the
 /// host stack and makes the given call there. Depending on the result, it then returns to the guest
-/// or leaves it. It begins at a cache line, of which it fills one.
+/// or leaves it. It begins at a cache line, so that it spans as few lines as possible.
 macro_rules! to_host {
     ([$($first:literal),*], $call:literal, $($operand:tt)*) => {
         naked_asm!(
