@@ -166,7 +166,7 @@ fn report(mut what: String, trace: Option<&Trace>) -> String {
     for (depth, frame) in frames.iter().enumerate() {
         what.push_str(&format!("\n  {depth:>2}: {frame}"));
     }
-    if trace.is_some_and(|trace| trace.more) {
+    if trace.is_some_and(Trace::has_more) {
         what.push_str("\n      ... and more");
     }
     what

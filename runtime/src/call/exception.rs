@@ -338,7 +338,8 @@ pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activat
     // SAFETY: the guest has been left, so nothing else uses the activation.
     let fp = unsafe { (*activation).guest_registers[arch::FRAME_POINTER] } as usize;
     let mut landing = None;
-    // A trampoline called the exit routine. The first frame of the walk is the trampoline's caller.
+    // Only builtins throw, and their trampoline called the exit routine. The first frame of the
+    // walk is the trampoline's caller.
     // SAFETY: `stack` is the guest's stack, and the guest does not run.
     for call in unsafe { backtrace::calls(stack, fp) } {
         if !mem::take(&mut is_noted) && exception.pcs.len() < PCS_MAX {

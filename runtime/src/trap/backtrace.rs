@@ -33,8 +33,8 @@ pub(crate) struct Trace {
     /// Whether the first program counter is the faulting instruction. The others are return
     /// addresses.
     exact: bool,
-    /// Whether the stack has more frames than these.
-    pub(crate) more: bool,
+    /// Whether the stack has more program counters than these.
+    more: bool,
     /// The host memory request that was refused, if the guest left because of it.
     pub(crate) host_bytes: Option<HostBytesError>,
     frames: OnceLock<Vec<Frame>>,
@@ -99,19 +99,24 @@ impl Trace {
         for pc in pcs {
             trace.push(*pc);
         }
-        trace.keep_frames();
         trace
     }
 
     /// The WebAssembly functions, innermost first.
     pub(crate) fn frames(&self) -> &[Frame] {
-        self.frames.get_or_init(|| {
-            let pcs = self.pcs.iter().enumerate();
-            let frame = |(depth, pc): (usize, &usize)| {
-                frame(self.module_of(*pc)?, *pc, depth == 0 && self.exact)
-            };
-            pcs.filter_map(frame).collect()
-        })
+        self.frames
+            .get_or_init(|| self.all_frames().take(FRAMES_MAX).collect())
+    }
+
+    /// The functions at all program counters, of which a backtrace may lack room for the last.
+    fn all_frames(&self) -> impl Iterator<Item = Frame> {
+        let pcs = self.pcs.iter().enumerate();
+        pcs.filter_map(|(depth, pc)| frame(self.module_of(*pc)?, *pc, depth == 0 && self.exact))
+    }
+
+    /// Whether the stack has more frames than [`frames`](Self::frames) gives.
+    pub(crate) fn has_more(&self) -> bool {
+        self.more || self.all_frames().count() > FRAMES_MAX
     }
 
     /// The module whose text contains an address.
@@ -172,25 +177,6 @@ impl Trace {
             if !self.push(call.pc) {
                 break;
             }
-        }
-        self.keep_frames();
-    }
-
-    /// Drops the program counter that is one too many: the first if it is no function's, else the
-    /// last.
-    fn keep_frames(&mut self) {
-        if self.pcs.len() <= FRAMES_MAX {
-            return;
-        }
-        let first = self.pcs[0];
-        let of_first = self
-            .module_of(first)
-            .and_then(|m| frame(m, first, self.exact));
-        if of_first.is_none() {
-            self.pcs.remove(0);
-        } else {
-            self.pcs.pop();
-            self.more = true;
         }
     }
 }
