@@ -222,7 +222,7 @@ impl Names {
             .saturating_sub(PARENT_COOKIE)
             .min(self.base_len() as u64) as u32;
         let of_base = (first..self.base_len() as u32).filter_map(|at| self.entry_of_base(at));
-        let own = self.own.range(cookie.saturating_add(1).min(end)..end);
+        let own = self.own.range(cookie.saturating_add(1)..);
         let own = own.map(|(cookie, (name, node))| DirEntry {
             name: name.to_string(),
             inode: node.inode(),

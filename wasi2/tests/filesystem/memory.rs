@@ -278,9 +278,8 @@ fn next_name(guest: &mut Guest, entries: Resource) -> Option<String> {
     }
 }
 
-/// A guest may rename each entry that it sees, so that it has another place in the directory.
-#[test]
-fn a_listing_ends_while_its_entries_are_renamed() {
+/// A guest, its directory `sub/deep` with 200 files, and the stream of their names.
+fn listing_of_200() -> (Guest, Resource, Resource) {
     let (mut guest, root) = guest(&base(&place()), MemoryLimits::default());
     for n in 0..200 {
         put(&mut guest, root, &format!("sub/deep/{n}"), b"").expect("it fits");
@@ -288,6 +287,13 @@ fn a_listing_ends_while_its_entries_are_renamed() {
     let deep = guest.open(root, "sub/deep", &["directory"], &["read"]);
     let deep = deep.expect("it exists");
     let entries = guest.make(deep, "read-directory", &[]).expect("a stream");
+    (guest, deep, entries)
+}
+
+/// A guest may rename each entry that it sees, so that it has another place in the directory.
+#[test]
+fn a_listing_ends_while_its_entries_are_renamed() {
+    let (mut guest, deep, entries) = listing_of_200();
     let mut seen = 0;
     while let Some(name) = next_name(&mut guest, entries) {
         let new = text(&format!("new{seen}"));
@@ -301,13 +307,7 @@ fn a_listing_ends_while_its_entries_are_renamed() {
 
 #[test]
 fn entries_are_listed_while_they_are_removed() {
-    let (mut guest, root) = guest(&base(&place()), MemoryLimits::default());
-    for n in 0..200 {
-        put(&mut guest, root, &format!("sub/deep/{n}"), b"").expect("it fits");
-    }
-    let deep = guest.open(root, "sub/deep", &["directory"], &["read"]);
-    let deep = deep.expect("it exists");
-    let entries = guest.make(deep, "read-directory", &[]).expect("a stream");
+    let (mut guest, deep, entries) = listing_of_200();
     let mut names = vec![];
     while let Some(name) = next_name(&mut guest, entries) {
         let gone = guest.on(deep, "unlink-file-at", &[text(&name)]);
