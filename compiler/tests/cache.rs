@@ -251,6 +251,32 @@ fn functions_after_a_new_one_are_found() {
     }
 }
 
+/// The exception tables of the functions that a thread has compiled before are not in the key.
+#[test]
+fn functions_that_catch_are_found_in_any_order() {
+    let catches = |count: usize| {
+        let blocks = "(block (try_table (catch 0 0) (call 0)))".repeat(count);
+        format!("(func {blocks})")
+    };
+    let module = |counts: [usize; 3]| {
+        let funcs = counts.map(catches).concat();
+        wat(&format!(
+            "(module (tag) (func (loop (br_if 0 (i32.const 0)))) {funcs})"
+        ))
+    };
+    let folder = folder();
+    let options = Options::default();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let pool = pool.expect("a thread");
+    let compiled =
+        |counts| pool.install(|| cached(&module(counts), &options, Emit::So, folder.path()));
+    assert_eq!(compiled([1, 2, 3]).1, 0);
+    for counts in [[3, 2, 1], [2, 2, 1], [1, 1, 1]] {
+        let (_, hits, misses) = compiled(counts);
+        assert_eq!((hits, misses), (4, 0), "{counts:?}");
+    }
+}
+
 /// A function with an indirect call must be found if only the table's functions change or move in
 /// the file. It must not be found if its own code would differ.
 #[test]

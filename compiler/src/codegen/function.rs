@@ -36,6 +36,15 @@ pub(super) struct State {
     scratch: Scratch,
 }
 
+impl State {
+    /// Removes the last function. Cranelift's own `clear` leaves its exception tables (0.135.8),
+    /// which would change the next function's key in the cache.
+    fn clear(&mut self) {
+        self.context.clear();
+        self.context.func.dfg.exception_tables.clear();
+    }
+}
+
 impl Default for State {
     fn default() -> Self {
         Self {
@@ -110,7 +119,7 @@ impl FunctionCompiler<'_> {
                     self.portable(id, portable, &mut state)?;
                 }
                 provided => {
-                    state.context.clear();
+                    state.clear();
                     let func = &mut state.context.func;
                     let provided = is_used.then_some(provided);
                     translate::wrapper(self.env, index, provided, &mut state.scratch, func);
@@ -165,7 +174,7 @@ impl FunctionCompiler<'_> {
         state: &mut State,
     ) -> Result<CompiledFunction, CompileError> {
         self.env.budget.check()?;
-        state.context.clear();
+        state.clear();
         trampoline::build(
             symbol,
             self.env,
@@ -325,7 +334,7 @@ fn translate(
     body: Body<'_>,
     state: &mut State,
 ) -> Result<Placeholders, CompileError> {
-    state.context.clear();
+    state.clear();
     let func = &mut state.context.func;
     let result = translate::translate(env, body, &mut state.scratch, func);
     // A builder that an error left half-way cannot be used for the next function.
