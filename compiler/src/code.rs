@@ -4,7 +4,7 @@
 use crate::symbol::Symbol;
 use cranelift_codegen::binemit::{Addend, Reloc};
 use cranelift_codegen::isa::unwind::systemv;
-use pirn_format::traps::HandlerEntry;
+use pirn_format::traps::{HandlerEntry, InlinedEntry};
 use std::ops::Range;
 
 /// The machine code of one function or trampoline. All offsets are relative to its start.
@@ -21,8 +21,11 @@ pub(crate) struct CompiledFunction {
     pub(crate) relocs: Vec<FunctionReloc>,
     /// Instructions that may fault, ascending, with the numbers of their trap codes.
     pub(crate) traps: Vec<(u32, u32)>,
-    /// Trapping instructions and return addresses, ascending, with their WebAssembly offsets.
+    /// Trapping instructions and last bytes of calls, ascending, with their WebAssembly offsets.
     pub(crate) address_map: Vec<(u32, u32)>,
+    /// The inlined functions that contain instructions of the address map, ascending, and innermost
+    /// first.
+    pub(crate) inlined: Vec<InlinedEntry>,
     /// Calls that have an exception handler, ascending.
     pub(crate) handlers: Vec<HandlerEntry>,
     /// Its unwind information.
@@ -49,6 +52,7 @@ impl CompiledFunction {
             relocs: vec![],
             traps: vec![],
             address_map: vec![],
+            inlined: vec![],
             handlers: vec![],
             unwind: None,
             body: 0..0,

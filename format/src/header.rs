@@ -4,7 +4,7 @@
 //! header:
 //!
 //! ```text
-//! PT_NOTE ─▶ namesz = 5 │ descsz = 216 │ type = NOTE_TYPE │ "pirn\0" + 3 │ descriptor
+//! PT_NOTE ─▶ namesz = 5 │ descsz = 232 │ type = NOTE_TYPE │ "pirn\0" + 3 │ descriptor
 //!
 //! descriptor, little-endian:
 //!   0  u32      format version          16  [u8; 32]  content hash
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn the_descriptor_is_laid_out_as_drawn() {
         let bytes = header().encode();
-        assert_eq!(bytes.len(), 216);
+        assert_eq!(bytes.len(), 232);
         assert_eq!(bytes[..4], FORMAT_VERSION.to_le_bytes());
         assert_eq!(bytes[HASH_OFFSET..HASH_OFFSET + HASH_BYTES], [7; 32]);
         assert_eq!(bytes[48..56], 12345_u64.to_le_bytes());

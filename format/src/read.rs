@@ -12,7 +12,7 @@ use crate::image::{ImageRun, decode_runs, sum_runs};
 use crate::layout::InstanceLayout;
 use crate::metadata::{Metadata, SegmentMode};
 use crate::sections::{Range, Section};
-use crate::traps::{CodeKind, CodeTable, HandlerTable, SiteTable, TrapTable};
+use crate::traps::{CodeKind, CodeTable, HandlerTable, InlinedTable, SiteTable, TrapTable};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
@@ -108,6 +108,13 @@ impl Checked {
         }
         if SiteTable::new(bytes(Section::Sites)).is_none() {
             return damaged("its site table is not ascending".to_owned());
+        }
+        let funcs = metadata.funcs.len() as u32;
+        if InlinedTable::new(bytes(Section::Inlined), funcs).is_none() {
+            return damaged(format!(
+                "its table of inlined functions is not ascending, or names a function at or above \
+                 {funcs}"
+            ));
         }
         check_handlers(bytes(Section::Handlers), bytes(Section::Code))?;
         Ok(Self {
@@ -369,6 +376,6 @@ pub fn slice(file: &[u8], range: Range) -> Option<&[u8]> {
 }
 
 const _: () = assert!(
-    HEADER_BYTES == 216,
+    HEADER_BYTES == 232,
     "docs/reference/format.md draws the header to the byte"
 );

@@ -35,11 +35,14 @@ pub enum Section {
     /// Array of [`HandlerEntry`](crate::traps::HandlerEntry), ascending: calls inside a `try`
     /// block, with their landing pads.
     Handlers = 8,
+    /// Array of [`InlinedEntry`](crate::traps::InlinedEntry), ascending: the inlined functions that
+    /// contain the instructions of the address map.
+    Inlined = 9,
 }
 
 impl Section {
     /// All sections, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Text,
         Self::Code,
         Self::Traps,
@@ -49,6 +52,7 @@ impl Section {
         Self::Data,
         Self::Metadata,
         Self::Handlers,
+        Self::Inlined,
     ];
 
     /// Name of the section in the ELF file.
@@ -64,6 +68,7 @@ impl Section {
             Self::Data => ".pirn.data",
             Self::Metadata => ".pirn.metadata",
             Self::Handlers => ".pirn.handlers",
+            Self::Inlined => ".pirn.inlined",
         }
     }
 
@@ -73,7 +78,12 @@ impl Section {
         match self {
             Self::Text => ADRP_BYTES,
             Self::Image => IMAGE_PAGE_BYTES,
-            Self::Code | Self::Traps | Self::Sites | Self::ImageRuns | Self::Handlers => 4,
+            Self::Code
+            | Self::Traps
+            | Self::Sites
+            | Self::ImageRuns
+            | Self::Handlers
+            | Self::Inlined => 4,
             Self::Data | Self::Metadata => 1,
         }
     }

@@ -1,10 +1,11 @@
 //! Tables about the text that the runtime searches in place: code ranges, faulting instructions,
-//! the address map to WebAssembly instructions, and exception handlers.
+//! the address map to WebAssembly instructions, inlined functions, and exception handlers.
 //!
 //! Each table is an array of fixed-size little-endian records, ascending by their first field.
 //! Readers are views of bytes without alignment: the signal handler reads them directly from the
 //! mapped file.
 
+use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
 /// Reader of an array of records of `RECORD` bytes, sorted by their first 32-bit field.
@@ -36,6 +37,11 @@ impl<const RECORD: usize> Records<'_, RECORD> {
     fn find(self, key: u32) -> Option<usize> {
         let at = self.upper_bound(key).checked_sub(1)?;
         (self.field(at, 0) == key).then_some(at)
+    }
+
+    /// The records with exactly this key.
+    fn equal(self, key: u32) -> Range<usize> {
+        self.all().partition_point(|record| word(record, 0) < key)..self.upper_bound(key)
     }
 
     /// Whether the records are complete and the keys ascend. Equal keys are allowed only if
@@ -239,13 +245,15 @@ impl<'a> TrapTable<'a> {
     }
 }
 
-/// One entry of the address map: an instruction that may trap, or the return address of a call,
-/// with its WebAssembly offset.
+/// One entry of the address map: an instruction that may trap, or a call, with its WebAssembly
+/// offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteEntry {
-    /// Text offset.
+    /// Text offset of an instruction that may trap, or of the last byte of a call. So a call and
+    /// the instruction at its return address have different offsets.
     pub offset: u32,
-    /// Offset of the WebAssembly instruction from the start of the `.wasm` file.
+    /// Offset of the WebAssembly instruction from the start of the `.wasm` file. In an inlined
+    /// function it is the offset of the call that was inlined.
     pub wasm: u32,
 }
 
@@ -275,19 +283,73 @@ impl<'a> SiteTable<'a> {
     }
 
     /// Views encoded entries; `None` if they are not complete and ascending.
-    ///
-    /// An offset may appear twice: the return address of a call can also be the address of an
-    /// instruction that may trap.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
-        table.0.is_sound(true).then_some(table)
+        table.0.is_sound(false).then_some(table)
     }
 
     /// WebAssembly offset of the instruction at a text offset, if it is known.
     #[must_use]
     pub fn wasm_offset(&self, offset: u32) -> Option<u32> {
         Some(self.0.field(self.0.find(offset)?, 1))
+    }
+}
+
+/// A function that is inlined where an instruction of the address map is. If functions are inlined
+/// in one another, there is an entry for each, innermost first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InlinedEntry {
+    /// Text offset, as in [`SiteEntry`].
+    pub offset: u32,
+    /// Index of the function.
+    pub func: u32,
+    /// Offset of its WebAssembly instruction from the start of the `.wasm` file.
+    pub wasm: u32,
+}
+
+impl InlinedEntry {
+    /// Bytes of an encoded entry.
+    pub const BYTES: usize = 12;
+
+    /// Encodes it as `offset, func, wasm`.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        words([self.offset, self.func, self.wasm])
+    }
+}
+
+/// A view of encoded [`InlinedEntry`]s.
+#[derive(Debug, Clone, Copy)]
+pub struct InlinedTable<'a>(Records<'a, { InlinedEntry::BYTES }>);
+
+impl<'a> InlinedTable<'a> {
+    /// Views the entries of a file that was checked before, without checking them again.
+    ///
+    /// If the entries are invalid, lookups may return wrong entries or none. Nothing worse can
+    /// happen.
+    #[must_use]
+    pub fn view(bytes: &'a [u8]) -> Self {
+        Self(Records(bytes))
+    }
+
+    /// Views encoded entries; `None` if they are not complete and ascending, or name a function at
+    /// or above `funcs`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], funcs: u32) -> Option<Self> {
+        let table = Self(Records(bytes));
+        let known = |i| table.0.field(i, 1) < funcs;
+        (table.0.is_sound(true) && (0..table.0.len()).all(known)).then_some(table)
+    }
+
+    /// The inlined functions that contain the instruction at a text offset, innermost first.
+    pub fn at(&self, offset: u32) -> impl Iterator<Item = InlinedEntry> + use<'a> {
+        let table = *self;
+        table.0.equal(offset).map(move |i| InlinedEntry {
+            offset: table.0.field(i, 0),
+            func: table.0.field(i, 1),
+            wasm: table.0.field(i, 2),
+        })
     }
 }
 
@@ -457,14 +519,35 @@ mod tests {
     }
 
     #[test]
-    fn sites_may_repeat_but_not_descend() {
-        let entries = [(4, 20), (4, 20), (9, 30)].map(|(offset, wasm)| SiteEntry { offset, wasm });
+    fn sites_ascend() {
+        let entries = [(4, 20), (7, 20), (9, 30)].map(|(offset, wasm)| SiteEntry { offset, wasm });
         let mut bytes: Vec<u8> = entries.into_iter().flat_map(SiteEntry::encode).collect();
         let table = SiteTable::new(&bytes).unwrap();
         assert_eq!(table.wasm_offset(4), Some(20));
         assert_eq!(table.wasm_offset(9), Some(30));
         assert_eq!(table.wasm_offset(5), None);
-        bytes[0] = 10;
-        assert!(SiteTable::new(&bytes).is_none());
+        for offset in [7, 10] {
+            bytes[0] = offset;
+            assert!(SiteTable::new(&bytes).is_none(), "{offset}");
+        }
+    }
+
+    #[test]
+    fn inlined_functions_are_found_innermost_first() {
+        let entry = |offset, func, wasm| InlinedEntry { offset, func, wasm };
+        let entries = [entry(4, 1, 20), entry(4, 2, 30), entry(9, 1, 21)];
+        let mut bytes: Vec<u8> = entries.into_iter().flat_map(InlinedEntry::encode).collect();
+        let table = InlinedTable::new(&bytes, 3).unwrap();
+        let at = |offset| table.at(offset).collect::<Vec<_>>();
+        assert_eq!(at(4), entries[..2]);
+        assert_eq!(at(9), entries[2..]);
+        assert_eq!([at(3), at(5), at(10)], [vec![], vec![], vec![]]);
+        assert!(
+            InlinedTable::new(&bytes, 2).is_none(),
+            "an unknown function"
+        );
+        assert!(InlinedTable::new(&bytes[1..], 3).is_none(), "not whole");
+        bytes[0] = 5;
+        assert!(InlinedTable::new(&bytes, 3).is_none(), "descends");
     }
 }

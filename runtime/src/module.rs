@@ -19,7 +19,7 @@ use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{ExportItem, Imported, Metadata};
 use pirn_format::rewrite;
 use pirn_format::sections::Section;
-use pirn_format::traps::{CodeTable, HandlerTable, SiteTable};
+use pirn_format::traps::{CodeTable, HandlerTable, InlinedTable, SiteTable};
 use pirn_format::types::{ExternType as FormatType, Layouts};
 use std::collections::HashMap;
 use std::fs::File;
@@ -367,6 +367,10 @@ impl Module {
 
     pub(crate) fn sites(&self) -> SiteTable<'_> {
         SiteTable::view(self.section(Section::Sites))
+    }
+
+    pub(crate) fn inlined(&self) -> InlinedTable<'_> {
+        InlinedTable::view(self.section(Section::Inlined))
     }
 
     pub(crate) fn handlers(&self) -> HandlerTable<'_> {

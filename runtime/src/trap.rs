@@ -194,7 +194,8 @@ impl Interruption {
 
     /// The frames of WebAssembly functions on the stack, innermost first, at most 64. Empty if the
     /// guest was stopped before it was entered. If a function had just been entered, its caller may
-    /// be missing.
+    /// be missing. A function that the compiler inlined is missing, unless the guest was stopped at
+    /// one of its instructions that may trap.
     #[must_use]
     pub fn backtrace(&self) -> &[Frame] {
         self.0.1.as_ref().map_or(&[], |trace| trace.frames())

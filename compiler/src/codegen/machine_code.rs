@@ -66,8 +66,8 @@ pub(super) fn locations(compiled: &CompiledCode) -> Vec<Location> {
 /// Offsets in a function, each with a number: a trap code, or an offset in the WebAssembly file.
 pub(super) type Numbered = Vec<(u32, u32)>;
 
-/// The trapping instructions, and the WebAssembly offsets of trapping instructions and return
-/// addresses.
+/// The trapping instructions, and the WebAssembly offsets of trapping instructions and of the last
+/// bytes of calls.
 pub(super) fn traps_and_addresses(
     compiled: &CompiledCode,
     patched: &[PatchedCall],
@@ -92,13 +92,16 @@ pub(super) fn traps_and_addresses(
     };
     let calls = compiled.buffer.call_sites();
     for call in calls.filter(|call| !is_patched(&call)) {
-        // A return address is after its call, and may be after the end of the function.
-        address_map.extend(wasm(call.ret_addr - 1).map(|wasm| (call.ret_addr, wasm)));
+        // The return address may be the address of an instruction that traps, so the last byte of
+        // the call stands for it.
+        let last = call.ret_addr - 1;
+        address_map.extend(wasm(last).map(|wasm| (last, wasm)));
     }
     traps.sort_unstable();
     // Of two records at one offset, the first is the one that the code generator recorded first.
     traps.dedup_by_key(|(offset, _)| *offset);
     address_map.sort_unstable();
+    address_map.dedup_by_key(|(offset, _)| *offset);
     Ok((traps, address_map))
 }
 

@@ -130,11 +130,12 @@ enum Title {
 }
 
 /// The sections of the first segment, in order.
-const READ_ONLY: [Section; 7] = [
+const READ_ONLY: [Section; 8] = [
     Section::Code,
     Section::Traps,
     Section::Sites,
     Section::Handlers,
+    Section::Inlined,
     Section::ImageRuns,
     Section::Data,
     Section::Metadata,
@@ -161,6 +162,7 @@ impl<'a> Elf<'a> {
             Section::Data => &parts.image.data,
             Section::Metadata => metadata,
             Section::Handlers => &text.handlers,
+            Section::Inlined => &text.inlined,
         });
         let mut at = Offsets::default();
         w.reserve_file_header();

@@ -9,7 +9,7 @@ use crate::symbol::Symbol;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::TargetIsa;
 use pirn_format::metadata::Metadata;
-use pirn_format::traps::{CodeEntry, HandlerEntry, SiteEntry, TrapEntry};
+use pirn_format::traps::{CodeEntry, HandlerEntry, InlinedEntry, SiteEntry, TrapEntry};
 use std::collections::HashMap;
 
 /// The machine code of a module and the tables that describe it.
@@ -26,6 +26,8 @@ pub(crate) struct Text {
     pub(crate) traps: Vec<u8>,
     /// Encoded [`SiteEntry`]s.
     pub(crate) address_map: Vec<u8>,
+    /// Encoded [`InlinedEntry`]s.
+    pub(crate) inlined: Vec<u8>,
     /// Encoded [`HandlerEntry`]s.
     pub(crate) handlers: Vec<u8>,
 }
@@ -58,6 +60,7 @@ impl Text {
             code: vec![],
             traps: vec![],
             address_map: vec![],
+            inlined: vec![],
             handlers: vec![],
         };
         let mut table_relocs = vec![];
@@ -130,6 +133,13 @@ impl Text {
                 }
                 .encode(),
             );
+        }
+        for inlined in &function.inlined {
+            let placed = InlinedEntry {
+                offset: start + inlined.offset,
+                ..*inlined
+            };
+            self.inlined.extend(placed.encode());
         }
         for handler in &function.handlers {
             let placed = HandlerEntry {

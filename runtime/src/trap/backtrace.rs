@@ -108,10 +108,13 @@ impl Trace {
             .get_or_init(|| self.all_frames().take(FRAMES_MAX).collect())
     }
 
-    /// The functions at all program counters, of which a backtrace may lack room for the last.
+    /// The functions at all program counters, also those that a backtrace has no room for.
     fn all_frames(&self) -> impl Iterator<Item = Frame> {
         let pcs = self.pcs.iter().enumerate();
-        pcs.filter_map(|(depth, pc)| frame(self.module_of(*pc)?, *pc, depth == 0 && self.exact))
+        let at = |(depth, pc): (usize, &usize)| {
+            frames_at(self.module_of(*pc)?, *pc, depth == 0 && self.exact)
+        };
+        pcs.filter_map(at).flatten()
     }
 
     /// Whether the stack has more frames than [`frames`](Self::frames) gives.
@@ -231,21 +234,22 @@ fn is_start(module: &Module, pc: usize) -> bool {
     matches!(offset, Some(Ok(offset)) if module.code_table().at(offset).is_some())
 }
 
-/// The WebAssembly function at an address of a module's text; `None` for trampolines and stubs.
-fn frame(module: &Module, pc: usize, exact: bool) -> Option<Frame> {
+/// The WebAssembly functions at an address of a module's text, innermost first: functions that were
+/// inlined, then the function that contains them. `None` for trampolines and stubs.
+fn frames_at(module: &Module, pc: usize, exact: bool) -> Option<impl Iterator<Item = Frame>> {
     let offset = u32::try_from(pc.checked_sub(module.text().start)?).ok()?;
-    // A return address may lie after the last byte of its function.
+    // The last byte of a call stands for its return address, which may lie after the last byte of
+    // its function.
     let inside = if exact {
         offset
     } else {
         offset.checked_sub(1)?
     };
-    match module.code_table().find(inside)?.kind {
-        CodeKind::Func(func) => Some(Frame::new(
-            module.clone(),
-            func,
-            module.sites().wasm_offset(offset),
-        )),
-        _ => None,
-    }
+    let CodeKind::Func(func) = module.code_table().find(inside)?.kind else {
+        return None;
+    };
+    let inlined = module.inlined().at(inside);
+    let inlined = inlined.map(|entry| Frame::new(module.clone(), entry.func, Some(entry.wasm)));
+    let wasm = module.sites().wasm_offset(inside);
+    Some(inlined.chain([Frame::new(module.clone(), func, wasm)]))
 }
