@@ -68,8 +68,11 @@ impl CompiledFunction {
 pub(crate) struct Location {
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// Offset of the instruction in the WebAssembly file.
+    /// Offset of the instruction in the WebAssembly file. In an inlined function, that of the call
+    /// that was inlined.
     pub(crate) wasm: u32,
+    /// The innermost inlined function, and the offset of its instruction.
+    pub(crate) inlined: Option<(u32, u32)>,
 }
 
 /// A reference from the code of a function to another function or to a dispatch table.

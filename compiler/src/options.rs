@@ -14,6 +14,9 @@ pub struct Options {
     pub cpu: CpuFeatures,
     /// How hard to optimise.
     pub opt_level: OptLevel,
+    /// Whether small functions are compiled into their callers (default: yes). Never with
+    /// [`OptLevel::None`]. Traps, backtraces and fuel are the same either way.
+    pub inline: bool,
     /// Whether addresses of checked accesses are masked against speculation past the check
     /// (default: yes).
     pub spectre: bool,
@@ -72,6 +75,7 @@ impl Options {
         Self {
             cpu,
             opt_level: OptLevel::default(),
+            inline: true,
             spectre: true,
             relaxed_simd: RelaxedSimd::default(),
             fuel: false,
@@ -81,6 +85,11 @@ impl Options {
         }
     }
 
+    /// Whether functions are inlined.
+    pub(crate) fn inlines(&self) -> bool {
+        self.inline && self.opt_level != OptLevel::None
+    }
+
     /// Hashes the options that decide machine code or what is recorded of it, for the keys of the
     /// cache.
     pub(crate) fn hash_settings(&self, state: &mut impl Hasher) {
@@ -88,6 +97,7 @@ impl Options {
         let Self {
             cpu,
             opt_level,
+            inline,
             spectre,
             relaxed_simd,
             fuel,
@@ -97,7 +107,7 @@ impl Options {
             cache: _,
         } = self;
         format!("{cpu:?} {opt_level:?} {relaxed_simd:?}").hash(state);
-        (spectre, fuel, debug_info).hash(state);
+        (inline, spectre, fuel, debug_info).hash(state);
     }
 }
 

@@ -63,6 +63,7 @@ fn variants() -> Vec<(Options, Emit)> {
         change(Emit::Asm, &|options| options.debug_info = true);
         change(Emit::So, &|options| options.fuel = true);
         change(Emit::So, &|options| options.spectre = false);
+        change(Emit::So, &|options| options.inline = false);
         change(Emit::So, &|options| {
             options.relaxed_simd = RelaxedSimd::Deterministic;
         });
@@ -292,7 +293,8 @@ fn knowledge_of_tables_is_in_the_key_if_the_code_uses_it() {
         ))
     };
     let table = "(table 6 funcref)";
-    for (options, kind) in sampled(variants(), 3, 0) {
+    for (mut options, kind) in sampled(variants(), 3, 0) {
+        options.inline = false;
         let all = folder();
         cached(&module("", table, "$a $b $o"), &options, kind, all.path());
         for (types, table, items, missed) in [

@@ -200,7 +200,8 @@ fn many_clauses_calls_and_locals_around_a_try_are_refused() {
     let types = [ty(0, 0), ty(WIDE, 0), ty(0, WIDE)];
     let guest = |locals, code: Vec<u8>| {
         let tags = (13, list(&[vec![0, 0], vec![0, 1]]));
-        let funcs = [(0, body(locals, &code)), (0, body(0, &[]))];
+        // The callee has a loop, so that it is not inlined.
+        let funcs = [(0, body(locals, &code)), (0, body(0, &[0x03, 0x40, 0x0b]))];
         module(&types, &funcs, &[tags])
     };
     let call = [0x10, 1];

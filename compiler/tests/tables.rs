@@ -58,7 +58,9 @@ const ONE: &str = "(call_indirect (type $one) (local.get 0))";
 
 /// The kinds of calls in a module's first function.
 fn ways(text: &str, arch: Arch) -> Vec<&'static str> {
-    let listing = common::listing(text, &Options::new(arch));
+    let mut options = Options::new(arch);
+    options.inline = false;
+    let listing = common::listing(text, &options);
     let function = listing.split("\n\n").next().expect("a function");
     let (direct, by_register) = match arch {
         Arch::X86_64 => (": call 0x", ": call *"),

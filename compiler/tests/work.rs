@@ -15,13 +15,14 @@ use std::sync::Arc;
 /// Units of work that a module may use regardless of its size.
 const FREE: u64 = 1_000_000;
 
-/// `count` functions of 12 bytes that each catch a tag with 1,000 values and return them.
+/// `count` functions of 12 bytes that each catch a tag with 1,000 values and return them. The
+/// function that they call has a loop, so that it is not inlined.
 fn catches(count: usize) -> Vec<u8> {
     let values = "i32 ".repeat(1000);
     let func = "(func (type 1) (try_table (catch 0 0) (call 0)) unreachable)";
     let text = format!(
         "(module (type (func)) (type (func (result {values}))) (type (func (param {values})))
-          (tag (type 2)) (func (type 0)) {})",
+          (tag (type 2)) (func (type 0) (loop)) {})",
         func.repeat(count)
     );
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");

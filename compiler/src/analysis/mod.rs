@@ -1,27 +1,31 @@
 //! What can be known of a module before its functions are translated: constant contents, tables
-//! that never change, functions recognised by what they compute.
+//! that never change, functions recognised by what they compute, small functions to inline.
 
 mod constant;
 pub(crate) mod image;
 pub(crate) mod known_tables;
 pub(crate) mod idioms;
+pub(crate) mod leaves;
 
 use crate::parse::ParsedModule;
 use idioms::Multiplications;
 use known_tables::KnownTables;
+use leaves::Leaves;
 
 /// What is known of a module before its functions are translated.
-pub(crate) struct Facts {
+pub(crate) struct Facts<'a> {
     /// The tables whose elements are known.
     pub(crate) tables: KnownTables,
     /// The functions that compute a 128-bit product.
     pub(crate) multiplications: Multiplications,
+    /// The functions that are inlined. None if the options disable that.
+    pub(crate) leaves: Leaves<'a>,
 }
 
-impl Facts {
+impl<'a> Facts<'a> {
     /// Examines a module whose bodies are not validated yet. Sets `tables_change` of its
-    /// description if an instruction writes to a table.
-    pub(crate) fn of(parsed: &mut ParsedModule<'_>) -> Self {
+    /// description if an instruction writes to a table. `inlines`: whether functions are inlined.
+    pub(crate) fn of(parsed: &mut ParsedModule<'a>, inlines: bool) -> Self {
         let (metadata, bodies) = (&mut parsed.metadata, &parsed.bodies);
         metadata.tables_change = metadata.tables_change
             || !metadata.tables.is_empty() && known_tables::are_written(bodies);
@@ -30,9 +34,14 @@ impl Facts {
             true => Multiplications::new(),
             false => idioms::multiplications(bodies, metadata),
         };
+        let leaves = match inlines {
+            true => Leaves::find(bodies, metadata, &parsed.intrinsics),
+            false => Leaves::default(),
+        };
         Self {
             tables: KnownTables::new(metadata),
             multiplications,
+            leaves,
         }
     }
 }

@@ -107,6 +107,7 @@ impl StoredFunction {
                 start,
                 end,
                 wasm: absolute(wasm),
+                inlined: None,
             })
             .collect();
         function.blocks = entry.blocks;

@@ -4,6 +4,7 @@ use super::portable::Portable;
 use super::{Outputs, machine_code};
 use crate::analysis::idioms::Multiplications;
 use crate::analysis::known_tables::KnownTables;
+use crate::analysis::leaves::Leaves;
 use crate::budget::work::{self, Work};
 use crate::cache::Run;
 use crate::code::CompiledFunction;
@@ -16,7 +17,7 @@ use crate::optimize::{Backend, Isas, Pipeline};
 use crate::parse::Body;
 use crate::symbol::Symbol;
 use crate::trampoline;
-use crate::translate::{self, Env, Scratch};
+use crate::translate::{self, Env, Scratch, Translated};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir;
 use cranelift_codegen::isa::TargetIsa;
@@ -73,17 +74,19 @@ impl FunctionCompiler<'_> {
         let symbol = Symbol::Func(body.index);
         let range = body.body.range();
         let again = (self.env.intrinsics.len() > 0).then(|| body.again());
-        let placeholders = translate(self.env, body, state)?;
-        let mut function = self.known(symbol, &mut state.context, &placeholders)?;
+        let mut translated = translate(self.env, body, state)?;
+        let placeholders = &translated.placeholders;
+        let mut function = self.known(symbol, &mut state.context, placeholders)?;
         if let (None, Some(body)) = (&function, again) {
             let env = Env {
                 plain: true,
                 ..self.env
             };
-            let placeholders = translate(env, body, state)?;
-            function = self.finish(symbol, &mut state.context, &placeholders)?;
+            translated = translate(env, body, state)?;
+            function = self.finish(symbol, &mut state.context, &translated.placeholders)?;
         }
         let mut function = self.whole(symbol, function)?;
+        translated.inlined.resolve(&mut function);
         // In range: the module's size is limited.
         function.body = range.start as u32..range.end as u32;
         Ok(function)
@@ -150,6 +153,7 @@ impl FunctionCompiler<'_> {
             intrinsics: &Imports::default(),
             tables: &KnownTables::default(),
             multiplications: &Multiplications::new(),
+            leaves: &Leaves::default(),
             ..self.env
         };
         translate(env, body, state).map(|_| ())
@@ -329,11 +333,7 @@ impl Backend for FunctionBackend<'_> {
 }
 
 /// Translates a body into the context.
-fn translate(
-    env: Env<'_>,
-    body: Body<'_>,
-    state: &mut State,
-) -> Result<Placeholders, CompileError> {
+fn translate(env: Env<'_>, body: Body<'_>, state: &mut State) -> Result<Translated, CompileError> {
     state.clear();
     let func = &mut state.context.func;
     let result = translate::translate(env, body, &mut state.scratch, func);

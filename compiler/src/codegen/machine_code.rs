@@ -59,6 +59,7 @@ pub(super) fn locations(compiled: &CompiledCode) -> Vec<Location> {
             start: location.start,
             end: location.end,
             wasm: location.loc.bits(),
+            inlined: None,
         })
         .collect()
 }

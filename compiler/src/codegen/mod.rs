@@ -40,7 +40,7 @@ pub(crate) struct Outputs {
 /// function with the lowest index, so that the same input gives the same error.
 pub(crate) fn compile(
     parsed: &mut ParsedModule<'_>,
-    facts: &Facts,
+    facts: &Facts<'_>,
     isas: Isas<'_>,
     options: &Options,
     outputs: Outputs,
@@ -64,6 +64,7 @@ pub(crate) fn compile(
             structs: &parsed.structs,
             plain: false,
             multiplications: &facts.multiplications,
+            leaves: &facts.leaves,
         },
         isas,
         outputs,

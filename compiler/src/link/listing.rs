@@ -6,6 +6,8 @@
 //!      180: push %rbp                                      offset in .text
 //!      1e0: call 0x2c0             ;; @0001ad -> 4 (square)
 //!                                      offset in the .wasm file, six digits as wasm-objdump has it
+//!      1f2: imul %esi, %esi        ;; @0001b4 inlines 4 (square) @00022c
+//!                                      the call, and the operator of the function inlined there
 //!      2e4: .long 0x3a0-0x2e0      ;; @0001c4   entry of the jump table at 2e0
 //! ;; table 0                                              dispatch table of a known table
 //!      3c0: .long 0x180-0x3c0, 0x2                         entry: code, type
@@ -15,7 +17,7 @@
 //! earlier instruction computes relative to itself. It ends where a block or a trap begins.
 
 use super::text::Text;
-use crate::code::CompiledFunction;
+use crate::code::{CompiledFunction, Location};
 use crate::symbol::Symbol;
 use iced_x86::{Code, DecoderOptions, Formatter as _, GasFormatter};
 use pirn_format::cpu::Arch;
@@ -49,7 +51,7 @@ pub(crate) fn write(
         };
         let code = &text.bytes[entry.start as usize..][..function.code.len()];
         let mut data = Data::default();
-        for (bytes, wasm) in spans(function) {
+        for (bytes, location) in spans(function) {
             let mut at = bytes.start;
             while at < bytes.end {
                 let start = u64::from(entry.start);
@@ -75,7 +77,7 @@ pub(crate) fn write(
                 };
                 let place = start + u64::from(at);
                 let line = format!("{place:8x}: {line}");
-                let comment = comment(function, metadata, at..at + len as u32, wasm);
+                let comment = comment(function, metadata, at..at + len as u32, location);
                 let _ = match comment.is_empty() {
                     true => writeln!(out, "{line}"),
                     false => writeln!(out, "{line:COMMENT_COLUMN$} ;;{comment}"),
@@ -110,11 +112,15 @@ fn comment(
     function: &CompiledFunction,
     metadata: &Metadata,
     at: Range<u32>,
-    wasm: Option<u32>,
+    location: Option<&Location>,
 ) -> String {
     let mut comment = String::new();
-    if let Some(wasm) = wasm {
-        let _ = write!(comment, " @{wasm:06x}");
+    if let Some(location) = location {
+        let _ = write!(comment, " @{:06x}", location.wasm);
+        if let Some((func, wasm)) = location.inlined {
+            let func = Symbol::Func(func).describe(metadata);
+            let _ = write!(comment, " inlines {func} @{wasm:06x}");
+        }
     }
     let first = function
         .relocs
@@ -130,14 +136,14 @@ fn comment(
 
 /// Splits a function into ranges with the WebAssembly instruction of each, and the gaps between
 /// them.
-fn spans(function: &CompiledFunction) -> Vec<(Range<u32>, Option<u32>)> {
+fn spans(function: &CompiledFunction) -> Vec<(Range<u32>, Option<&Location>)> {
     let mut spans = vec![];
     let mut end = 0;
     for location in &function.locations {
         let start = location.start.max(end);
         spans.push((end..start, None));
         end = location.end.max(start);
-        spans.push((start..end, Some(location.wasm)));
+        spans.push((start..end, Some(location)));
     }
     spans.push((end..function.code.len() as u32, None));
     spans

@@ -50,17 +50,22 @@ impl FuncTranslator<'_, '_> {
                 self.known(known);
                 self.done(returns);
             }
-            None => self.call_func(index, returns),
+            None => self.call_func(index, returns)?,
         }
         Ok(())
     }
 
     /// Calls a function that the module defines or imports.
-    pub(super) fn call_func(&mut self, index: u32, returns: Returns) {
+    pub(super) fn call_func(&mut self, index: u32, returns: Returns) -> Result<(), CompileError> {
         if let Some(multiplication) = self.env.multiplications.get(&index) {
             self.multiply(*multiplication);
             self.done(returns);
-            return;
+            return Ok(());
+        }
+        if returns == Returns::Here
+            && let Some(leaf) = self.leaf(index)
+        {
+            return self.inline(index, leaf);
         }
         let ty = self.env.metadata.funcs[index as usize];
         if index < self.env.imported.funcs {
@@ -69,6 +74,7 @@ impl FuncTranslator<'_, '_> {
             let callee = self.callee(Symbol::Func(index));
             self.enter_code(ty, Code::Func(callee), self.vmctx, returns);
         }
+        Ok(())
     }
 
     /// Completes a call that was replaced by instructions: a tail call still has to return.
@@ -107,12 +113,17 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Calls the function at an index of a table, if it has the type `ty`.
-    pub(super) fn call_indirect(&mut self, ty: u32, table: u32, returns: Returns) {
+    pub(super) fn call_indirect(
+        &mut self,
+        ty: u32,
+        table: u32,
+        returns: Returns,
+    ) -> Result<(), CompileError> {
         let index = self.pop();
         let (tables, position) = (self.env.tables, self.constant_value(index));
         let func = position.and_then(|at| tables.func(self.env.metadata, table, ty, at));
         match (func, tables.target(table, ty)) {
-            (Some(func), _) => self.call_func(func, returns),
+            (Some(func), _) => self.call_func(func, returns)?,
             (None, Some(Target::One { position, func })) => {
                 let position = i64::from(position);
                 let differs = self
@@ -123,7 +134,7 @@ impl FuncTranslator<'_, '_> {
                     let (_, _, found) = t.entry(table, index);
                     t.trap_mistyped(found);
                 });
-                self.call_func(func, returns);
+                self.call_func(func, returns)?;
             }
             (None, Some(Target::Many { number })) => {
                 let (dispatch_table, entry, found) = self.entry(table, index);
@@ -141,6 +152,7 @@ impl FuncTranslator<'_, '_> {
             }
             (None, None) => self.call_element(ty, table, index, returns),
         }
+        Ok(())
     }
 
     /// The address of a known table's dispatch table, the address of the entry for `index`, an i32

@@ -62,7 +62,7 @@ impl FuncTranslator<'_, '_> {
                 let kinds = |index| self.env.metadata.kind(index);
                 let ty = value_type(ty, kinds).map_err(|()| CompileError::Invalid {
                     message: "a block of that type is not supported".to_owned(),
-                    offset: self.builder.srcloc().bits() as usize,
+                    offset: self.offset as usize,
                 })?;
                 Ok((vec![], vec![ty]))
             }
@@ -171,6 +171,20 @@ impl FuncTranslator<'_, '_> {
             // Without an `else`, the parameters are the results.
             self.r#else();
         }
+        if let Some(Frame {
+            kind: BlockKind::Inlined,
+            end_reachable: false,
+            height,
+            ..
+        }) = self.frames.last()
+        {
+            // Nothing branches to the end, so the code after it stays in the same block.
+            if !self.reachable {
+                self.stack.truncate(*height);
+            }
+            self.frames.pop();
+            return;
+        }
         if self.reachable
             && !matches!(
                 self.frames.last(),
@@ -196,7 +210,7 @@ impl FuncTranslator<'_, '_> {
                     self.stack.truncate(frame.height);
                 }
             }
-            BlockKind::Block | BlockKind::If(..) | BlockKind::Try(_) => {
+            BlockKind::Block | BlockKind::Inlined | BlockKind::If(..) | BlockKind::Try(_) => {
                 if let BlockKind::Try(try_block) = frame.kind {
                     self.leave_body(self.frames.len());
                     self.stack.truncate(frame.height);
@@ -237,7 +251,7 @@ impl FuncTranslator<'_, '_> {
 
     /// The branch hint for the current branch: whether its condition is likely true.
     fn hint(&mut self) -> Option<bool> {
-        self.hints.take(self.builder.srcloc().bits())
+        self.hints.take(self.offset)
     }
 
     /// Continues after a loop in a block that is not cold. A hint that few iterations leave the
@@ -343,8 +357,12 @@ impl FuncTranslator<'_, '_> {
         Ok(())
     }
 
-    /// Returns from the function.
+    /// Returns from the function, or branches to the end of the leaf that is inlined.
     pub(super) fn r#return(&mut self) {
+        if self.body_frame > 0 {
+            self.branch((self.frames.len() - 1 - self.body_frame) as u32);
+            return;
+        }
         let results = self.peek(self.frames[0].results).to_vec();
         self.builder.ins().return_(&results);
         self.reachable = false;

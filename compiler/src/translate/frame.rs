@@ -25,6 +25,8 @@ pub(super) enum BlockKind {
     /// A `block`, or the function body.
     Block,
     Loop,
+    /// The body of a leaf that is inlined.
+    Inlined,
     /// An `if` before its `else`: the block for the `else`, and the parameters it starts with.
     If(Block, Vec<Value>),
     /// A `try_table`, or a legacy `try`.

@@ -202,7 +202,7 @@ impl FuncTranslator<'_, '_> {
                 self.check_fuel();
                 self.store_fuel();
             }
-            (Step::Call, _) => self.load_fuel(),
+            (Step::Call, _) if self.reachable => self.load_fuel(),
             (Step::Grow, Some(delta)) => {
                 let previous = self.peek(1)[0];
                 let failed = self.builder.ins().icmp_imm_s(IntCC::Equal, previous, -1);
@@ -262,7 +262,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Traps unless fuel is left.
-    fn check_fuel(&mut self) {
+    pub(super) fn check_fuel(&mut self) {
         let Some(FuelCounter { left, .. }) = self.fuel else {
             return;
         };

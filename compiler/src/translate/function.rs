@@ -3,6 +3,7 @@
 
 use super::Env;
 use super::frame::Frame;
+use super::inlined_calls::Inlining;
 use crate::intrinsics::patch_point::PatchPoint;
 use crate::intrinsics::placeholder::Placeholders;
 use crate::ir::types::{POINTER, guest_signature, value_type, word_signature};
@@ -92,7 +93,14 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) frames: Vec<Frame>,
     /// Indices in `frames` of the `try`s whose bodies have not ended.
     pub(super) tries: Vec<usize>,
+    /// The locals of the function, or of the leaf being inlined.
     pub(super) locals: Vec<(Variable, ValType)>,
+    /// Index in `frames` of the body of the function, or of the leaf being inlined.
+    pub(super) body_frame: usize,
+    /// Offset in the module's bytes of the operator being translated.
+    pub(super) offset: u32,
+    /// The calls that are inlined.
+    pub(super) inlining: Inlining,
     /// Whether the operator being translated can be reached.
     pub(super) reachable: bool,
     /// Whether any operator calls a function that returns.
@@ -140,6 +148,9 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             frames: vec![],
             tries: vec![],
             locals: vec![],
+            body_frame: 0,
+            offset: 0,
+            inlining: Inlining::default(),
             reachable: true,
             calls: false,
             fuel: None,

@@ -47,7 +47,7 @@ impl FuncTranslator<'_, '_> {
             None => 0,
         };
         if !id.is_promised(self.env.cpu) || (intrinsic.is_pair() && self.env.plain) {
-            self.call_func(index, Returns::Here);
+            self.call_func(index, Returns::Here)?;
             return Ok(());
         }
         let operands = self.operands(intrinsic);

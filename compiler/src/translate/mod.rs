@@ -3,10 +3,12 @@
 //! One module for each kind of operator; [`operator`] dispatches to them.
 
 mod frame;
+mod inlined_calls;
 mod function;
 mod bounds;
 mod fuel;
 mod control;
+mod inline;
 mod call;
 mod host_call;
 mod exception;
@@ -24,6 +26,7 @@ mod operator;
 
 use crate::analysis::idioms::Multiplications;
 use crate::analysis::known_tables::KnownTables;
+use crate::analysis::leaves::Leaves;
 use crate::budget::Budget;
 use crate::budget::work::{self, Work};
 use crate::error::CompileError;
@@ -39,6 +42,8 @@ use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use function::FuncTranslator;
+pub(crate) use inlined_calls::InlinedCalls;
+use inlined_calls::Inlining;
 pub(crate) use intrinsic::has_instruction;
 use pirn_format::cpu::CpuFeatures;
 use pirn_format::layout::InstanceLayout;
@@ -63,6 +68,8 @@ pub(crate) struct Env<'a> {
     pub(crate) relaxed_simd: RelaxedSimd,
     /// Functions that compute a 128-bit product; calls of them are replaced by instructions.
     pub(crate) multiplications: &'a Multiplications,
+    /// The functions that are inlined.
+    pub(crate) leaves: &'a Leaves<'a>,
     /// Processor features that the target is guaranteed to have.
     pub(crate) cpu: CpuFeatures,
     /// The intrinsics and known functions that the module imports.
@@ -87,9 +94,17 @@ pub(crate) struct Scratch {
     pub(crate) validator: FuncValidatorAllocations,
 }
 
+/// What a translated function has besides its IR.
+pub(crate) struct Translated {
+    /// The intrinsics that placeholder opcodes stand for.
+    pub(crate) placeholders: Placeholders,
+    /// The calls that were replaced by the operators of their callees.
+    pub(crate) inlined: InlinedCalls,
+}
+
 /// Validates and translates one function into `func`, which must be empty. The result has its name,
 /// signature and all `FuncRef`s. External names are [`Symbol`]s, and source locations are offsets
-/// in the module's bytes. Returns the intrinsics that placeholder opcodes stand for.
+/// in the module's bytes, or stand for operators of inlined functions.
 ///
 /// # Errors
 ///
@@ -101,7 +116,7 @@ pub(crate) fn translate(
     body: Body<'_>,
     scratch: &mut Scratch,
     func: &mut ir::Function,
-) -> Result<Placeholders, CompileError> {
+) -> Result<Translated, CompileError> {
     let ty = env.metadata.funcs[body.index as usize];
     let symbol = Symbol::Func(body.index);
     func.name = UserFuncName::User(symbol.name());
@@ -136,16 +151,17 @@ pub(crate) fn translate(
     let mut operators = body.body.get_operators_reader()?;
     // Checks at the entry report the location of the first operator.
     let start = operators.original_position();
-    t.builder.set_srcloc(ir::SourceLoc::new(start as u32));
+    let range = body.body.range();
+    let (bytes, mut pairs) = (range.end - range.start, 0);
+    t.inlining = Inlining::new(start as u32, bytes);
+    t.locate(start as u32);
     t.enter_memory();
     t.enter_fuel();
     t.enter_function(ty);
-    let range = body.body.range();
-    let (bytes, mut pairs) = (range.end - range.start, 0);
     while !operators.eof() {
         let (op, offset) = operators.read_with_offset()?;
         validator.op(offset, &op)?;
-        t.builder.set_srcloc(ir::SourceLoc::new(offset as u32));
+        t.locate(offset as u32);
         if let Some(carried) = t.ends_loop(&op) {
             work.check_loop(&mut pairs, carried)?;
         }
@@ -154,15 +170,18 @@ pub(crate) fn translate(
             work.check_clauses(t.builder.func, values)?;
         }
         t.operator(&op)?;
-        work.check_size(t.builder.func, bytes)?;
+        work.check_size(t.builder.func, bytes + t.inlining.bytes)?;
     }
     operators.finish()?;
     t.leave_memory();
-    let placeholders = std::mem::take(&mut t.placeholders);
+    let translated = Translated {
+        placeholders: std::mem::take(&mut t.placeholders),
+        inlined: std::mem::take(&mut t.inlining.calls),
+    };
     t.finish();
     scratch.validator = validator.into_allocations();
     env.budget.draw(work::cost(func, pairs, env.budget))?;
-    Ok(placeholders)
+    Ok(translated)
 }
 
 /// Builds the wrapper function of an intrinsic or a known function in `func`, which must be empty.

@@ -54,14 +54,14 @@ impl FuncTranslator<'_, '_> {
             Operator::CallIndirect {
                 type_index,
                 table_index,
-            } => self.call_indirect(*type_index, *table_index, Returns::Here),
+            } => self.call_indirect(*type_index, *table_index, Returns::Here)?,
             Operator::ReturnCall { function_index } => {
                 self.call(*function_index, Returns::ToCaller)?;
             }
             Operator::ReturnCallIndirect {
                 type_index,
                 table_index,
-            } => self.call_indirect(*type_index, *table_index, Returns::ToCaller),
+            } => self.call_indirect(*type_index, *table_index, Returns::ToCaller)?,
             Operator::CallRef { type_index } => self.call_ref(*type_index, Returns::Here),
             Operator::ReturnCallRef { type_index } => self.call_ref(*type_index, Returns::ToCaller),
             Operator::BrOnNull { relative_depth } => self.branch_on_null(*relative_depth),
@@ -109,7 +109,7 @@ impl FuncTranslator<'_, '_> {
         let name = format!("{op:?}");
         Err(CompileError::Invalid {
             message: format!("operator {name} is not supported"),
-            offset: self.builder.srcloc().bits() as usize,
+            offset: self.offset as usize,
         })
     }
 

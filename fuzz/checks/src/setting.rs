@@ -17,6 +17,8 @@ pub struct Setting {
     pub fuel: bool,
     /// Whether to emit debug information.
     pub debug: bool,
+    /// Whether to inline small functions.
+    pub inline: bool,
     /// Whether to mask addresses against speculative execution.
     pub spectre: bool,
     /// Whether to compile with a cache too, which must give the same module.
@@ -34,6 +36,7 @@ impl Setting {
             native: false,
             fuel: false,
             debug: false,
+            inline: true,
             spectre: true,
             cache: false,
             reset: Reset::Auto,
@@ -48,6 +51,7 @@ impl Setting {
             native: random.once_in(2),
             fuel: random.once_in(3),
             debug: random.once_in(3),
+            inline: !random.once_in(3),
             spectre: !random.once_in(3),
             cache: random.once_in(8),
             reset: Reset::ALL[random.below(Reset::ALL.len())],
@@ -65,6 +69,7 @@ impl Setting {
         }
         options.fuel = self.fuel;
         options.debug_info = self.debug;
+        options.inline = self.inline;
         options.spectre = self.spectre;
         options.relaxed_simd = RelaxedSimd::Deterministic;
         options

@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Optimisation level
     #[arg(long, value_enum, default_value_t = Level::Speed)]
     opt_level: Level,
+    /// Compile no function into its callers, so that profilers and debuggers show each call
+    #[arg(long)]
+    no_inline: bool,
     /// Leave out the masks that protect checked addresses against speculation; for trusted guests
     /// only
     #[arg(long)]
@@ -109,6 +112,7 @@ impl Args {
         let arch = self.arch()?;
         let mut options = Options::new(arch);
         options.cpu = cpu(arch, &self.cpu)?;
+        options.inline = !self.no_inline;
         options.spectre = !self.no_spectre_masks;
         options.relaxed_simd = match self.relaxed_simd {
             Relaxed::Fastest => RelaxedSimd::Fastest,

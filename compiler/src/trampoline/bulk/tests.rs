@@ -2,6 +2,7 @@
 
 use crate::analysis::idioms::Multiplications;
 use crate::analysis::known_tables::KnownTables;
+use crate::analysis::leaves::Leaves;
 use crate::budget::Budget;
 use crate::codegen::isa;
 use crate::intrinsics::imports::Imports;
@@ -36,6 +37,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
         structs: &parsed.structs,
         plain: false,
         multiplications: &Multiplications::new(),
+        leaves: &Leaves::default(),
         budget: &Budget::new(wasm.len() as u64, options.work_per_byte),
     };
     let mut func = Function::new();

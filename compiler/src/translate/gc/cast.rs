@@ -126,7 +126,7 @@ impl FuncTranslator<'_, '_> {
         let kinds = |index| self.env.metadata.kind(index);
         heap_type(ty, kinds).map_err(|()| CompileError::Invalid {
             message: "a cast to that type is not supported".to_owned(),
-            offset: self.builder.srcloc().bits() as usize,
+            offset: self.offset as usize,
         })
     }
 
