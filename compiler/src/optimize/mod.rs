@@ -34,6 +34,7 @@ use crate::error::CompileError;
 use crate::intrinsics::patch_point;
 use crate::intrinsics::placeholder::{self, Placeholders};
 use crate::ir::block::Registers;
+use crate::ir::liveness::shared_values;
 use after_cranelift::loads::{self, ValueUses};
 use after_cranelift::two_address;
 use alternatives::schedule::schedule;
@@ -204,12 +205,14 @@ impl Pipeline<'_> {
         if !self.is_x86_64() {
             return;
         }
-        if self.rewrites() {
+        // For all passes below: none of them uses a value in another block than before.
+        let shared = self.rewrites().then(|| shared_values(func));
+        if let Some(shared) = &shared {
             // An instruction overwrites the operand that is not used again. MOVZX and LEA are used
             // where they help.
             // Assumes: the optimiser does not run again.
             // Keeps: the result of each operator, and the order of instructions.
-            two_address::rewrite(func);
+            two_address::rewrite(func, shared);
         }
         // For both passes below: the first one changes source locations only.
         let uses = ValueUses::of(func);
@@ -218,11 +221,11 @@ impl Pipeline<'_> {
         // Assumes: operands are in their final order.
         // Keeps: the locations of placeholder opcodes, and of all instructions that may trap.
         loads::locate(func, &uses, self.placeholders);
-        if self.rewrites() {
+        if let Some(shared) = &shared {
             // Users move to their loads, which become memory operands.
             // Assumes: traps are located at the loads.
             // Keeps: the order of instructions that have an effect or may trap.
-            loads::fold(func, &uses);
+            loads::fold(func, &uses, shared);
         }
     }
 

@@ -12,10 +12,9 @@
 
 use crate::intrinsics::placeholder::Placeholders;
 use crate::ir::block::is_free;
-use crate::ir::liveness::shared_values;
 use crate::ir::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
-use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::entity::{EntitySet, SecondaryMap};
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Type, Value};
 
@@ -35,6 +34,7 @@ pub(crate) struct ValueUses(SecondaryMap<Value, UseCount>);
 impl ValueUses {
     pub(crate) fn of(func: &Function) -> Self {
         let mut uses = SecondaryMap::<Value, UseCount>::new();
+        uses.resize(func.dfg.num_values());
         let blocks = func.layout.blocks();
         for inst in blocks.flat_map(|block| func.layout.block_insts(block)) {
             for value in func.dfg.inst_values(inst) {
@@ -107,9 +107,9 @@ pub(crate) fn locate(func: &mut Function, uses: &ValueUses, placeholders: &Place
     }
 }
 
-/// Moves users to their loads, so that lowering folds the loads into them.
-pub(crate) fn fold(func: &mut Function, uses: &ValueUses) {
-    let shared = shared_values(func);
+/// Moves users to their loads, so that lowering folds the loads into them. `shared` are the values
+/// that are used outside the block that defines them.
+pub(crate) fn fold(func: &mut Function, uses: &ValueUses, shared: &EntitySet<Value>) {
     let mut positions = SecondaryMap::<Inst, u32>::new();
     let blocks: Vec<_> = func.layout.blocks().collect();
     let insts = blocks

@@ -5,16 +5,15 @@
 //! three-operand instruction exists. The allocator keeps the order of the operands that it
 //! receives.
 
-use crate::ir::liveness::shared_values;
 use crate::ir::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::entity::EntitySet;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Value};
 
-/// Rewrites the operators of an optimised function.
-pub(crate) fn rewrite(func: &mut Function) {
-    let shared = shared_values(func);
+/// Rewrites the operators of an optimised function. `shared` are the values that are used outside
+/// the block that defines them. Values that the pass adds are not.
+pub(crate) fn rewrite(func: &mut Function, shared: &EntitySet<Value>) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     let mut uses = LaterUses::default();
     for block in blocks {
