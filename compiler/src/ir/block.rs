@@ -157,13 +157,18 @@ impl List {
 
     /// Whether the register pressure exceeds the registers at any instruction.
     pub(crate) fn exceeds(&self, registers: Registers) -> bool {
+        self.excesses(registers).any(|excess| excess > 0)
+    }
+
+    /// The number of live values without a register at each instruction, from last to first.
+    pub(crate) fn excesses(&self, registers: Registers) -> impl Iterator<Item = usize> {
         let class = |value: u32| self.values[value as usize].class;
         let mut live: Vec<_> = self.values.iter().map(|local| local.stays).collect();
         let mut count = [0; CLASSES];
         for local in self.values.iter().filter(|local| local.stays) {
             count[local.class] += 1;
         }
-        self.nodes.iter().rev().any(|node| {
+        self.nodes.iter().rev().map(move |node| {
             for value in &node.defines {
                 let was = std::mem::replace(&mut live[*value as usize], false);
                 count[class(*value)] -= usize::from(was);
@@ -172,7 +177,8 @@ impl List {
                 let was = std::mem::replace(&mut live[*value as usize], true);
                 count[class(*value)] += usize::from(!was);
             }
-            (0..CLASSES).any(|class| count[class] > registers.0[class])
+            let of = |class: usize| count[class].saturating_sub(registers.0[class]);
+            (0..CLASSES).map(of).sum()
         })
     }
 }

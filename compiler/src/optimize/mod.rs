@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! translated IR ─▶ before_cranelift ─┬▶ version 1: Cranelift's optimiser ─┐
-//!                                    ├▶ version 2: no optimiser ──────────┤ after_cranelift,
-//!                                    └▶ version 3: schedule, spill ───────┘ then machine code
+//!                                    ├▶ version 2: schedule, spill ───────┤ after_cranelift,
+//!                                    └▶ version 3: no optimiser ──────────┘ then machine code
 //!                                                           one version is kept (alternatives)
 //! ```
 //!
@@ -37,11 +37,11 @@ use crate::ir::block::Registers;
 use crate::ir::liveness::shared_values;
 use after_cranelift::loads::{self, ValueUses};
 use after_cranelift::two_address;
-use alternatives::schedule::schedule;
+use alternatives::schedule::{excess, schedule};
 use alternatives::spill::spill;
 use alternatives::{
     SCHEDULED_FRAME_BYTES, SCHEDULED_PERCENT, SMALLER_PERCENT, TRIED_FRAME_BYTES, has_frame,
-    has_long_block, smaller,
+    has_long_block, instructions, is_crowded, is_smaller, may_be_smaller, smaller,
 };
 use before_cranelift::address;
 use cranelift_codegen::Context;
@@ -141,32 +141,53 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Compiles up to three versions of a function with a long block. A later version replaces an
-    /// earlier one only if it is smaller by a stated percentage.
+    /// Compiles up to three versions of a function with a long block. A later version replaces the
+    /// optimised one only if it is smaller by a stated percentage. Cheap estimates exclude most
+    /// versions that cannot be.
     fn alternatives(
         &self,
         context: &mut Context,
     ) -> Result<Option<CompiledFunction>, CompileError> {
-        let unoptimised = context.func.clone();
+        let translated = context.func.clone();
         let optimised = self.version(context, self.isas.checked)?;
         if !has_frame(&optimised, TRIED_FRAME_BYTES) {
             return Ok(optimised);
         }
-        context.clear();
-        context.func.clone_from(&unoptimised);
-        let plain = self.version(context, self.isas.plain)?;
-        let kept = smaller(optimised, plain, SMALLER_PERCENT);
-        if !has_frame(&kept, SCHEDULED_FRAME_BYTES) {
-            return Ok(kept);
+        let left = instructions(&context.func);
+        if has_frame(&optimised, SCHEDULED_FRAME_BYTES) {
+            let scheduled = self.scheduled(context, &translated)?;
+            if is_smaller(&optimised, &scheduled, SCHEDULED_PERCENT) {
+                return Ok(scheduled);
+            }
+        }
+        if !may_be_smaller(self.arch, instructions(&translated), left, &optimised) {
+            return Ok(optimised);
         }
         context.clear();
-        context.func = unoptimised;
+        context.func = translated;
+        let plain = self.version(context, self.isas.plain)?;
+        Ok(smaller(optimised, plain, SMALLER_PERCENT))
+    }
+
+    /// The version with long blocks in an order for registers. `None` if estimates say that it
+    /// cannot be small enough.
+    fn scheduled(
+        &self,
+        context: &mut Context,
+        translated: &Function,
+    ) -> Result<Option<CompiledFunction>, CompileError> {
         let registers = Registers::of(self.arch);
+        let excess = excess(translated, registers);
+        if !is_crowded(excess, instructions(translated)) {
+            return Ok(None);
+        }
+        context.clear();
+        context.func.clone_from(translated);
         // Long blocks get an order for low register pressure.
         // Assumes: Cranelift's optimiser does not run after it; it would undo the order.
         // Keeps: the order of instructions that have an effect or may trap.
         if !schedule(&mut context.func, registers) {
-            return Ok(kept);
+            return Ok(None);
         }
         if self.is_x86_64() {
             // Values are stored to the frame and loaded again where the pressure is too high.
@@ -174,8 +195,7 @@ impl Pipeline<'_> {
             // Keeps: that order; the only new accesses are to a stack slot of its own.
             spill(&mut context.func, registers);
         }
-        let scheduled = self.version(context, self.isas.plain)?;
-        Ok(smaller(kept, scheduled, SCHEDULED_PERCENT))
+        self.version(context, self.isas.plain)
     }
 
     /// One version of the function: Cranelift's optimiser, if these settings enable it, the passes

@@ -14,9 +14,9 @@
 //! Loads, stores, and instructions that have another effect or may trap keep their order, so a
 //! guest cannot observe the change.
 //!
-//! `optimize/mod.rs` runs the pass instead of the optimiser, on functions with a large frame, and
-//! takes the result only if its machine code is below `SCHEDULED_PERCENT` of the size of the
-//! version kept so far.
+//! `optimize/mod.rs` runs the pass instead of the optimiser, on functions with a large frame and
+//! far more live values than registers. It takes the result only if its machine code is below
+//! `SCHEDULED_PERCENT` of the optimised code's size.
 
 use crate::ir::block::{List, Numbers, Registers, is_free};
 use crate::ir::liveness::shared_values;
@@ -50,6 +50,23 @@ pub(crate) fn schedule(func: &mut Function, registers: Registers) -> bool {
         }
     }
     is_changed
+}
+
+/// The sum over all instructions of the live values without a register. Blocks that are too short
+/// for [`schedule`] are left out.
+pub(crate) fn excess(func: &Function, registers: Registers) -> u64 {
+    let shared = shared_values(func);
+    let mut numbers = Numbers::new();
+    let blocks = func.layout.blocks();
+    let of = blocks.map(|block| {
+        let insts: Vec<_> = func.layout.block_insts(block).collect();
+        if insts.len() <= registers.fewest() {
+            return 0;
+        }
+        let list = List::new(func, &insts, &shared, &mut numbers);
+        list.excesses(registers).map(|excess| excess as u64).sum()
+    });
+    of.sum()
 }
 
 fn place(func: &mut Function, block: Block, order: impl Iterator<Item = Inst>) {

@@ -33,3 +33,22 @@ fn a_missing_version_is_never_kept() {
     assert_eq!(len(smaller(function(9), None, 97)), Some(9));
     assert_eq!(len(smaller(None, None, 97)), None);
 }
+
+#[test]
+fn only_a_crowded_function_gets_another_order() {
+    assert!(is_crowded(16_000, 1000));
+    assert!(!is_crowded(15_999, 1000));
+}
+
+#[test]
+fn a_function_that_the_optimiser_halved_is_compiled_again_only_if_it_spills() {
+    let tried = |left, bytes| may_be_smaller(Arch::X86_64, 1000, left, &function(bytes));
+    assert!(!tried(500, 2750));
+    assert!(tried(501, 2750));
+    assert!(tried(500, 2751));
+    // The size is unknown.
+    assert!(may_be_smaller(Arch::X86_64, 1000, 100, &None));
+    let tried = |left| may_be_smaller(Arch::Aarch64, 1000, left, &function(9));
+    assert!(!tried(620));
+    assert!(tried(621));
+}

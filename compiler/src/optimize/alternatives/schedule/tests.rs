@@ -162,10 +162,16 @@ fn what_is_computed_long_before_its_use_is_computed_beside_it() {
         list.exceeds(Registers([count; CLASSES]))
     };
     assert!(exceeds(&func, 58));
+    // Beside the sum and the parameter, the values without a register are 57, 56, ... 1 where they
+    // are made, and again where they are used.
+    let before = excess(&func, FEW);
+    assert!(before > 50 * 50, "{before}");
+    assert_eq!(excess(&func, Registers([60; CLASSES])), 0);
     // Enough registers: the block is left as it is.
     let as_it_was = insts(&func);
     assert!(!schedule(&mut func, Registers([60; CLASSES])));
     assert_eq!(insts(&func), as_it_was);
     assert!(schedule(&mut func, FEW));
     assert!(!exceeds(&func, 3), "{}", func.display());
+    assert_eq!(excess(&func, Registers([3; CLASSES])), 0);
 }
