@@ -13,13 +13,14 @@ use crate::code::CompiledFunction;
 use crate::error::CompileError;
 use crate::optimize::Isas;
 use crate::options::Options;
-use crate::parse::ParsedModule;
+use crate::parse::{Body, ParsedModule};
 use crate::symbol::Symbol;
 use crate::translate::Env;
 use function::{FunctionCompiler, State};
 use pirn_format::metadata::Metadata;
 use progress::Progress;
 use rayon::prelude::*;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// Which outputs are requested besides the machine code, or instead of it.
@@ -71,14 +72,11 @@ pub(crate) fn compile(
         run,
     };
     progress.start(bodies.len());
-    let compiled: Vec<_> = bodies
-        .into_par_iter()
-        .map_init(State::default, |state, body| {
-            let result = compiler.function(body, state);
-            progress.step();
-            result
-        })
-        .collect();
+    let compiled = largest_first(bodies, |state, body| {
+        let result = compiler.function(body, state);
+        progress.step();
+        result
+    });
     // The limit of work takes precedence over errors of single functions.
     budget.check()?;
     let mut functions = Vec::with_capacity(compiled.len());
@@ -105,6 +103,28 @@ pub(crate) fn compile(
     let work = budget.drawn();
     parsed.metadata.heap |= heap;
     Ok((functions, work))
+}
+
+/// Compiles functions on all processors and returns the results in the order of `bodies`. Each
+/// thread takes the largest function left, so that no thread starts a large one when the others
+/// have nothing left to do.
+fn largest_first<'a, T: Send>(
+    bodies: Vec<Body<'a>>,
+    compile: impl Fn(&mut State, Body<'a>) -> T + Sync,
+) -> Vec<T> {
+    let mut bodies: Vec<_> = bodies.into_iter().enumerate().collect();
+    let bytes = |body: &Body<'_>| body.body.range().end - body.body.range().start;
+    bodies.sort_by_key(|(_, body)| Reverse(bytes(body)));
+    let mut results: Vec<_> = bodies
+        .into_iter()
+        .par_bridge()
+        .map_init(State::default, |state, (place, body)| {
+            state.fit(bytes(&body));
+            (place, compile(state, body))
+        })
+        .collect();
+    results.sort_unstable_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The trampolines that the module needs, in a fixed order: one for every type of an imported
