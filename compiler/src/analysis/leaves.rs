@@ -3,7 +3,7 @@
 //!
 //! Toolchains such as clang inline by themselves. Go's compiler, TeaVM, AssemblyScript and
 //! unoptimised builds leave many small functions. A call of one costs more than its few
-//! instructions: no register keeps its value across a call (Cranelift's convention `tail`).
+//! instructions: its frame, and the values for which no register is left that the callee preserves.
 //!
 //! A leaf
 //!
