@@ -23,8 +23,8 @@ pub(crate) struct CompiledFunction {
     pub(crate) traps: Vec<(u32, u32)>,
     /// Trapping instructions and last bytes of calls, ascending, with their WebAssembly offsets.
     pub(crate) address_map: Vec<(u32, u32)>,
-    /// The inlined functions that contain instructions of the address map, ascending, and innermost
-    /// first.
+    /// The inlined functions that contain instructions of the address map: ascending by
+    /// instruction, and innermost first for one instruction.
     pub(crate) inlined: Vec<InlinedEntry>,
     /// Calls that have an exception handler, ascending.
     pub(crate) handlers: Vec<HandlerEntry>,
@@ -68,8 +68,8 @@ impl CompiledFunction {
 pub(crate) struct Location {
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// Offset of the instruction in the WebAssembly file. In an inlined function, that of the call
-    /// that was inlined.
+    /// Offset of the instruction in the WebAssembly file. In an inlined function, that of the
+    /// outermost inlined call.
     pub(crate) wasm: u32,
     /// The innermost inlined function, and the offset of its instruction.
     pub(crate) inlined: Option<(u32, u32)>,

@@ -15,7 +15,7 @@ pub struct Options {
     /// How hard to optimise.
     pub opt_level: OptLevel,
     /// Whether small functions are compiled into their callers (default: yes). Never with
-    /// [`OptLevel::None`]. Traps, backtraces and fuel are the same either way.
+    /// [`OptLevel::None`]. Traps, their backtraces and fuel are the same either way.
     pub inline: bool,
     /// Whether addresses of checked accesses are masked against speculation past the check
     /// (default: yes).

@@ -11,7 +11,7 @@
 //!   4  u32      architecture            48  u64       bytes of the whole file
 //!   8  u64      cpu feature bits        56  u64       memory 0: initial bytes
 //!                                       64  u64       reserved, zero
-//!                                       72  9 x (u64 vaddr, u64 len)  sections
+//!                                       72  10 x (u64 vaddr, u64 len) sections
 //! ```
 //!
 //! The content hash is the BLAKE3 hash of the whole file, with the 32 bytes of the hash set to

@@ -252,8 +252,8 @@ pub struct SiteEntry {
     /// Text offset of an instruction that may trap, or of the last byte of a call. So a call and
     /// the instruction at its return address have different offsets.
     pub offset: u32,
-    /// Offset of the WebAssembly instruction from the start of the `.wasm` file. In an inlined
-    /// function it is the offset of the call that was inlined.
+    /// Offset of the WebAssembly instruction from the start of the `.wasm` file. If functions
+    /// are inlined there, it is the offset of the outermost inlined call.
     pub wasm: u32,
 }
 

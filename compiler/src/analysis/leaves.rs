@@ -3,7 +3,8 @@
 //!
 //! Toolchains such as clang inline by themselves. Go's compiler, TeaVM, AssemblyScript and
 //! unoptimised builds leave many small functions. A call of one costs more than its few
-//! instructions: its frame, and the values for which no register is left that the callee preserves.
+//! instructions: the callee makes a frame, and the caller spills live values for which no
+//! callee-saved register is left.
 //!
 //! A leaf
 //!
@@ -38,8 +39,8 @@ pub(crate) const BODY_BYTES_MAX: u64 = 120;
 /// Most parameters, results and locals of a leaf.
 const VALUES_MAX: usize = 16;
 
-/// How many functions are examined. A leaf takes some hundred bytes of memory, and a module may
-/// have a million functions.
+/// Most functions of a module that are examined. A leaf takes some hundred bytes of memory, and a
+/// module may have a million functions.
 const FUNCTIONS_MAX: usize = 1 << 17;
 
 /// Most leaves that are inlined in one another.

@@ -41,8 +41,8 @@ pub(super) struct State {
 
 impl State {
     /// Makes new buffers if the next body is far smaller than an earlier one. Cranelift clears some
-    /// buffers up to their capacity for each function. If functions are compiled by falling size,
-    /// that takes a sixth of all instructions (zstd).
+    /// buffers up to their capacity for each function. If functions are compiled by decreasing
+    /// size, clearing takes a sixth of all instructions (zstd).
     pub(super) fn fit(&mut self, body_bytes: u64) {
         if body_bytes * 4 < self.largest_bytes {
             *self = Self::default();

@@ -5,8 +5,8 @@ use cranelift_codegen::entity::{EntitySet, SecondaryMap};
 use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::{Block, Function, Value};
 
-/// Values that are used outside the block that defines them. Blocks must be reachable: a value that
-/// is used before its definition in the same block counts as shared.
+/// Values that are used outside the block that defines them. All blocks must be reachable: only an
+/// unreachable block can use a value before it defines it, and the value would count as shared.
 pub(crate) fn shared_values(func: &Function) -> EntitySet<Value> {
     let mut shared = EntitySet::new();
     let mut homes: SecondaryMap<Value, PackedOption<Block>> = SecondaryMap::new();
@@ -49,7 +49,7 @@ pub(crate) fn live_range_length(func: &Function, most: u64) -> u64 {
     let mut lengths: SecondaryMap<Block, u32> = SecondaryMap::new();
     let mut ranges: SecondaryMap<Value, LocalRange> = SecondaryMap::new();
     ranges.resize(func.dfg.num_values());
-    // The uses in other blocks than the definition's, or before the definition.
+    // Uses outside the block of the definition, or before the definition.
     let mut outside = vec![];
     for block in func.layout.blocks() {
         let mut place = 0;

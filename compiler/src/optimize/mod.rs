@@ -143,7 +143,7 @@ impl Pipeline<'_> {
 
     /// Compiles up to three versions of a function with a long block. A later version replaces the
     /// optimised one only if it is smaller by a stated percentage. Cheap estimates exclude most
-    /// versions that cannot be.
+    /// versions that cannot be so small.
     fn alternatives(
         &self,
         context: &mut Context,
@@ -225,7 +225,7 @@ impl Pipeline<'_> {
         if !self.is_x86_64() {
             return;
         }
-        // For all passes below: none of them uses a value in another block than before.
+        // Valid for all passes below: none of them moves a use to another block.
         let shared = self.rewrites().then(|| shared_values(func));
         if let Some(shared) = &shared {
             // An instruction overwrites the operand that is not used again. MOVZX and LEA are used

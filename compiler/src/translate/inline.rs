@@ -3,8 +3,8 @@
 //!
 //! The leaf's body becomes a block whose branch target is its end, and `return` branches there. Its
 //! parameters and locals are variables of the caller's function. What the guest and the host can
-//! observe does not change: the order of traps, the count of fuel, and backtraces. A tail call is
-//! not inlined, because the callee must not see its caller's frame.
+//! observe does not change: traps and their order, their backtraces, and the count of fuel. A tail
+//! call is not inlined, because the callee must not see its caller's frame.
 
 use super::frame::BlockKind;
 use super::function::FuncTranslator;
@@ -69,8 +69,8 @@ impl<'e> FuncTranslator<'_, 'e> {
 
     /// Variables for the parameters of a leaf, taken from the operand stack, and for its locals.
     ///
-    /// The variables of earlier leaves are used again. Each is defined here before it is used, and
-    /// Cranelift keeps a list of all blocks for each variable.
+    /// It reuses variables of earlier leaves, because Cranelift keeps a list of all blocks for each
+    /// variable. A value of an earlier leaf is never read: each variable is defined here first.
     fn leaf_locals(&mut self, leaf: &Leaf<'_>, params: &[ValType]) -> Vec<(Variable, ValType)> {
         let values = self.stack.split_off(self.stack.len() - params.len());
         let mut locals = Vec::with_capacity(params.len());

@@ -28,14 +28,14 @@ const _: () = assert!(BODY_BYTES_MAX <= 1 << LEAF_BITS);
 /// GiB.
 const CALLS_MAX: usize = 1 << 20;
 
-/// Bytes of leaves that any function may inline in addition to as many as its own body has, and the
-/// most of a function. Without a limit, 100,000 calls of the largest leaf would make a function of
-/// 200 KB as costly as one of 12 MB. The price of block parameters grows by their square
-/// (`budget/work.rs`), so there is a limit for large functions, too.
+/// A function may inline leaves of as many bytes as its own body has and [`BYTES_FREE`] more, but
+/// never of more than [`BYTES_MAX`]. Without a limit, 100,000 calls of the largest leaf would make
+/// a function of 200 KB as costly as one of 12 MB. The price of block parameters grows by their
+/// square (`budget/work.rs`), so there is a limit for large functions, too.
 const BYTES_FREE: u64 = 128;
 const BYTES_MAX: u64 = 1 << 14;
 
-/// The least that one inlined call draws from the bytes of leaves.
+/// The fewest bytes that one inlined call draws, however small its leaf is.
 const CALL_BYTES: u64 = 8;
 
 /// A call that is replaced by the operators of a leaf.
@@ -79,8 +79,9 @@ impl InlinedCalls {
         }
     }
 
-    /// The offset in the function itself of a source location. Gives `inlined` the functions that
-    /// are inlined there, innermost first, and the offset in each.
+    /// The offset of a source location in the module's bytes; in a leaf, that of the outermost
+    /// inlined call. Calls `inlined` with each inlined function that contains the location,
+    /// innermost first, and with the offset of its operator or inner call.
     fn describe(&self, location: u32, mut inlined: impl FnMut(u32, u32)) -> u32 {
         let Some(number) = location.wrapping_sub(self.start).checked_sub(BODY) else {
             return location;

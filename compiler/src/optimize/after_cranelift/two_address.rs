@@ -12,7 +12,8 @@ use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Value};
 
 /// Rewrites the operators of an optimised function. `shared` are the values that are used outside
-/// the block that defines them. Values that the pass adds are not.
+/// the block that defines them. Values that the pass adds are used only in their own
+/// block.
 pub(crate) fn rewrite(func: &mut Function, shared: &EntitySet<Value>) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     let mut uses = LaterUses::default();

@@ -10,7 +10,7 @@ use crate::code::CompiledFunction;
 use cranelift_codegen::ir::Function;
 use pirn_format::cpu::Arch;
 
-/// If the optimised code has a frame of at least this many bytes, the function is also compiled
+/// If the optimised code has a frame of at least this many bytes, the function may also be compiled
 /// without the optimiser. The optimiser moves instructions without effects to their first use. In
 /// long blocks this raises the register pressure above the number of registers, and spills cost
 /// more than the optimiser saves. Then the code without the optimiser is smaller.
@@ -41,7 +41,7 @@ pub(super) const SCHEDULED_PERCENT: usize = 90;
 const EXCESS: u64 = 16;
 
 /// A function may be smaller without the optimiser unless the optimiser removed many instructions,
-/// and the rest shows few spills. On x86_64: less than half of the instructions are left, and the
+/// and the rest shows few spills. On x86_64: at most half of the instructions are left, and the
 /// code has at most this many quarters of a byte for each translated instruction. In 25 programs
 /// two such functions would be smaller without the optimiser, by 157 and 72 bytes.
 const DENSE_QUARTERS: usize = 11;
@@ -71,7 +71,7 @@ pub(super) fn smaller(
 }
 
 /// Whether the other function's size is below this percentage of the first one's. A function is
-/// `None` if placeholders were not found in it.
+/// `None` if placeholders were not found in it, or if estimates excluded it.
 pub(super) fn is_smaller(
     first: &Option<CompiledFunction>,
     other: &Option<CompiledFunction>,
