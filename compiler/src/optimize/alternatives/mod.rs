@@ -96,11 +96,13 @@ pub(super) fn may_be_smaller(
     left: usize,
     optimised: &Option<CompiledFunction>,
 ) -> bool {
-    let bytes = optimised.as_ref().map(|optimised| optimised.code.len());
+    let Some(optimised) = optimised else {
+        return true;
+    };
     match arch {
         Arch::X86_64 => {
-            let is_dense = |bytes| bytes * 4 <= translated * DENSE_QUARTERS;
-            left * 2 > translated || !bytes.is_some_and(is_dense)
+            let is_dense = optimised.code.len() * 4 <= translated * DENSE_QUARTERS;
+            left * 2 > translated || !is_dense
         }
         Arch::Aarch64 => left * 100 > translated * LEFT_PERCENT,
     }
