@@ -128,14 +128,19 @@ fn constants_reach_the_inlined_operators() {
     }
 }
 
+/// Leaves that make much code of few operators: checks, and blocks with parameters.
+const COSTLY: [&str; 3] = [
+    "(i32.div_s (i32.div_s (i32.div_s (local.get 0) (local.get 0)) (local.get 0)) (local.get 0))",
+    "(i32.div_s (i32.div_s (local.get 0) (i32.const 5)) (local.get 0))",
+    "(if (local.get 0) (then (local.set 0 (i32.const 1)) (br_if 1 (i32.const 5) (local.get 0)) (drop)))
+     (if (i32.load (local.get 0)) (then (return (i32.const 7)))) (local.get 0)",
+];
+
 /// A function of many calls inlines some of them. It draws at most six times the work, and no
 /// limit that it kept is exceeded.
 #[test]
 fn a_function_grows_by_a_bounded_amount() {
-    let checks = "(i32.div_s (i32.div_s (local.get 0) (i32.const 5)) (local.get 0))";
-    let joins = "(if (local.get 0) (then (local.set 0 (i32.const 1)) (br_if 1 (i32.const 5) (local.get 0)) (drop)))
-        (if (i32.load (local.get 0)) (then (return (i32.const 7)))) (local.get 0)";
-    for leaf in [checks, joins] {
+    for leaf in COSTLY {
         for count in [1, 10, 1000, 100_000] {
             let body = format!("(local.get 0) {}", "(call $leaf) ".repeat(count));
             let text = module(leaf, &body);
@@ -148,6 +153,24 @@ fn a_function_grows_by_a_bounded_amount() {
                 with <= 6 * without + 1000,
                 "{leaf} {count}: {with}, {without}"
             );
+        }
+    }
+}
+
+/// Any function may inline some bytes, however small it is. A module of such functions stays far
+/// below its limit of work.
+#[test]
+fn many_small_functions_grow_by_a_bounded_amount() {
+    for leaf in COSTLY {
+        for calls in [1, 4, 20] {
+            let calls = "(call $leaf) ".repeat(calls);
+            let func = format!("(func (param i32) (result i32) (local.get 0) {calls})");
+            let text = module(leaf, &format!("(local.get 0)) {} (func", func.repeat(3000)));
+            let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+            let options = Options::default();
+            let (_, work) = compile_counting(&wasm, &options).expect("it is valid");
+            let limit = wasm.len() as u64 * options.work_per_byte;
+            assert!(work * 3 < limit * 2, "{leaf}, {calls}: {work}, {limit}");
         }
     }
 }

@@ -55,8 +55,6 @@ pub(crate) struct Leaves<'a>(HashMap<u32, Leaf<'a>>);
 pub(crate) struct Leaf<'a> {
     /// Its declared locals.
     pub(crate) locals: Vec<(u32, ValType)>,
-    /// Its operators, with their offsets in the module's bytes.
-    pub(crate) operators: Vec<(Operator<'a>, u32)>,
     /// Offset of its body in the module's bytes.
     pub(crate) start: u32,
     /// Bytes of its body and of the bodies that are inlined in it.
@@ -67,7 +65,7 @@ pub(crate) struct Leaf<'a> {
     /// The functions that it calls.
     calls: Vec<u32>,
     /// The sum of the weights of its operators, and of the leaves inlined in it.
-    weight: u32,
+    pub(crate) weight: u32,
 }
 
 /// Why a function is not a leaf.
@@ -91,6 +89,8 @@ enum Refusal {
     Import,
     /// It has another operator that leaves the guest, or one of a proposal that is not examined.
     Operator,
+    /// It has more branch hints than operators. They are read again for each call of it.
+    Hints,
     /// It cannot be read. Its own translation reports the error.
     Invalid,
 }
@@ -195,7 +195,6 @@ fn leaf<'a>(
     }
     let mut leaf = Leaf {
         locals,
-        operators: vec![],
         start: range.start as u32,
         bytes: range.end - range.start,
         body: body.body.clone(),
@@ -205,9 +204,10 @@ fn leaf<'a>(
     };
     let operators = body.body.get_operators_reader();
     let mut operators = operators.map_err(|_| Refusal::Invalid)?;
+    let mut count = 0;
     while !operators.eof() {
-        let next = operators.read_with_offset();
-        let (op, offset) = next.map_err(|_| Refusal::Invalid)?;
+        let op = operators.read().map_err(|_| Refusal::Invalid)?;
+        count += 1;
         leaf.weight += weight(&op)?;
         if leaf.weight > WEIGHT_MAX {
             return Err(Refusal::Weight);
@@ -219,10 +219,11 @@ fn leaf<'a>(
             }
             leaf.calls.push(index);
         }
-        // In range: the module's size is limited.
-        leaf.operators.push((op, offset as u32));
     }
-    Ok(leaf)
+    match &leaf.hints {
+        Some(hints) if hints.count() > count => Err(Refusal::Hints),
+        _ => Ok(leaf),
+    }
 }
 
 fn is_number(ty: ValType) -> bool {

@@ -40,6 +40,13 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Removes the last function. Cranelift's own `clear` leaves its exception tables (0.135.8),
+    /// which would change the next function's key in the cache.
+    fn clear(&mut self) {
+        self.context.clear();
+        self.context.func.dfg.exception_tables.clear();
+    }
+
     /// Makes new buffers if the next body is far smaller than an earlier one. Cranelift clears some
     /// buffers up to their capacity for each function. If functions are compiled by decreasing
     /// size, clearing takes a sixth of all instructions (zstd).
@@ -48,15 +55,6 @@ impl State {
             *self = Self::default();
         }
         self.largest_bytes = self.largest_bytes.max(body_bytes);
-    }
-}
-
-impl State {
-    /// Removes the last function. Cranelift's own `clear` leaves its exception tables (0.135.8),
-    /// which would change the next function's key in the cache.
-    fn clear(&mut self) {
-        self.context.clear();
-        self.context.func.dfg.exception_tables.clear();
     }
 }
 

@@ -38,10 +38,9 @@ impl<'e> FuncTranslator<'_, 'e> {
         let ty = metadata.func_type(metadata.funcs[index as usize]);
         let at = self.offset;
         let parent = self.inlining.enter(index, leaf, at);
+        let mut operators = leaf.body.get_operators_reader()?;
         // Checks at the entry report the location of the first operator.
-        if let Some((_, first)) = leaf.operators.first() {
-            self.locate(*first);
-        }
+        self.locate(operators.original_position() as u32);
         let locals = self.leaf_locals(leaf, &ty.params);
         let locals = std::mem::replace(&mut self.locals, locals);
         let hints = Hints::of(leaf.hints.clone(), &leaf.body);
@@ -49,9 +48,10 @@ impl<'e> FuncTranslator<'_, 'e> {
         let body_frame = std::mem::replace(&mut self.body_frame, self.frames.len());
         self.check_fuel();
         self.enter(BlockKind::Inlined, 0, &ty.results);
-        for (op, offset) in &leaf.operators {
-            self.locate(*offset);
-            self.operator(op)?;
+        while !operators.eof() {
+            let (op, offset) = operators.read_with_offset()?;
+            self.locate(offset as u32);
+            self.operator(&op)?;
         }
         if self.reachable {
             self.store_fuel();

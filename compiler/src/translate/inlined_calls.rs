@@ -32,11 +32,13 @@ const CALLS_MAX: usize = 1 << 20;
 /// never of more than [`BYTES_MAX`]. Without a limit, 100,000 calls of the largest leaf would make
 /// a function of 200 KB as costly as one of 12 MB. The price of block parameters grows by their
 /// square (`budget/work.rs`), so there is a limit for large functions, too.
-const BYTES_FREE: u64 = 128;
+const BYTES_FREE: u64 = 64;
 const BYTES_MAX: u64 = 1 << 14;
 
-/// The fewest bytes that one inlined call draws, however small its leaf is.
+/// The fewest bytes that one inlined call draws, however small its leaf is, and the fewest for each
+/// unit of the leaf's weight. A checked division has three bytes and becomes many instructions.
 const CALL_BYTES: u64 = 8;
+const WEIGHT_BYTES: u64 = 4;
 
 /// A call that is replaced by the operators of a leaf.
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +155,8 @@ impl Inlining {
         if self.current.is_some() {
             return true;
         }
-        let bytes = leaf.bytes.max(CALL_BYTES);
+        let weight_bytes = u64::from(leaf.weight) * WEIGHT_BYTES;
+        let bytes = leaf.bytes.max(CALL_BYTES).max(weight_bytes);
         if bytes > self.left || is_cold {
             return false;
         }

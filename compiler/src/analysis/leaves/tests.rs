@@ -107,6 +107,25 @@ fn other_functions_are_refused() {
     }
 }
 
+/// Hints are read for each call that is inlined, and none has a limit of its own.
+#[test]
+fn a_function_with_more_hints_than_operators_is_refused() {
+    let wasm = parse::text::parse_text(b"(module (func (nop)))").expect("the text is well-formed");
+    let parsed = parse::parse(&wasm).expect("the module is valid");
+    let mut body = parsed.bodies.into_iter().next().expect("a function");
+    // The count, then each hint: offset, size and direction.
+    let sections: [(&[u8], _); 2] = [
+        (&[2, 1, 1, 0, 1, 1, 0], None),
+        (&[3, 1, 1, 0, 1, 1, 0, 1, 1, 0], Some(Refusal::Hints)),
+    ];
+    for (section, refusal) in sections {
+        let reader = wasmparser::BinaryReader::new(section, 0);
+        body.hints = Some(SectionLimited::new(reader).expect("it has a count"));
+        let found = leaf(&body, &parsed.metadata, &parsed.intrinsics);
+        assert_eq!(found.err(), refusal, "{section:?}");
+    }
+}
+
 /// The leaves of a module, by index.
 fn found(text: &str) -> Vec<u32> {
     let wasm = parse::text::parse_text(text.as_bytes()).expect("the text is well-formed");
