@@ -38,6 +38,8 @@ impl FuncTranslator<'_, '_> {
             results: results.len(),
             end_reachable: false,
             end_likely: false,
+            is_dispatched: false,
+            dispatch: None,
         });
     }
 
@@ -84,6 +86,8 @@ impl FuncTranslator<'_, '_> {
             results: 0,
             end_reachable: false,
             end_likely: false,
+            is_dispatched: false,
+            dispatch: None,
         });
     }
 
@@ -114,6 +118,8 @@ impl FuncTranslator<'_, '_> {
             results: results.len(),
             end_reachable: false,
             end_likely: false,
+            is_dispatched: false,
+            dispatch: None,
         });
         Ok(())
     }
@@ -150,14 +156,17 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// If the operator ends a loop, the number of values that the loop carries. Values that the
-    /// loop does not change still count.
-    pub(super) fn ends_loop(&self, op: &Operator<'_>) -> Option<usize> {
+    /// If the operator ends a loop, the number of values that the loop carries to its start, and
+    /// the greatest number for each block of its table. Values that the loop does not change still
+    /// count.
+    pub(super) fn ends_loop(&self, op: &Operator<'_>) -> Vec<usize> {
         match (op, self.frames.last()) {
             (Operator::End, Some(frame)) if matches!(frame.kind, BlockKind::Loop) => {
-                Some(self.builder.func.dfg.num_block_params(frame.target))
+                let carried = self.builder.func.dfg.num_block_params(frame.target);
+                let inside = frame.dispatched().iter().map(|_| self.locals.len());
+                [carried].into_iter().chain(inside).collect()
             }
-            _ => None,
+            _ => vec![],
         }
     }
 
@@ -203,7 +212,7 @@ impl FuncTranslator<'_, '_> {
         match frame.kind {
             BlockKind::Unreachable => {}
             BlockKind::Loop => {
-                self.builder.seal_block(frame.target);
+                self.seal_loop(&frame);
                 if self.reachable {
                     self.leave_loop(frame.target);
                 } else {
@@ -216,7 +225,9 @@ impl FuncTranslator<'_, '_> {
                     self.stack.truncate(frame.height);
                     self.end_try(&try_block);
                 }
-                self.builder.seal_block(frame.target);
+                if !frame.is_dispatched {
+                    self.builder.seal_block(frame.target);
+                }
                 self.stack.truncate(frame.height);
                 self.reachable = frame.end_reachable;
                 if frame.end_reachable {
@@ -241,6 +252,9 @@ impl FuncTranslator<'_, '_> {
     /// The target of a branch of this depth, and the values that it passes.
     fn target(&mut self, depth: u32) -> (Block, Vec<BlockArg>) {
         let at = self.frames.len() - 1 - depth as usize;
+        if let Some(block) = self.threaded(at) {
+            return (block, vec![]);
+        }
         let values = arguments(self.peek(self.frames[at].branch_values));
         let is_cold = self.is_cold();
         let frame = &mut self.frames[at];

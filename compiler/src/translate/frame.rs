@@ -1,6 +1,7 @@
 //! [`Frame`]: an enclosing block, from its start to its end, for structured control and exceptions.
 
 use cranelift_codegen::ir::{Block, Value};
+use cranelift_frontend::Variable;
 use wasmparser::Catch;
 
 /// One enclosing block.
@@ -18,6 +19,42 @@ pub(super) struct Frame {
     pub(super) end_reachable: bool,
     /// Whether any of these branches is itself not cold.
     pub(super) end_likely: bool,
+    /// Whether it is a block of the table of a loop around it. Then branches to its end may be
+    /// translated up to the end of that loop.
+    pub(super) is_dispatched: bool,
+    /// The table of blocks that the loop starts with.
+    pub(super) dispatch: Option<Dispatch>,
+}
+
+impl Frame {
+    /// The blocks of a loop's table that are in the loop.
+    pub(super) fn dispatched(&self) -> &[Block] {
+        let dispatch = self.dispatch.as_ref();
+        dispatch.map_or(&[], |dispatch| &dispatch.inside)
+    }
+}
+
+/// The branch by a table that a loop starts with (`threading.rs`).
+pub(super) struct Dispatch {
+    /// The local variable that is the operand of the branch.
+    pub(super) local: Variable,
+    /// For each value of the local, the end of the block that the branch goes to. `None` if the
+    /// target is no block, or a block with results. The last one is for all greater values.
+    pub(super) targets: Vec<Option<Block>>,
+    /// Those of the blocks that are in the loop.
+    pub(super) inside: Vec<Block>,
+}
+
+/// What was translated last, if it may be the start of a loop with a table.
+#[derive(Clone, Copy, Default)]
+pub(super) enum LoopStart {
+    /// Something else.
+    #[default]
+    Other,
+    /// The loop, which has this index in `frames`, and blocks.
+    Blocks(usize),
+    /// The loop, blocks, and a `local.get` of this variable.
+    Local(usize, Variable),
 }
 
 /// The kind of an enclosing block, with what its end needs.

@@ -2,7 +2,7 @@
 //! locals, and helpers for all modules of this folder.
 
 use super::Env;
-use super::frame::Frame;
+use super::frame::{Frame, LoopStart};
 use super::inlined_calls::Inlining;
 use crate::intrinsics::patch_point::PatchPoint;
 use crate::intrinsics::placeholder::Placeholders;
@@ -91,6 +91,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) stack: Vec<Value>,
     /// Enclosing blocks, the function's own first.
     pub(super) frames: Vec<Frame>,
+    /// What of the start of a loop was translated last.
+    pub(super) loop_start: LoopStart,
     /// Indices in `frames` of the `try`s whose bodies have not ended.
     pub(super) tries: Vec<usize>,
     /// The locals of the function, or of the leaf being inlined.
@@ -99,6 +101,10 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) body_frame: usize,
     /// Offset in the module's bytes of the operator being translated.
     pub(super) offset: u32,
+    /// Parameters that blocks of loops' tables may still get; `None` without jump threading.
+    pub(super) dispatch_params: Option<u64>,
+    /// Whether a loop has a table past which branches may go.
+    pub(super) is_threaded: bool,
     /// The calls that are inlined.
     pub(super) inlining: Inlining,
     /// Whether the operator being translated can be reached.
@@ -146,10 +152,13 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             own_base: params[0],
             stack: vec![],
             frames: vec![],
+            loop_start: LoopStart::default(),
             tries: vec![],
             locals: vec![],
             body_frame: 0,
             offset: 0,
+            dispatch_params: None,
+            is_threaded: false,
             inlining: Inlining::default(),
             reachable: true,
             calls: false,

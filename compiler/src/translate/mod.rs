@@ -7,6 +7,7 @@ mod inlined_calls;
 mod function;
 mod bounds;
 mod fuel;
+mod threading;
 mod control;
 mod inline;
 mod call;
@@ -100,6 +101,8 @@ pub(crate) struct Translated {
     pub(crate) placeholders: Placeholders,
     /// The calls that were replaced by the operators of their callees.
     pub(crate) inlined: InlinedCalls,
+    /// Whether it has a loop past whose start branches may go (`threading.rs`).
+    is_threaded: bool,
 }
 
 /// Validates and translates one function into `func`, which must be empty. The result has its name,
@@ -117,6 +120,36 @@ pub(crate) fn translate(
     scratch: &mut Scratch,
     func: &mut ir::Function,
 ) -> Result<Translated, CompileError> {
+    let again = body.again();
+    let range = body.body.range();
+    let cost_max = threading::cost_max((range.end - range.start) as u64);
+    let attempted = attempt(env, body, true, scratch, func);
+    let is_too_costly = match &attempted {
+        Ok((translated, cost)) => translated.is_threaded && *cost > cost_max,
+        Err(error) => !matches!(error, CompileError::Invalid { .. }),
+    };
+    let (translated, cost) = match is_too_costly {
+        // Without jump threading, the function may be within the limits.
+        true => {
+            *scratch = Scratch::default();
+            *func = ir::Function::new();
+            attempt(env, again, false, scratch, func)?
+        }
+        false => attempted?,
+    };
+    env.budget.draw(cost)?;
+    Ok(translated)
+}
+
+/// Validates and translates one function, with jump threading or without, and computes its cost in
+/// units of the [`Budget`].
+fn attempt(
+    env: Env<'_>,
+    body: Body<'_>,
+    threads: bool,
+    scratch: &mut Scratch,
+    func: &mut ir::Function,
+) -> Result<(Translated, u64), CompileError> {
     let ty = env.metadata.funcs[body.index as usize];
     let symbol = Symbol::Func(body.index);
     func.name = UserFuncName::User(symbol.name());
@@ -153,6 +186,7 @@ pub(crate) fn translate(
     let start = operators.original_position();
     let range = body.body.range();
     let (bytes, mut pairs) = (range.end - range.start, 0);
+    t.dispatch_params = threads.then(|| threading::dispatch_params(bytes));
     t.inlining = Inlining::new(start as u32, bytes);
     t.locate(start as u32);
     t.enter_memory();
@@ -162,7 +196,7 @@ pub(crate) fn translate(
         let (op, offset) = operators.read_with_offset()?;
         validator.op(offset, &op)?;
         t.locate(offset as u32);
-        if let Some(carried) = t.ends_loop(&op) {
+        for carried in t.ends_loop(&op) {
             work.check_loop(&mut pairs, carried)?;
         }
         if let Some((ways, values)) = t.ends_try(&op) {
@@ -177,11 +211,12 @@ pub(crate) fn translate(
     let translated = Translated {
         placeholders: std::mem::take(&mut t.placeholders),
         inlined: std::mem::take(&mut t.inlining.calls),
+        is_threaded: t.is_threaded,
     };
     t.finish();
     scratch.validator = validator.into_allocations();
-    env.budget.draw(work::cost(func, pairs, env.budget))?;
-    Ok(translated)
+    let cost = work::cost(func, pairs, env.budget);
+    Ok((translated, cost))
 }
 
 /// Builds the wrapper function of an intrinsic or a known function in `func`, which must be empty.

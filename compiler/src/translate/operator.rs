@@ -20,6 +20,7 @@ impl FuncTranslator<'_, '_> {
             self.unreachable_operator(op);
             return Ok(());
         }
+        self.note_loop_start(op);
         let length = self.fuel_before(op);
         self.reachable_operator(op)?;
         self.fuel_after(op, length);
