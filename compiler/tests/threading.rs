@@ -164,3 +164,18 @@ fn a_function_grows_by_a_bounded_amount() {
         );
     }
 }
+
+/// Cranelift's builder takes quadratic time to add arguments to the entries of a table.
+#[test]
+fn entries_of_large_tables_have_no_arguments() {
+    for (blocks, has_arguments) in [(250, true), (300, false)] {
+        let text = large(blocks, 10, "");
+        let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+        let clif = emit(&wasm, &Options::default(), Emit::Clif, &|_, _| ());
+        let clif = String::from_utf8(clif.expect("it is valid")).expect("text");
+        let mut lines = clif.lines();
+        let table = lines.find(|line| line.contains("br_table"));
+        let table = table.expect("there is a table");
+        assert_eq!(table.contains('('), has_arguments, "{blocks}: {table}");
+    }
+}

@@ -15,6 +15,10 @@ use pirn_format::types::ValType;
 use std::collections::BTreeMap;
 use wasmparser::{BlockType, BrTable, Operator};
 
+/// If a table has more targets than these, each gets a block of its own, and so the table's entries
+/// have no arguments. Cranelift's builder walks a whole table to add an argument to one entry.
+const TARGETS_MAX: usize = 1 << 8;
+
 fn arguments(values: &[Value]) -> Vec<BlockArg> {
     values.iter().map(|value| BlockArg::Value(*value)).collect()
 }
@@ -342,10 +346,11 @@ impl FuncTranslator<'_, '_> {
         for depth in &depths {
             *times.entry(*depth).or_insert(0_usize) += 1;
         }
+        let has_many = times.len() > TARGETS_MAX;
         // Ordered by depth, so that the same input gives the same code.
         let shared: BTreeMap<u32, Block> = times
             .into_iter()
-            .filter(|(_, times)| *times > 1)
+            .filter(|(_, times)| has_many || *times > 1)
             .map(|(depth, _)| (depth, self.successor(false)))
             .collect();
         let mut calls = Vec::with_capacity(depths.len());
