@@ -130,7 +130,10 @@ impl Guests {
         let native = self.link(Target::Native, program, kind, place)?;
         let raw = self.link(Target::Wasm, program, kind, place)?;
         let wasm = raw.with_extension("wasm");
-        if !wasm.exists() {
+        if program.is_go() {
+            // Without wasm-opt, as Go's modules are used.
+            fs::copy(&raw, &wasm)?;
+        } else if !wasm.exists() {
             let part = raw.with_extension("part");
             // `-g` keeps the names for people who read the code. They cost nothing at run time.
             let mut opt = Command::new("wasm-opt");
@@ -142,6 +145,9 @@ impl Guests {
         compile(&wasm, &so, Options::default().cpu)?;
         compile(&wasm, &so_native, detect())?;
         let wasm2c = match self.wasm2c {
+            _ if program.is_go() => {
+                Err("the C of Go's modules takes too long to compile".to_owned())
+            }
             true => wasm2c::program(&self.cc, &wasm).map_err(|error| format!("{error:#}")),
             false => Err("not wanted".to_owned()),
         };
@@ -270,6 +276,10 @@ impl Guests {
         if to.exists() {
             return Ok(to);
         }
+        if program.is_go() {
+            go(target, &program.main, &to)?;
+            return Ok(to);
+        }
         self.object(target, &program.main, &object, &self.set.flags_for(kind))?;
         let part = to.with_added_extension("part");
         let library = &self.set.libraries[program.library];
@@ -290,6 +300,19 @@ impl Guests {
         fs::rename(part, &to)?;
         Ok(to)
     }
+}
+
+/// Builds a program in Go with `main.go` beside it. Go's linker has no option that moves the data,
+/// so the program is the same for all places.
+fn go(target: Target, file: &Path, to: &Path) -> Result<()> {
+    let part = to.with_added_extension("part");
+    let mut go = Command::new("go");
+    if let Target::Wasm = target {
+        go.envs([("GOOS", "wasip1"), ("GOARCH", "wasm")]);
+    }
+    go.args(["build", "-o"]).arg(&part);
+    said(go.arg(file.with_file_name("main.go")).arg(file))?;
+    Ok(fs::rename(part, to)?)
 }
 
 /// Calls a function for each item, by `jobs` threads. Ends with one of the errors, if any.

@@ -91,6 +91,15 @@ pub struct Program {
     pub counts: Counts,
 }
 
+impl Program {
+    /// Whether it is written in Go, and not in C or C++.
+    pub fn is_go(&self) -> bool {
+        self.main
+            .extension()
+            .is_some_and(|extension| extension == "go")
+    }
+}
+
 /// How a program learns whether it is timed, and its number of passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {

@@ -1,13 +1,15 @@
-//! Programs of many kinds. `programs/programs.json` lists them: each has a C file of the project,
-//! and perhaps sources from packages.
+//! Programs of many kinds. `programs/programs.json` lists those in C and C++: each has a C file of
+//! the project, and perhaps sources from packages. `programs/go` has those in Go.
 
 use super::{Counts, FLAGS, Library, Program, Set};
 use crate::source::{self, Packages};
+use crate::tool::said;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Files that programs include as the elements of a C array.
 const EMBEDDED: [&str; 2] = ["script.lua", "script.js"];
@@ -38,6 +40,7 @@ pub fn find(packages: &Packages, out: &Path) -> Result<Set> {
         counts: Counts::Argument,
     };
     let mut programs: Vec<_> = libraries.iter().enumerate().map(program).collect();
+    programs.extend(in_go(&folder)?);
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     let about = |name: &String| Ok(format!("{name} {}", packages.get(name)?.version));
     let about: Vec<String> = used.iter().map(about).collect::<Result<_>>()?;
@@ -53,6 +56,30 @@ pub fn find(packages: &Packages, out: &Path) -> Result<Set> {
         folder,
         headers: None,
     })
+}
+
+/// The programs in Go. There are none without Go's compiler.
+fn in_go(folder: &Path) -> Result<Vec<Program>> {
+    if let Err(error) = said(Command::new("go").arg("version")) {
+        eprintln!("NOT MEASURED: programs in Go; install Go 1.22 or later ({error:#})");
+        return Ok(vec![]);
+    }
+    let mut programs = vec![];
+    for entry in fs::read_dir(folder.join("go"))? {
+        let main = entry?.path();
+        let name = main.file_stem().context("a name")?.to_string_lossy();
+        if name != "main" {
+            programs.push(Program {
+                name: name.to_string(),
+                expected: folder.join(&*name).with_extension("exp"),
+                main,
+                library: 0,
+                timed: true,
+                counts: Counts::Argument,
+            });
+        }
+    }
+    Ok(programs)
 }
 
 /// The library of one row. Adds the packages that the row names to `used`.
@@ -132,7 +159,7 @@ fn embed(file: &Path, to: &Path) -> Result<()> {
 /// The contents of all files of the project, and the versions of packages.
 fn contents(folder: &Path, about: &[String]) -> Result<Vec<String>> {
     let mut files = vec![];
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(folder)?.chain(fs::read_dir(folder.join("go"))?) {
         let path = entry?.path();
         let is_output = path.extension().is_some_and(|extension| extension == "exp");
         if path.is_file() && !is_output {
