@@ -6,13 +6,16 @@ use plotters::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Right end of the axis of threads. The legend is between the last point and there.
+const X_MAX: f64 = 42.0;
+
 /// Draws both programs side by side into an SVG file.
 ///
 /// # Errors
 ///
 /// If the file cannot be written.
 pub(crate) fn draw(file: &Path, medians: &BTreeMap<(Row, u32), f64>) -> Result<()> {
-    let area = SVGBackend::new(file, (960, 420)).into_drawing_area();
+    let area = SVGBackend::new(file, (1280, 420)).into_drawing_area();
     area.fill(&WHITE)?;
     let halves = area.split_evenly((1, 2));
     for (half, task) in halves.iter().zip([Task::Compute, Task::Allocate]) {
@@ -25,12 +28,17 @@ pub(crate) fn draw(file: &Path, medians: &BTreeMap<(Row, u32), f64>) -> Result<(
             .x_label_area_size(34)
             .y_label_area_size(58)
             .build_cartesian_2d(
-                (1.0..8.0f64).log_scale().base(2.0),
+                (1.0..X_MAX).log_scale().base(2.0),
                 (least..most).log_scale(),
             )?;
+        let number = |threads: &f64| match threads {
+            ..=8.0 => threads.to_string(),
+            _ => String::new(),
+        };
         chart
             .configure_mesh()
-            .x_labels(4)
+            .x_labels(6)
+            .x_label_formatter(&number)
             .x_desc("threads")
             .y_desc("ms")
             .y_label_formatter(&|value| format!("{value:.0}"))
@@ -65,7 +73,7 @@ pub(crate) fn draw(file: &Path, medians: &BTreeMap<(Row, u32), f64>) -> Result<(
         }
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::LowerLeft)
+            .position(SeriesLabelPosition::UpperRight)
             .background_style(WHITE.mix(0.8))
             .border_style(BLACK)
             .draw()?;
