@@ -1,6 +1,5 @@
-//! Branches to loops that start with a table of blocks: which ones go straight to a block, on both
-//! targets, and how much a function may grow by it. `runtime/tests/threading.rs` checks that guests
-//! do the same.
+//! Branches that skip the `br_table` at the start of a loop: which ones, on both targets, and how
+//! much a function may grow by it. `runtime/tests/threading.rs` runs such guests.
 
 mod common;
 

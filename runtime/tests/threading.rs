@@ -1,6 +1,5 @@
-//! Branches to loops that start with a table of blocks. Random guests of that form do the same with
-//! branches that go straight to a block, without optimisation, and with fuel, where branches go to
-//! the loop.
+//! Branches that skip the `br_table` at the start of a loop. Random guests with such loops have the
+//! same effects without optimisation and with fuel, where no branch skips it.
 
 mod common;
 
@@ -94,7 +93,7 @@ impl Writer {
     }
 }
 
-/// A guest. Every way through the table counts as a step, and so does each block.
+/// A guest. Each block of the table counts as a step, and so no guest runs forever.
 fn text(seed: u64) -> String {
     let mut random = Random(seed);
     let blocks = 1 + random.below(6);

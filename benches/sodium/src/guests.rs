@@ -1,5 +1,5 @@
 //! The guests: the programs of a set. The same clang with the same flags compiles them for
-//! wasm32-wasi and for this machine. pirn then compiles the modules.
+//! wasm32-wasi and for this machine, and `go build` those in Go. pirn then compiles the modules.
 
 use crate::set::{Counts, Kind, Library, Program, Set};
 use crate::tool::{first_line, said};
@@ -131,7 +131,7 @@ impl Guests {
         let raw = self.link(Target::Wasm, program, kind, place)?;
         let wasm = raw.with_extension("wasm");
         if program.is_go() {
-            // Without wasm-opt, as Go's modules are used.
+            // Modules of Go are used without wasm-opt.
             fs::copy(&raw, &wasm)?;
         } else if !wasm.exists() {
             let part = raw.with_extension("part");

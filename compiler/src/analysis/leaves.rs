@@ -1,10 +1,9 @@
 //! [`Leaves`]: small functions that the compiler inlines, so that a call of one is replaced by its
 //! operators.
 //!
-//! Toolchains such as clang inline by themselves. Go's compiler, TeaVM, AssemblyScript and
-//! unoptimised builds leave many small functions. A call of one costs more than its few
-//! instructions: the callee makes a frame, and the caller spills live values for which no
-//! callee-saved register is left.
+//! clang and Go's compiler inline by themselves. TeaVM, AssemblyScript and unoptimised builds leave
+//! many small functions. A call of one costs more than its few instructions: the callee makes a
+//! frame, and the caller spills live values for which no callee-saved register is left.
 //!
 //! A leaf
 //!
@@ -16,7 +15,7 @@
 //! * has numbers and vectors as parameters, results and locals, [`VALUES_MAX`] in total;
 //! * is small: [`WEIGHT_MAX`] and [`BODY_BYTES_MAX`].
 //!
-//! The caller is translated before the leaf's own code, so a leaf is validated here.
+//! A caller may be translated before the leaf's own code, so a leaf is validated here.
 
 use crate::intrinsics::imports::Imports;
 use crate::parse::Body;

@@ -15,8 +15,8 @@ use pirn_format::types::ValType;
 use std::collections::BTreeMap;
 use wasmparser::{BlockType, BrTable, Operator};
 
-/// If a table has more targets than these, each gets a block of its own, and so the table's entries
-/// have no arguments. Cranelift's builder walks a whole table to add an argument to one entry.
+/// If a `br_table` has more distinct targets, each gets a block of its own, so that the entries
+/// have no arguments. Cranelift's builder walks all entries to add an argument to one of them.
 const TARGETS_MAX: usize = 1 << 8;
 
 fn arguments(values: &[Value]) -> Vec<BlockArg> {
@@ -42,8 +42,8 @@ impl FuncTranslator<'_, '_> {
             results: results.len(),
             end_reachable: false,
             end_likely: false,
-            is_dispatched: false,
-            dispatch: None,
+            is_table_target: false,
+            loop_table: None,
         });
     }
 
@@ -90,8 +90,8 @@ impl FuncTranslator<'_, '_> {
             results: 0,
             end_reachable: false,
             end_likely: false,
-            is_dispatched: false,
-            dispatch: None,
+            is_table_target: false,
+            loop_table: None,
         });
     }
 
@@ -122,8 +122,8 @@ impl FuncTranslator<'_, '_> {
             results: results.len(),
             end_reachable: false,
             end_likely: false,
-            is_dispatched: false,
-            dispatch: None,
+            is_table_target: false,
+            loop_table: None,
         });
         Ok(())
     }
@@ -160,14 +160,14 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// If the operator ends a loop, the number of values that the loop carries to its start, and
-    /// the greatest number for each block of its table. Values that the loop does not change still
-    /// count.
-    pub(super) fn ends_loop(&self, op: &Operator<'_>) -> Vec<usize> {
+    /// The numbers of values that a loop carries, if the operator ends a loop; otherwise none. The
+    /// first is that of values carried to its start, also if the loop does not change them. Each
+    /// target of its `br_table` that is in the loop carries at most all locals.
+    pub(super) fn carried_at_end(&self, op: &Operator<'_>) -> Vec<usize> {
         match (op, self.frames.last()) {
             (Operator::End, Some(frame)) if matches!(frame.kind, BlockKind::Loop) => {
                 let carried = self.builder.func.dfg.num_block_params(frame.target);
-                let inside = frame.dispatched().iter().map(|_| self.locals.len());
+                let inside = frame.table_targets().iter().map(|_| self.locals.len());
                 [carried].into_iter().chain(inside).collect()
             }
             _ => vec![],
@@ -229,7 +229,7 @@ impl FuncTranslator<'_, '_> {
                     self.stack.truncate(frame.height);
                     self.end_try(&try_block);
                 }
-                if !frame.is_dispatched {
+                if !frame.is_table_target {
                     self.builder.seal_block(frame.target);
                 }
                 self.stack.truncate(frame.height);

@@ -19,36 +19,37 @@ pub(super) struct Frame {
     pub(super) end_reachable: bool,
     /// Whether any of these branches is itself not cold.
     pub(super) end_likely: bool,
-    /// Whether it is a block of the table of a loop around it. Then branches to its end may be
-    /// translated up to the end of that loop.
-    pub(super) is_dispatched: bool,
-    /// The table of blocks that the loop starts with.
-    pub(super) dispatch: Option<Dispatch>,
+    /// Whether the `br_table` at the start of a loop around it has this block as a target. Then
+    /// branches to its end may be translated up to the end of that loop.
+    pub(super) is_table_target: bool,
+    /// The `br_table` that the loop starts with.
+    pub(super) loop_table: Option<LoopTable>,
 }
 
 impl Frame {
-    /// The blocks of a loop's table that are in the loop.
-    pub(super) fn dispatched(&self) -> &[Block] {
-        let dispatch = self.dispatch.as_ref();
-        dispatch.map_or(&[], |dispatch| &dispatch.inside)
+    /// The targets of a loop's `br_table` that are in the loop.
+    pub(super) fn table_targets(&self) -> &[Block] {
+        let table = self.loop_table.as_ref();
+        table.map_or(&[], |table| &table.inside)
     }
 }
 
-/// The branch by a table that a loop starts with (`threading.rs`).
-pub(super) struct Dispatch {
-    /// The local variable that is the operand of the branch.
+/// The `br_table` that a loop starts with (`threading.rs`).
+pub(super) struct LoopTable {
+    /// The local variable that is its operand.
     pub(super) local: Variable,
-    /// For each value of the local, the end of the block that the branch goes to. `None` if the
-    /// target is no block, or a block with results. The last one is for all greater values.
+    /// For each value of the local, where a threaded branch goes; the last one is the default.
+    /// `None` if the branch must go to the loop: the target has operands, or is not a `block`, an
+    /// `else` or the function's body.
     pub(super) targets: Vec<Option<Block>>,
-    /// Those of the blocks that are in the loop.
+    /// The targets that are in the loop.
     pub(super) inside: Vec<Block>,
 }
 
-/// What was translated last, if it may be the start of a loop with a table.
+/// How much of `loop`, `block`s and `local.get` precedes the current operator.
 #[derive(Clone, Copy, Default)]
 pub(super) enum LoopStart {
-    /// Something else.
+    /// Nothing.
     #[default]
     Other,
     /// The loop, which has this index in `frames`, and blocks.

@@ -91,7 +91,7 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) stack: Vec<Value>,
     /// Enclosing blocks, the function's own first.
     pub(super) frames: Vec<Frame>,
-    /// What of the start of a loop was translated last.
+    /// How much of the start of a loop with a `br_table` precedes the current operator.
     pub(super) loop_start: LoopStart,
     /// Indices in `frames` of the `try`s whose bodies have not ended.
     pub(super) tries: Vec<usize>,
@@ -101,9 +101,9 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) body_frame: usize,
     /// Offset in the module's bytes of the operator being translated.
     pub(super) offset: u32,
-    /// Parameters that blocks of loops' tables may still get; `None` without jump threading.
-    pub(super) dispatch_params: Option<u64>,
-    /// Whether a loop has a table past which branches may go.
+    /// Block parameters that jump threading may still add; `None` if branches are not threaded.
+    pub(super) target_params: Option<u64>,
+    /// Whether a loop was found whose branches may be threaded.
     pub(super) is_threaded: bool,
     /// The calls that are inlined.
     pub(super) inlining: Inlining,
@@ -157,7 +157,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             locals: vec![],
             body_frame: 0,
             offset: 0,
-            dispatch_params: None,
+            target_params: None,
             is_threaded: false,
             inlining: Inlining::default(),
             reachable: true,

@@ -35,8 +35,8 @@ const CALLS_MAX: usize = 1 << 20;
 const BYTES_FREE: u64 = 64;
 const BYTES_MAX: u64 = 1 << 14;
 
-/// The fewest bytes that one inlined call draws, however small its leaf is, and the fewest for each
-/// unit of the leaf's weight. A checked division has three bytes and becomes many instructions.
+/// The fewest bytes that one inlined call draws, and the fewest for each unit of its leaf's weight.
+/// A checked division and its `local.get` have three bytes and become about four instructions.
 const CALL_BYTES: u64 = 8;
 const WEIGHT_BYTES: u64 = 4;
 
@@ -112,9 +112,9 @@ pub(super) struct Inlining {
     current: Option<u32>,
     /// The number of inlined calls around the current operator.
     depth: u32,
-    /// Bytes of leaves that may still be inlined.
+    /// Bytes that calls may still draw.
     left: u64,
-    /// Bytes of the leaves that are inlined so far.
+    /// Bytes that inlined calls have drawn.
     pub(super) bytes: u64,
     /// Variables of leaves whose translation has ended.
     pub(super) spare: Vec<(Type, Variable)>,

@@ -101,7 +101,7 @@ pub(crate) struct Translated {
     pub(crate) placeholders: Placeholders,
     /// The calls that were replaced by the operators of their callees.
     pub(crate) inlined: InlinedCalls,
-    /// Whether it has a loop past whose start branches may go (`threading.rs`).
+    /// Whether it has a loop whose branches may be threaded (`threading.rs`).
     is_threaded: bool,
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn translate(
 ) -> Result<Translated, CompileError> {
     let again = body.again();
     let range = body.body.range();
-    let cost_max = threading::cost_max((range.end - range.start) as u64);
+    let cost_max = threading::cost_max(range.end - range.start);
     let attempted = attempt(env, body, true, scratch, func);
     let is_too_costly = match &attempted {
         Ok((translated, cost)) => translated.is_threaded && *cost > cost_max,
@@ -186,7 +186,7 @@ fn attempt(
     let start = operators.original_position();
     let range = body.body.range();
     let (bytes, mut pairs) = (range.end - range.start, 0);
-    t.dispatch_params = threads.then(|| threading::dispatch_params(bytes));
+    t.target_params = threads.then(|| threading::target_params(bytes));
     t.inlining = Inlining::new(start as u32, bytes);
     t.locate(start as u32);
     t.enter_memory();
@@ -196,7 +196,7 @@ fn attempt(
         let (op, offset) = operators.read_with_offset()?;
         validator.op(offset, &op)?;
         t.locate(offset as u32);
-        for carried in t.ends_loop(&op) {
+        for carried in t.carried_at_end(&op) {
             work.check_loop(&mut pairs, carried)?;
         }
         if let Some((ways, values)) = t.ends_try(&op) {

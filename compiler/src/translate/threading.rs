@@ -1,8 +1,9 @@
-//! Jump threading: a branch to a loop that only branches on goes to the last target at once.
+//! Jump threading: a branch to a loop that starts with a `br_table` goes straight to the target, if
+//! the operand of the `br_table` is a constant.
 //!
-//! WebAssembly has no jump to any place. Toolchains that need one write a loop that starts with a
-//! table of blocks, and a local variable that says which block is next. Go's compiler does so for
-//! every jump, and LLVM for control flow that is not reducible:
+//! WebAssembly has no goto. A toolchain that needs one writes a loop that starts with a `br_table`,
+//! whose operand is a local variable. A jump sets the local and branches to the loop. Go's compiler
+//! does so for every jump, and LLVM for irreducible control flow:
 //!
 //! ```text
 //! loop $next
@@ -17,27 +18,28 @@
 //! end
 //! ```
 //!
-//! If the local is a constant at such a branch, the branch goes to the target that the table has
-//! for it. The table's branch is all that happens between the start of the loop and that target,
-//! and the operand stack is the same. Only fuel is counted at the start of a loop, so branches are
-//! not threaded in modules that count fuel.
+//! Such a branch skips a `local.get` and a `br_table`, and neither the loop nor the target takes
+//! operands. Modules that count fuel are not threaded, because fuel is counted for both operators
+//! and checked at the loop. Code without optimisation is not threaded either; tests compare with
+//! it.
 //!
 //! A branch may thus go to the end of a block that was translated before. So the predecessors of
 //! such a block are complete only at the end of the loop.
 
-use super::frame::{BlockKind, Dispatch, Frame, LoopStart};
+use super::frame::{BlockKind, Frame, LoopStart, LoopTable};
 use super::function::FuncTranslator;
 use cranelift_codegen::ir::Block;
 use cranelift_codegen::settings::OptLevel;
 use cranelift_frontend::Variable;
 use wasmparser::{BlockType, BrTable, Operator};
 
-/// In functions with more locals than these, no branch is threaded.
+/// Functions with more locals are not threaded. Go's functions have at most 21.
 const LOCALS_MAX: usize = 1 << 9;
 
-/// How many parameters the blocks of tables in a function of so many bytes may have. Each block may
-/// get a parameter for each local. Functions of Go need at most 0.6 for each of their bytes.
-pub(super) fn dispatch_params(body_bytes: u64) -> u64 {
+/// The most block parameters that threading may add to a function of so many bytes. Each target of
+/// a `br_table` may get one for each local. Go's functions need at most 0.6 for each of their
+/// bytes.
+pub(super) fn target_params(body_bytes: u64) -> u64 {
     (PARAMS_FREE + body_bytes).min(PARAMS_MAX)
 }
 
@@ -57,7 +59,8 @@ const COST_FREE: u64 = 1 << 10;
 const COST_PER_BYTE: u64 = 1 << 5;
 
 impl FuncTranslator<'_, '_> {
-    /// Notes an operator before it is translated, if it is at the start of a loop.
+    /// Advances the search for `loop`, `block`s, `local.get` and `br_table` by an operator that
+    /// will be translated next.
     pub(super) fn note_loop_start(&mut self, op: &Operator<'_>) {
         let before = std::mem::take(&mut self.loop_start);
         self.loop_start = match (op, before) {
@@ -78,30 +81,29 @@ impl FuncTranslator<'_, '_> {
                 LoopStart::Local(frame, self.locals[*local_index as usize].0)
             }
             (Operator::BrTable { targets }, LoopStart::Local(frame, local)) => {
-                self.note_dispatch(frame, local, targets);
+                self.note_table(frame, local, targets);
                 LoopStart::Other
             }
             _ => LoopStart::Other,
         };
     }
 
-    /// Whether branches are threaded.
+    /// Whether the options and the number of locals allow jump threading.
     fn threads_jumps(&self) -> bool {
         let is_optimised = self.env.isa.flags().opt_level() != OptLevel::None;
         is_optimised && self.fuel.is_none() && self.locals.len() <= LOCALS_MAX
     }
 
-    /// Notes the table that the loop at `at` in `self.frames` starts with.
-    fn note_dispatch(&mut self, at: usize, local: Variable, table: &BrTable<'_>) {
+    /// Notes the `br_table` that the loop at `at` in `self.frames` starts with, unless its targets
+    /// could get too many parameters.
+    fn note_table(&mut self, at: usize, local: Variable, table: &BrTable<'_>) {
         let blocks = self.frames.len() - at - 1;
         let params = (blocks * self.locals.len()) as u64;
-        let left = self
-            .dispatch_params
-            .and_then(|left| left.checked_sub(params));
+        let left = self.target_params.and_then(|left| left.checked_sub(params));
         let Some(left) = left else {
             return;
         };
-        self.dispatch_params = Some(left);
+        self.target_params = Some(left);
         self.is_threaded = true;
         let mut targets = vec![];
         let mut inside = vec![];
@@ -113,7 +115,7 @@ impl FuncTranslator<'_, '_> {
                 kind: BlockKind::Block,
                 branch_values: 0,
                 target,
-                is_dispatched,
+                is_table_target,
                 ..
             } = &mut self.frames[frame]
             else {
@@ -121,33 +123,33 @@ impl FuncTranslator<'_, '_> {
                 continue;
             };
             targets.push(Some(*target));
-            if frame > at && !std::mem::replace(is_dispatched, true) {
+            if frame > at && !std::mem::replace(is_table_target, true) {
                 inside.push(*target);
             }
         }
-        self.frames[at].dispatch = Some(Dispatch {
+        self.frames[at].loop_table = Some(LoopTable {
             local,
             targets,
             inside,
         });
     }
 
-    /// The target that a branch to a frame reaches, if the frame is a loop that starts with a table
-    /// and the table's local is a constant here.
+    /// Where a branch to this frame goes with jump threading. `None` if it goes to the frame.
     pub(super) fn threaded(&mut self, frame: usize) -> Option<Block> {
-        let local = self.frames[frame].dispatch.as_ref()?.local;
+        let local = self.frames[frame].loop_table.as_ref()?.local;
         let value = self.builder.use_var(local);
         let value = self.constant_value(value)?;
-        let dispatch = self.frames[frame].dispatch.as_ref()?;
-        let default = dispatch.targets.len() - 1;
+        let table = self.frames[frame].loop_table.as_ref()?;
+        let default = table.targets.len() - 1;
         let entry = usize::try_from(value).map_or(default, |value| value.min(default));
-        dispatch.targets[entry]
+        table.targets[entry]
     }
 
-    /// Ends a loop: neither its start nor a block of its table gets more predecessors.
+    /// Seals the start of a loop, and the targets of its `br_table` that are in the loop. No branch
+    /// reaches them after the end of the loop.
     pub(super) fn seal_loop(&mut self, frame: &Frame) {
         self.builder.seal_block(frame.target);
-        for block in frame.dispatched() {
+        for block in frame.table_targets() {
             self.builder.seal_block(*block);
         }
     }
