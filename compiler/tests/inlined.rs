@@ -118,8 +118,10 @@ fn constants_reach_the_inlined_operators() {
     let text = r#"(module
          (func $up (param i32 i32) (result i32)
            (i32.mul (local.get 1)
-             (i32.div_u (i32.sub (i32.add (local.get 0) (local.get 1)) (i32.const 1)) (local.get 1))))
-         (func $run (export "run") (param i32) (result i32) (call $up (local.get 0) (i32.const 8))))"#;
+             (i32.div_u
+               (i32.sub (i32.add (local.get 0) (local.get 1)) (i32.const 1)) (local.get 1))))
+         (func $run (export "run") (param i32) (result i32)
+           (call $up (local.get 0) (i32.const 8))))"#;
     for arch in Arch::ALL {
         let listing = listing(text, &Options::new(arch));
         let lines = run(&listing);
@@ -132,7 +134,8 @@ fn constants_reach_the_inlined_operators() {
 const COSTLY: [&str; 3] = [
     "(i32.div_s (i32.div_s (i32.div_s (local.get 0) (local.get 0)) (local.get 0)) (local.get 0))",
     "(i32.div_s (i32.div_s (local.get 0) (i32.const 5)) (local.get 0))",
-    "(if (local.get 0) (then (local.set 0 (i32.const 1)) (br_if 1 (i32.const 5) (local.get 0)) (drop)))
+    "(if (local.get 0) (then
+       (local.set 0 (i32.const 1)) (br_if 1 (i32.const 5) (local.get 0)) (drop)))
      (if (i32.load (local.get 0)) (then (return (i32.const 7)))) (local.get 0)",
 ];
 

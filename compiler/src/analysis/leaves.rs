@@ -266,10 +266,14 @@ fn weight(op: &Operator<'_>) -> Result<u32, Refusal> {
         | Operator::Return
         // The callee's operators have weights of their own.
         | Operator::Call { .. } => Ok(0),
-        Operator::Block { blockty } | Operator::If { blockty } => match blockty {
-            BlockType::FuncType(_) => Err(Refusal::BlockType),
-            BlockType::Empty | BlockType::Type(_) => Ok(u32::from(matches!(op, Operator::If { .. }))),
-        },
+        Operator::Block {
+            blockty: BlockType::FuncType(_),
+        }
+        | Operator::If {
+            blockty: BlockType::FuncType(_),
+        } => Err(Refusal::BlockType),
+        Operator::Block { .. } => Ok(0),
+        Operator::If { .. } => Ok(1),
         Operator::Loop { .. } => Err(Refusal::Loop),
         Operator::CallIndirect { .. }
         | Operator::ReturnCall { .. }

@@ -195,12 +195,17 @@ const LEAVES: [(&str, &str); 14] = [
     ),
     (
         "(func $leaf (param i32) (if (i32.eqz (local.get 0)) (then (unreachable))))",
-        "(call $leaf (local.get $x)) (call $leaf (i32.sub (local.get $x) (i32.const 5))) (i32.const 8)",
+        "(call $leaf (local.get $x)) (call $leaf (i32.sub (local.get $x) (i32.const 5)))
+         (i32.const 8)",
     ),
-    ("(func $leaf unreachable)", "(if (local.get $x) (then (call $leaf))) (i32.const 8)"),
+    (
+        "(func $leaf unreachable)",
+        "(if (local.get $x) (then (call $leaf))) (i32.const 8)",
+    ),
     ("(func $leaf (result i32) unreachable)", "(call $leaf)"),
     (
-        "(func $leaf (param i32) (result i32) (i32.load offset=4 (i32.mul (local.get 0) (i32.const 21840))))",
+        "(func $leaf (param i32) (result i32)
+           (i32.load offset=4 (i32.mul (local.get 0) (i32.const 21840))))",
         "(i32.add (call $leaf (i32.const 0)) (call $leaf (local.get $x)))",
     ),
     (
@@ -210,9 +215,12 @@ const LEAVES: [(&str, &str); 14] = [
     // Leaves in leaves, each of which may trap.
     (
         "(func $inner (param i32) (result i32) (i32.rem_u (i32.const 50) (local.get 0)))
-         (func $middle (param i32) (result i32) (i32.add (call $inner (local.get 0)) (i32.load (local.get 0))))
-         (func $leaf (param i32) (result i32) (i32.add (call $middle (local.get 0)) (i32.const 1)))",
-        "(i32.add (call $leaf (i32.const 7)) (call $leaf (i32.mul (local.get $x) (i32.const 13104))))",
+         (func $middle (param i32) (result i32)
+           (i32.add (call $inner (local.get 0)) (i32.load (local.get 0))))
+         (func $leaf (param i32) (result i32)
+           (i32.add (call $middle (local.get 0)) (i32.const 1)))",
+        "(i32.add (call $leaf (i32.const 7))
+           (call $leaf (i32.mul (local.get $x) (i32.const 13104))))",
     ),
     // The load is the first instruction after the call of the host, which traps for 7.
     (
@@ -224,7 +232,8 @@ const LEAVES: [(&str, &str); 14] = [
         "(func $leaf (param v128 i64) (result i64) (local v128)
            (local.set 2 (i64x2.add (local.get 0) (local.get 2)))
            (i64.div_u (i64x2.extract_lane 1 (local.get 2)) (local.get 1)))",
-        "(i32.wrap_i64 (call $leaf (i64x2.splat (i64.const 77)) (i64.extend_i32_u (local.get $x))))",
+        "(i32.wrap_i64
+           (call $leaf (i64x2.splat (i64.const 77)) (i64.extend_i32_u (local.get $x))))",
     ),
     // Through a table that is known.
     (
@@ -291,7 +300,8 @@ fn a_tail_call_of_a_small_function_leaves_its_caller() {
 fn a_body_with_a_handler_inlines() {
     let text = guest(
         "(tag $e (param i32))
-         (func $throws (param i32) (if (i32.eq (local.get 0) (i32.const 4)) (then (throw $e (i32.const 40)))))
+         (func $throws (param i32)
+           (if (i32.eq (local.get 0) (i32.const 4)) (then (throw $e (i32.const 40)))))
          (func $leaf (param i32) (result i32) (i32.div_u (i32.const 100) (local.get 0)))",
         "(block (result i32)
            (try_table (catch $e 0)

@@ -133,7 +133,8 @@ fn text(seed: u64) -> String {
              (loop (result i32)
                (block (result i32) {body})
                (local.set 0 (i32.add (local.get 0)))
-               (br_if 0 (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 4)))
+               (local.set $n (i32.add (local.get $n) (i32.const 1)))
+               (br_if 0 (i32.lt_u (local.get $n) (i32.const 4)))
                (local.get 0))"
         )
         .replace("local.get 2", "local.get 1")

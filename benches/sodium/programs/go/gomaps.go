@@ -3,6 +3,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -40,5 +41,8 @@ func pass() {
 }
 
 func tell() {
-	fmt.Println(len(counts), joined)
+	fmt.Println(len(counts))
+	for line := range slices.Chunk(strings.Split(joined, ","), 8) {
+		fmt.Println(strings.Join(line, ","))
+	}
 }

@@ -9,7 +9,8 @@ fn examine(function: &str) -> Result<u32, Refusal> {
     let text = format!(
         r#"(module (type $t (func (param i32) (result i32))) (type $s (struct (field i32)))
              (import "a" "b" (func $import (type $t)))
-             (memory 1) (memory $wide i64 1) (table 1 funcref) (tag $e) (global $g (mut i32) (i32.const 0))
+             (memory 1) (memory $wide i64 1) (table 1 funcref) (tag $e)
+             (global $g (mut i32) (i32.const 0))
              (func $f {function}))"#
     );
     let wasm = parse::text::parse_text(text.as_bytes()).expect("the text is well-formed");
