@@ -156,6 +156,20 @@ fn effects(region: &Region, text: &str, options: &Options) -> Vec<Effect> {
     calls.map(effect).into()
 }
 
+/// The effects of a guest without optimisation, after a check that they are the same with
+/// optimisation and with fuel.
+fn compare(region: &Region, text: &str) -> Vec<Effect> {
+    let mut plain = Options::default();
+    plain.opt_level = OptLevel::None;
+    let mut fuel = Options::default();
+    fuel.fuel = true;
+    let expected = effects(region, text, &plain);
+    for options in [&Options::default(), &fuel] {
+        assert_eq!(effects(region, text, options), expected, "{text}");
+    }
+    expected
+}
+
 #[test]
 fn random_guests_do_the_same() {
     let region = Region::builder().slots(1).build().expect("a region");
@@ -163,14 +177,7 @@ fn random_guests_do_the_same() {
     let (mut returned, mut looped) = (0, 0);
     for seed in 0..guests {
         let text = text(seed);
-        let mut plain = Options::default();
-        plain.opt_level = OptLevel::None;
-        let mut fuel = Options::default();
-        fuel.fuel = true;
-        let expected = effects(&region, &text, &plain);
-        for options in [&Options::default(), &fuel] {
-            assert_eq!(effects(&region, &text, options), expected, "{seed}: {text}");
-        }
+        let expected = compare(&region, &text);
         for (outcome, _) in &expected {
             match outcome {
                 Ok(_) => returned += 1,
@@ -250,13 +257,6 @@ fn edges_do_the_same() {
                    {body}
                    (local.get $x) (local.get $s)))"#
         );
-        let mut plain = Options::default();
-        plain.opt_level = OptLevel::None;
-        let mut fuel = Options::default();
-        fuel.fuel = true;
-        let expected = effects(&region, &text, &plain);
-        for options in [&Options::default(), &fuel] {
-            assert_eq!(effects(&region, &text, options), expected, "{text}");
-        }
+        compare(&region, &text);
     }
 }
