@@ -31,15 +31,10 @@ pub fn find(packages: &Packages, out: &Path) -> Result<Set> {
         let library = library(row, &folder, packages, &mut used)?;
         libraries.push(library);
     }
-    let program = |(number, library): (usize, &Library)| Program {
-        name: library.name.clone(),
-        main: folder.join("main.c"),
-        library: number,
-        expected: folder.join(&library.name).with_extension("exp"),
-        timed: true,
-        counts: Counts::Argument,
+    let in_c = |(number, library): (usize, &Library)| {
+        program(&folder, &library.name, folder.join("main.c"), number)
     };
-    let mut programs: Vec<_> = libraries.iter().enumerate().map(program).collect();
+    let mut programs: Vec<_> = libraries.iter().enumerate().map(in_c).collect();
     programs.extend(in_go(&folder)?);
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     let about = |name: &String| Ok(format!("{name} {}", packages.get(name)?.version));
@@ -58,10 +53,22 @@ pub fn find(packages: &Packages, out: &Path) -> Result<Set> {
     })
 }
 
+/// A program that prints its results or, with an argument, its time.
+fn program(folder: &Path, name: &str, main: PathBuf, library: usize) -> Program {
+    Program {
+        name: name.to_owned(),
+        main,
+        library,
+        expected: folder.join(name).with_extension("exp"),
+        timed: true,
+        counts: Counts::Argument,
+    }
+}
+
 /// The programs in Go. There are none without Go's compiler.
 fn in_go(folder: &Path) -> Result<Vec<Program>> {
     if let Err(error) = said(Command::new("go").arg("version")) {
-        eprintln!("NOT MEASURED: programs in Go; install Go 1.22 or later ({error:#})");
+        eprintln!("NOT MEASURED: programs in Go; install Go 1.23 or later ({error:#})");
         return Ok(vec![]);
     }
     let mut programs = vec![];
@@ -69,14 +76,8 @@ fn in_go(folder: &Path) -> Result<Vec<Program>> {
         let main = entry?.path();
         let name = main.file_stem().context("a name")?.to_string_lossy();
         if name != "main" {
-            programs.push(Program {
-                name: name.to_string(),
-                expected: folder.join(&*name).with_extension("exp"),
-                main,
-                library: 0,
-                timed: true,
-                counts: Counts::Argument,
-            });
+            let name = name.into_owned();
+            programs.push(program(folder, &name, main, 0));
         }
     }
     Ok(programs)
