@@ -109,7 +109,7 @@ fn emit_counting(
     let mut parsed = parse::parse(&core)?;
     parsed.metadata.component = component;
     parsed.metadata.fuel = options.fuel;
-    let facts = Facts::of(&mut parsed, options.inlines());
+    let facts = Facts::of(&mut parsed, options);
     let outputs = Outputs {
         clif: emit == Emit::Clif,
         locations: options.debug_info || emit == Emit::Asm,

@@ -1,6 +1,7 @@
 //! [`Options`]: the settings of a compilation.
 
 use crate::cache::Cache;
+use crate::passes::Passes;
 use pirn_format::cpu::{Arch, CpuFeatures};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -17,6 +18,9 @@ pub struct Options {
     /// Whether small functions are compiled into their callers (default: yes). Never with
     /// [`OptLevel::None`]. Traps, their backtraces and fuel are the same either way.
     pub inline: bool,
+    /// The optimiser passes that run (default: all). A maintainer leaves out passes to find the one
+    /// that a fault comes from. The guest computes the same without them.
+    pub passes: Passes,
     /// Whether addresses of checked accesses are masked against speculation past the check
     /// (default: yes).
     pub spectre: bool,
@@ -76,6 +80,7 @@ impl Options {
             cpu,
             opt_level: OptLevel::default(),
             inline: true,
+            passes: Passes::ALL,
             spectre: true,
             relaxed_simd: RelaxedSimd::default(),
             fuel: false,
@@ -98,6 +103,7 @@ impl Options {
             cpu,
             opt_level,
             inline,
+            passes,
             spectre,
             relaxed_simd,
             fuel,
@@ -107,7 +113,7 @@ impl Options {
             cache: _,
         } = self;
         format!("{cpu:?} {opt_level:?} {relaxed_simd:?}").hash(state);
-        (inline, spectre, fuel, debug_info).hash(state);
+        (inline, passes, spectre, fuel, debug_info).hash(state);
     }
 }
 

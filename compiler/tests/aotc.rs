@@ -371,6 +371,10 @@ fn invalid_command_lines_are_reported_in_one_line() {
             &["--emit \"wasm\" is unknown", "asm, obj, so"][..],
         ),
         (
+            &["--without-pass", "pass", "x.wasm"],
+            &["--without-pass \"pass\" is unknown", "schedule, spill"],
+        ),
+        (
             &["--opt-level", "3", "x.wasm"],
             &["--opt-level \"3\"", "one of none, speed,"],
         ),

@@ -8,7 +8,8 @@ mod program;
 use common::campaign::sampled;
 use common::{guest, guests};
 use pirn_compiler::{
-    Cache, Emit, OptLevel, Options, RelaxedSimd, compile, emit, emit_noting, parse_text,
+    Cache, Emit, OptLevel, Options, Pass, Passes, RelaxedSimd, compile, emit, emit_noting,
+    parse_text,
 };
 use pirn_format::cpu::Arch;
 use std::fs::{self, File, Permissions};
@@ -64,6 +65,9 @@ fn variants() -> Vec<(Options, Emit)> {
         change(Emit::So, &|options| options.fuel = true);
         change(Emit::So, &|options| options.spectre = false);
         change(Emit::So, &|options| options.inline = false);
+        change(Emit::So, &|options| {
+            options.passes = Passes::ALL.without(Pass::TwoAddress);
+        });
         change(Emit::So, &|options| {
             options.relaxed_simd = RelaxedSimd::Deterministic;
         });

@@ -51,6 +51,7 @@ const CRATES: [(&str, &[&str]); 16] = [
             "symbol",
             "code",
             "cache",
+            "passes",
             "options",
             "ir",
             "budget",

@@ -7,7 +7,9 @@ pub(crate) mod known_tables;
 pub(crate) mod idioms;
 pub(crate) mod leaves;
 
+use crate::options::Options;
 use crate::parse::ParsedModule;
+use crate::passes::Pass;
 use idioms::Multiplications;
 use known_tables::KnownTables;
 use leaves::Leaves;
@@ -24,22 +26,27 @@ pub(crate) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Examines a module whose bodies are not validated yet. Sets `tables_change` of its
-    /// description if an instruction writes to a table. `inlines`: whether functions are inlined.
-    pub(crate) fn of(parsed: &mut ParsedModule<'a>, inlines: bool) -> Self {
+    /// description if an instruction writes to a table.
+    pub(crate) fn of(parsed: &mut ParsedModule<'a>, options: &Options) -> Self {
         let (metadata, bodies) = (&mut parsed.metadata, &parsed.bodies);
         metadata.tables_change = metadata.tables_change
             || !metadata.tables.is_empty() && known_tables::are_written(bodies);
         // Fuel is counted operator by operator, in called functions as well.
-        let multiplications = match metadata.fuel {
-            true => Multiplications::new(),
-            false => idioms::multiplications(bodies, metadata),
+        let finds_products = options.passes.has(Pass::WideProducts) && !metadata.fuel;
+        let multiplications = match finds_products {
+            true => idioms::multiplications(bodies, metadata),
+            false => Multiplications::new(),
         };
-        let leaves = match inlines {
+        let tables = match options.passes.has(Pass::KnownTables) {
+            true => KnownTables::new(metadata),
+            false => KnownTables::default(),
+        };
+        let leaves = match options.inlines() {
             true => Leaves::find(bodies, metadata, &parsed.intrinsics),
             false => Leaves::default(),
         };
         Self {
-            tables: KnownTables::new(metadata),
+            tables,
             multiplications,
             leaves,
         }

@@ -249,6 +249,7 @@ impl FunctionCompiler<'_> {
         };
         let pipeline = Pipeline {
             arch: self.env.cpu.arch(),
+            passes: self.env.passes,
             isas: self.isas,
             placeholders,
             backend: &backend,

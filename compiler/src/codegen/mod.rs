@@ -57,6 +57,7 @@ pub(crate) fn compile(
             imported: parsed.metadata.imported(),
             layout: &parsed.layout,
             isa: isas.checked,
+            passes: options.passes,
             spectre: options.spectre,
             relaxed_simd: options.relaxed_simd,
             cpu: options.cpu,

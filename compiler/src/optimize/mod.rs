@@ -35,6 +35,7 @@ use crate::intrinsics::patch_point;
 use crate::intrinsics::placeholder::{self, Placeholders};
 use crate::ir::block::Registers;
 use crate::ir::liveness::shared_values;
+use crate::passes::{Pass, Passes};
 use after_cranelift::loads::{self, ValueUses};
 use after_cranelift::two_address;
 use alternatives::schedule::{excess, schedule};
@@ -84,6 +85,8 @@ pub(crate) trait Backend {
 /// The passes for one function.
 pub(crate) struct Pipeline<'a> {
     pub(crate) arch: Arch,
+    /// The passes that run.
+    pub(crate) passes: Passes,
     pub(crate) isas: Isas<'a>,
     /// The intrinsics that placeholder opcodes of the function stand for.
     pub(crate) placeholders: &'a Placeholders,
@@ -132,7 +135,7 @@ impl Pipeline<'_> {
 
     /// The passes before Cranelift's optimiser.
     fn before_cranelift(&self, context: &mut Context, isa: &dyn TargetIsa) {
-        if optimises(isa) && self.is_x86_64() {
+        if optimises(isa) && self.is_x86_64() && self.passes.has(Pass::FoldAddresses) {
             // Constants added to an index become displacements.
             // Assumes: IR as translated, where every access is base + index + offset; dominators.
             // Keeps: that form, the base, and the end of the access within its reservation.
@@ -154,7 +157,7 @@ impl Pipeline<'_> {
             return Ok(optimised);
         }
         let left = instructions(&context.func);
-        if has_frame(&optimised, SCHEDULED_FRAME_BYTES) {
+        if has_frame(&optimised, SCHEDULED_FRAME_BYTES) && self.passes.has(Pass::Schedule) {
             let scheduled = self.scheduled(context, &translated)?;
             if is_smaller(&optimised, &scheduled, SCHEDULED_PERCENT) {
                 return Ok(scheduled);
@@ -189,7 +192,7 @@ impl Pipeline<'_> {
         if !schedule(&mut context.func, registers) {
             return Ok(None);
         }
-        if self.is_x86_64() {
+        if self.is_x86_64() && self.passes.has(Pass::Spill) {
             // Values are stored to the frame and loaded again where the pressure is too high.
             // Assumes: the final order of instructions.
             // Keeps: that order; the only new accesses are to a stack slot of its own.
@@ -210,9 +213,9 @@ impl Pipeline<'_> {
             let optimised = context.optimize(isa, &mut ControlPlane::default());
             optimised.map_err(|error| self.backend.fault(error.to_string()))?;
         }
-        self.after_cranelift(&mut context.func);
+        self.after_cranelift(context);
         // The verifier does not support the calling convention of patch points.
-        if self.rewrites() && !patch_point::has_patch_points(&context.func) {
+        if optimises(self.isas.checked) && !patch_point::has_patch_points(&context.func) {
             self.backend.verify(&context.func, self.isas.checked)?;
         }
         // The optimiser must not run again: it would undo the passes after it.
@@ -221,13 +224,15 @@ impl Pipeline<'_> {
     }
 
     /// The passes after Cranelift's optimiser.
-    fn after_cranelift(&self, func: &mut Function) {
+    fn after_cranelift(&self, context: &mut Context) {
+        let func = &mut context.func;
         if !self.is_x86_64() {
             return;
         }
         // Valid for all passes below: none of them moves a use to another block.
         let shared = self.rewrites().then(|| shared_values(func));
-        if let Some(shared) = &shared {
+        let shared_if = |pass| shared.as_ref().filter(|_| self.passes.has(pass));
+        if let Some(shared) = shared_if(Pass::TwoAddress) {
             // An instruction overwrites the operand that is not used again. MOVZX and LEA are used
             // where they help.
             // Assumes: the optimiser does not run again.
@@ -241,7 +246,7 @@ impl Pipeline<'_> {
         // Assumes: operands are in their final order.
         // Keeps: the locations of placeholder opcodes, and of all instructions that may trap.
         loads::locate(func, &uses, self.placeholders);
-        if let Some(shared) = &shared {
+        if let Some(shared) = shared_if(Pass::FoldLoads) {
             // Users move to their loads, which become memory operands.
             // Assumes: traps are located at the loads.
             // Keeps: the order of instructions that have an effect or may trap.

@@ -38,6 +38,7 @@ use crate::options::RelaxedSimd;
 use crate::parse::Body;
 use crate::parse::hints::Hints;
 use crate::parse::types::value_type;
+use crate::passes::{Pass, Passes};
 use crate::symbol::Symbol;
 use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
@@ -63,6 +64,8 @@ pub(crate) struct Env<'a> {
     pub(crate) layout: &'a InstanceLayout,
     /// The target.
     pub(crate) isa: &'a dyn TargetIsa,
+    /// The optimiser passes that run.
+    pub(crate) passes: Passes,
     /// Whether addresses of checked accesses are masked against speculation past the check.
     pub(crate) spectre: bool,
     /// The results of relaxed vector operators where the spec leaves a choice.
@@ -123,10 +126,11 @@ pub(crate) fn translate(
     let again = body.again();
     let range = body.body.range();
     let cost_max = threading::cost_max(range.end - range.start);
-    let attempted = attempt(env, body, true, scratch, func);
+    let threads = env.passes.has(Pass::ThreadJumps);
+    let attempted = attempt(env, body, threads, scratch, func);
     let is_too_costly = match &attempted {
         Ok((translated, cost)) => translated.is_threaded && *cost > cost_max,
-        Err(error) => !matches!(error, CompileError::Invalid { .. }),
+        Err(error) => threads && !matches!(error, CompileError::Invalid { .. }),
     };
     let (translated, cost) = match is_too_costly {
         // Without jump threading, the function may be within the limits.

@@ -2,8 +2,9 @@
 
 use crate::output::Output;
 use anyhow::{Result, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
-use pirn_compiler::{Cache, Emit, OptLevel, Options, RelaxedSimd};
+use pirn_compiler::{Cache, Emit, OptLevel, Options, Pass, RelaxedSimd};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// Compile no function into its callers, so that profilers and debuggers show each call
     #[arg(long)]
     no_inline: bool,
+    /// Optimiser pass to leave out, to find the one that a fault comes from; may be repeated
+    #[arg(long, value_name = "PASS", value_parser = pass())]
+    without_pass: Vec<Pass>,
     /// Leave out the masks that protect checked addresses against speculation; for trusted guests
     /// only
     #[arg(long)]
@@ -113,6 +117,9 @@ impl Args {
         let mut options = Options::new(arch);
         options.cpu = cpu(arch, &self.cpu)?;
         options.inline = !self.no_inline;
+        for pass in &self.without_pass {
+            options.passes = options.passes.without(*pass);
+        }
         options.spectre = !self.no_spectre_masks;
         options.relaxed_simd = match self.relaxed_simd {
             Relaxed::Fastest => RelaxedSimd::Fastest,
@@ -170,6 +177,16 @@ impl Args {
             None => Ok(Output::File(input.with_extension(extension))),
         }
     }
+}
+
+/// Reads the name of an optimiser pass.
+fn pass() -> impl TypedValueParser<Value = Pass> {
+    let names = PossibleValuesParser::new(Pass::ALL.map(Pass::name));
+    names.try_map(|name| {
+        let mut passes = Pass::ALL.into_iter();
+        let pass = passes.find(|pass| pass.name() == name);
+        pass.ok_or_else(|| format!("no pass has the name {name:?}"))
+    })
 }
 
 /// A level, and features added or taken away.

@@ -29,6 +29,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
         imported: parsed.metadata.imported(),
         layout: &parsed.layout,
         isa: &*isa,
+        passes: options.passes,
         spectre: options.spectre,
         relaxed_simd: options.relaxed_simd,
         cpu: options.cpu,
