@@ -1,8 +1,10 @@
-//! [`each`], [`run`] and [`long`]: run a check on many inputs without a fuzzer.
+//! [`each`], [`run`], [`program`] and [`long`]: run a check on many inputs without a fuzzer.
 
 use crate::random::Random;
 use std::env;
+use std::fmt::Debug;
 use std::ops::AddAssign;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Environment variable: the run time of [`run`] in seconds. With 0 it checks one seed.
@@ -81,6 +83,35 @@ pub fn run<T: Default + AddAssign>(
         progress(&sum);
     }
     sum
+}
+
+/// Runs a check on seeds as [`run`], and prints the counts every minute and at the end. Fails if the
+/// check failed.
+pub fn program<T: Default + AddAssign + Debug>(
+    check: impl Fn(u64) -> Result<T, String>,
+) -> ExitCode {
+    let mut printed = Duration::ZERO;
+    let sum = run(1, check, |sum| {
+        if printed + Duration::from_mins(1) < sum.elapsed {
+            printed = sum.elapsed;
+            print(sum);
+        }
+    });
+    print(&sum);
+    match sum.failures {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn print<T: Debug>(sum: &Sum<T>) {
+    println!(
+        "{} s, {} inputs, {} failures: {:?}",
+        sum.elapsed.as_secs(),
+        sum.cases,
+        sum.failures,
+        sum.tally
+    );
 }
 
 /// Runs a check on the inputs of seeds for [`SECONDS`], as [`run`]. Returns the sum of the results

@@ -31,6 +31,10 @@ pub struct Tally {
     pub threads: usize,
     /// Guests that may use relaxed SIMD operators.
     pub relaxed: usize,
+    /// Guests with loops, small functions and branch tables.
+    pub loops: usize,
+    /// Guests that are compiled with one optimiser pass alone, or with inlining alone.
+    pub alone: usize,
     /// Guests that exhausted their stack, or another limit, under some engine.
     pub exhausted: usize,
     /// Calls in pirn's first run of each guest, without those that only read state.
@@ -53,6 +57,8 @@ impl AddAssign for Tally {
         self.objects += other.objects;
         self.threads += other.threads;
         self.relaxed += other.relaxed;
+        self.loops += other.loops;
+        self.alone += other.alone;
         self.exhausted += other.exhausted;
         self.calls += other.calls;
         self.returned += other.returned;
@@ -125,6 +131,8 @@ fn compare(
     tally.objects = usize::from(guest.uses.objects);
     tally.threads = usize::from(guest.uses.threads);
     tally.relaxed = usize::from(guest.uses.relaxed);
+    tally.loops = usize::from(guest.has_loops);
+    tally.alone = usize::from(setting.is_alone() || second.is_alone());
     tally.unstarted = usize::from(!first.has_started());
     let acts = plan.calls.len() - plan.looks;
     tally.calls = (first.ends.len() - 1).min(acts);

@@ -1,6 +1,7 @@
 //! [`Guest`]: a module, and calls of it.
 
 mod looks;
+mod loops;
 
 use crate::random::Random;
 use crate::value::{Ref, Val};
@@ -19,6 +20,8 @@ pub struct Guest {
     pub seed: u64,
     /// Features in use that some engines lack.
     pub uses: Uses,
+    /// Whether it consists of loops, small functions and branch tables.
+    pub has_loops: bool,
 }
 
 /// Features that a guest may use and that some engines lack.
@@ -217,6 +220,18 @@ impl Guest {
         let mut bytes = Unstructured::new(data);
         let mut random = Random::new(bytes.arbitrary()?);
         let seed = random.any();
+        if random.once_in(3) {
+            let wasm = pirn_compiler::parse_text(loops::text(&mut random).as_bytes())
+                .expect("the text is well-formed")
+                .into_owned();
+            let guest = Self {
+                wasm,
+                seed,
+                uses: Uses::default(),
+                has_loops: true,
+            };
+            return Ok((guest, random));
+        }
         let config = config(&mut random);
         let uses = Uses {
             exceptions: config.exceptions_enabled,
@@ -229,7 +244,13 @@ impl Guest {
         ended.expect("no generated function consists of raw bytes");
         let wasm =
             looks::with_looks(module.to_bytes()).expect("the generated module is well-formed");
-        Ok((Self { wasm, seed, uses }, random))
+        let guest = Self {
+            wasm,
+            seed,
+            uses,
+            has_loops: false,
+        };
+        Ok((guest, random))
     }
 
     /// The calls of the module, determined by the names and types of its exports.
@@ -265,8 +286,13 @@ impl Guest {
                 _ => {}
             }
         }
+        // wasmi shows no memory to a host function that is the start function.
+        let imported = metadata.imported_funcs();
+        if metadata.start.is_some_and(|start| start < imported) {
+            plan.memory = None;
+        }
         let is_host = |name: &str| match metadata.export(name) {
-            Some(ExportItem::Func(index)) => index < metadata.imported_funcs(),
+            Some(ExportItem::Func(index)) => index < imported,
             _ => false,
         };
         let calls = if funcs.is_empty() {

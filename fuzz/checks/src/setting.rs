@@ -1,7 +1,7 @@
 //! [`Setting`]: one way to compile a guest and run it.
 
 use crate::random::Random;
-use pirn_compiler::{Cache, OptLevel, Options, RelaxedSimd};
+use pirn_compiler::{Cache, OptLevel, Options, Pass, Passes, RelaxedSimd};
 use pirn_format::cpu;
 use pirn_runtime::Reset;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct Setting {
     pub debug: bool,
     /// Whether to inline small functions.
     pub inline: bool,
+    /// The other passes that run.
+    pub passes: Passes,
     /// Whether to mask addresses against speculative execution.
     pub spectre: bool,
     /// Whether to compile with a cache too, which must give the same module.
@@ -37,6 +39,7 @@ impl Setting {
             fuel: false,
             debug: false,
             inline: true,
+            passes: Passes::ALL,
             spectre: true,
             cache: false,
             reset: Reset::Auto,
@@ -45,6 +48,7 @@ impl Setting {
 
     /// A random setting.
     pub fn any(random: &mut Random) -> Self {
+        let pass = Pass::ALL[random.below(Pass::ALL.len())];
         let levels = [OptLevel::Speed, OptLevel::None, OptLevel::SpeedAndSize];
         Self {
             level: levels[random.below(3)],
@@ -52,10 +56,27 @@ impl Setting {
             fuel: random.once_in(3),
             debug: random.once_in(3),
             inline: !random.once_in(3),
+            passes: match random.below(5) {
+                0 => Passes::NONE,
+                1 | 2 => Passes::NONE.with(pass),
+                3 => Passes::ALL.without(pass),
+                _ => Passes::ALL,
+            },
             spectre: !random.once_in(3),
             cache: random.once_in(8),
             reset: Reset::ALL[random.below(Reset::ALL.len())],
         }
+    }
+
+    /// Whether one pass runs alone, or inlining alone.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        let alone = |pass: Pass| self.passes == Passes::NONE.with(pass);
+        let is_one = match self.inline {
+            true => self.passes == Passes::NONE,
+            false => Pass::ALL.into_iter().any(alone),
+        };
+        is_one && self.level != OptLevel::None
     }
 
     /// The compiler options, without the cache. Relaxed SIMD operators are deterministic: otherwise
@@ -70,6 +91,7 @@ impl Setting {
         options.fuel = self.fuel;
         options.debug_info = self.debug;
         options.inline = self.inline;
+        options.passes = self.passes;
         options.spectre = self.spectre;
         options.relaxed_simd = RelaxedSimd::Deterministic;
         options

@@ -6,38 +6,11 @@
 #![forbid(unsafe_code)]
 
 use pirn_fuzz::Wasmtime;
-use pirn_fuzz_checks::campaign::{self, Sum};
-use pirn_fuzz_checks::canary;
-use pirn_fuzz_checks::component::{Tally, check};
+use pirn_fuzz_checks::component::check;
+use pirn_fuzz_checks::{campaign, canary};
 use std::process::ExitCode;
-use std::time::Duration;
-
-/// Time between two lines of counts.
-const MINUTE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let (wasmtime, canary) = (Wasmtime::default(), canary());
-    let mut printed = Duration::ZERO;
-    let check = |seed: u64| check(&seed.to_le_bytes(), &[&wasmtime], canary);
-    let sum = campaign::run(1, check, |sum| {
-        if printed + MINUTE < sum.elapsed {
-            printed = sum.elapsed;
-            print(sum);
-        }
-    });
-    print(&sum);
-    match sum.failures {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
-}
-
-fn print(sum: &Sum<Tally>) {
-    println!(
-        "{} s, {} inputs, {} failures: {:?}",
-        sum.elapsed.as_secs(),
-        sum.cases,
-        sum.failures,
-        sum.tally
-    );
+    campaign::program(|seed| check(&seed.to_le_bytes(), &[&wasmtime], canary))
 }
