@@ -21,11 +21,18 @@ pub(crate) fn rewrite(func: &mut Function, shared: &EntitySet<Value>) {
         let mut next = func.layout.last_inst(block);
         while let Some(inst) = next {
             next = func.layout.prev_inst(inst);
-            if let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] {
-                let args = args.map(|arg| func.dfg.resolve_aliases(arg));
-                let stays = args.map(|arg| shared.contains(arg) || uses.later.contains(arg));
-                let is_compared = uses.compared.contains(func.dfg.first_result(inst));
-                write(func, inst, opcode, args, stays, is_compared);
+            match func.dfg.insts[inst] {
+                InstructionData::Binary { opcode, args } => {
+                    let args = args.map(|arg| func.dfg.resolve_aliases(arg));
+                    let stays = args.map(|arg| shared.contains(arg) || uses.later.contains(arg));
+                    let is_compared = uses.compared.contains(func.dfg.first_result(inst));
+                    write(func, inst, opcode, args, stays, is_compared);
+                }
+                InstructionData::Store { opcode, args, .. } => {
+                    let value = func.dfg.resolve_aliases(args[0]);
+                    store(func, inst, opcode, value);
+                }
+                _ => {}
             }
             uses.note(func, inst);
         }
@@ -110,6 +117,24 @@ fn write(
             func.dfg.inst_args_mut(inst).swap(0, 1);
         }
         _ => {}
+    }
+}
+
+/// Turns the store of a constant's low bits into the store of a narrow constant, which is an
+/// immediate operand.
+fn store(func: &mut Function, inst: Inst, opcode: Opcode, value: Value) {
+    let ty = match opcode {
+        Opcode::Istore8 => I8,
+        Opcode::Istore16 => I16,
+        Opcode::Istore32 => I32,
+        _ => return,
+    };
+    if let Some(constant) = values::constant(&func.dfg, value) {
+        let low = constant & ((1 << ty.bits()) - 1);
+        let low = before(func, inst).ins().iconst(ty, low);
+        if let InstructionData::Store { opcode, args, .. } = &mut func.dfg.insts[inst] {
+            (*opcode, args[0]) = (Opcode::Store, low);
+        }
     }
 }
 
