@@ -18,6 +18,8 @@ pub enum Pass {
     Schedule,
     /// In such blocks, values are stored to the frame before the register allocator has to.
     Spill,
+    /// Operators with a constant are moved out of loops.
+    Hoist,
     /// Operators get the form that overwrites the operand that is not used again.
     TwoAddress,
     /// Loads become memory operands of their users.
@@ -26,13 +28,14 @@ pub enum Pass {
 
 impl Pass {
     /// All passes, in the order in which they run.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::WideProducts,
         Self::KnownTables,
         Self::ThreadJumps,
         Self::FoldAddresses,
         Self::Schedule,
         Self::Spill,
+        Self::Hoist,
         Self::TwoAddress,
         Self::FoldLoads,
     ];
@@ -47,6 +50,7 @@ impl Pass {
             Self::FoldAddresses => "fold-addresses",
             Self::Schedule => "schedule",
             Self::Spill => "spill",
+            Self::Hoist => "hoist",
             Self::TwoAddress => "two-address",
             Self::FoldLoads => "fold-loads",
         }

@@ -1,4 +1,5 @@
-//! What loops compute again in each turn: constants in registers.
+//! What loops compute again in each turn: operators that could be outside, and
+//! constants in registers.
 
 mod common;
 
@@ -16,6 +17,51 @@ fn listed(arch: Arch, body: &str, without: Option<Pass>) -> Vec<String> {
            (local $x i32) {body}))"
     );
     common::first_function(&text, &options)
+}
+
+/// Writes to memory up to a limit, which is a difference.
+const LIMIT: &str = "(loop $again
+    (i32.store (local.get 0) (local.get 1))
+    (local.set 0 (i32.add (local.get 0) (local.get 1)))
+    (br_if $again (i32.lt_u (local.get 0) (i32.sub (i32.const 20000) (local.get 2)))))
+    (local.get 0)";
+
+/// Where an instruction is, and the first store to memory.
+fn places(found: &[String], name: &str) -> (Option<usize>, Option<usize>) {
+    let is_store = |each: &String| {
+        let wide = each.starts_with("mov") && each.ends_with(')');
+        (wide && !each.contains("%rsp")) || each.starts_with("str w")
+    };
+    let place = found.iter().position(|each| each.starts_with(name));
+    (place, found.iter().position(is_store))
+}
+
+#[test]
+fn an_operator_with_a_constant_moves_out_of_a_loop() {
+    for arch in Arch::ALL {
+        let after = |without| {
+            let found = listed(arch, LIMIT, without);
+            // The last one: a frame is made by another.
+            let (Some(_), Some(store)) = places(&found, "sub") else {
+                panic!("{found:?}");
+            };
+            found[store..].iter().any(|each| each.starts_with("sub"))
+        };
+        assert!(after(Some(Pass::Hoist)) && !after(None), "{arch}");
+    }
+}
+
+/// The operand is used in the loop, so another register would be needed.
+#[test]
+fn an_operator_stays_in_a_loop_that_uses_its_operand() {
+    let body = LIMIT.replace(
+        "(i32.store (local.get 0) (local.get 1))",
+        "(i32.store (local.get 0) (local.get 2))",
+    );
+    for arch in Arch::ALL {
+        let [with, without] = [None, Some(Pass::Hoist)].map(|pass| listed(arch, &body, pass));
+        assert_eq!(with, without, "{arch}");
+    }
 }
 
 #[test]

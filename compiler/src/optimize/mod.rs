@@ -36,6 +36,7 @@ use crate::intrinsics::placeholder::{self, Placeholders};
 use crate::ir::block::Registers;
 use crate::ir::liveness::shared_values;
 use crate::passes::{Pass, Passes};
+use after_cranelift::hoist::hoist;
 use after_cranelift::loads::{self, ValueUses};
 use after_cranelift::two_address;
 use alternatives::schedule::{excess, schedule};
@@ -226,6 +227,15 @@ impl Pipeline<'_> {
     /// The passes after Cranelift's optimiser.
     fn after_cranelift(&self, context: &mut Context) {
         let func = &mut context.func;
+        // Only Cranelift's optimiser computes the loops.
+        let loops = Some(&context.loop_analysis).filter(|loops| loops.is_valid());
+        if let Some(loops) = loops.filter(|_| self.passes.has(Pass::Hoist)) {
+            // Operators with a constant, which the optimiser repeats in each block, move in front
+            // of innermost loops.
+            // Assumes: loops and predecessors; the optimiser does not run again.
+            // Keeps: all operators; those that move have no effect and cannot trap.
+            hoist(func, &context.cfg, loops);
+        }
         if !self.is_x86_64() {
             return;
         }

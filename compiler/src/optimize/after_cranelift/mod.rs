@@ -1,4 +1,5 @@
 //! Passes after Cranelift's optimiser, which would undo them.
 
+pub(crate) mod hoist;
 pub(crate) mod two_address;
 pub(crate) mod loads;
