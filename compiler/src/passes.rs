@@ -20,6 +20,8 @@ pub enum Pass {
     Spill,
     /// Operators with a constant are moved out of loops.
     Hoist,
+    /// Indices of accesses are computed in 64 bits where that saves an instruction.
+    Widen,
     /// Operators get the form that overwrites the operand that is not used again.
     TwoAddress,
     /// Loads become memory operands of their users.
@@ -28,7 +30,7 @@ pub enum Pass {
 
 impl Pass {
     /// All passes, in the order in which they run.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::WideProducts,
         Self::KnownTables,
         Self::ThreadJumps,
@@ -36,6 +38,7 @@ impl Pass {
         Self::Schedule,
         Self::Spill,
         Self::Hoist,
+        Self::Widen,
         Self::TwoAddress,
         Self::FoldLoads,
     ];
@@ -51,6 +54,7 @@ impl Pass {
             Self::Schedule => "schedule",
             Self::Spill => "spill",
             Self::Hoist => "hoist",
+            Self::Widen => "widen",
             Self::TwoAddress => "two-address",
             Self::FoldLoads => "fold-loads",
         }

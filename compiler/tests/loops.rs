@@ -1,5 +1,5 @@
-//! What loops compute again in each turn: operators that could be outside, and
-//! constants in registers.
+//! What loops compute again in each turn: operators that could be outside, copies that extend an
+//! index, and constants in registers.
 
 mod common;
 
@@ -61,6 +61,59 @@ fn an_operator_stays_in_a_loop_that_uses_its_operand() {
     for arch in Arch::ALL {
         let [with, without] = [None, Some(Pass::Hoist)].map(|pass| listed(arch, &body, pass));
         assert_eq!(with, without, "{arch}");
+    }
+}
+
+/// Copies of the lower halves of registers, which clear the upper halves.
+fn extensions(body: &str, without: Option<Pass>) -> usize {
+    let found = listed(Arch::X86_64, body, without);
+    let is_half = |name: &str| name.starts_with("%e") || name.ends_with('d');
+    let copies = found.iter().filter(|each| {
+        let operands = each.strip_prefix("mov ").and_then(|it| it.split_once(", "));
+        operands.is_some_and(|(from, to)| is_half(from) && is_half(to) && from.starts_with('%'))
+    });
+    copies.count()
+}
+
+#[test]
+fn indices_are_extended_by_the_instruction_that_makes_them() {
+    let bodies = [
+        // A load with two uses.
+        "(local.set $x (i32.load (local.get 0)))
+         (i32.add (i32.load (local.get $x)) (i32.mul (local.get $x) (local.get 1)))",
+        // A byte.
+        "(local.set $x (i32.load8_u (local.get 0)))
+         (i32.add (i32.load8_u offset=64 (local.get $x)) (i32.mul (local.get $x) (local.get 1)))",
+        // A counter.
+        "(local.set 0 (i32.xor (local.get 0) (local.get 1)))
+         (loop $again
+           (local.set 1 (i32.mul (local.get 1) (i32.load (local.get 0))))
+           (local.set 0 (i32.add (local.get 0) (i32.const 4)))
+           (br_if $again (i32.ne (local.get 0) (local.get 2))))
+         (local.get 1)",
+        // A list, whose next element is read in the loop.
+        "(local.set 0 (i32.xor (local.get 0) (local.get 1)))
+         (loop $again
+           (local.set 1 (i32.mul (local.get 1) (i32.load offset=8 (local.get 0))))
+           (br_if $again (local.tee 0 (i32.load (local.get 0)))))
+         (local.get 1)",
+        // One of two addresses, in a loop.
+        "(local.set 0 (i32.xor (local.get 0) (local.get 1)))
+         (loop $again
+           (local.set 1 (i32.mul (local.get 1) (i32.load (local.get 0))))
+           (local.set 0 (select (i32.add (local.get 0) (i32.const 8))
+             (i32.sub (local.get 0) (local.get 1)) (local.get 2)))
+           (br_if $again (i32.ne (local.get 0) (local.get 2))))
+         (local.get 1)",
+    ];
+    for body in bodies {
+        let [with, without] = [None, Some(Pass::Widen)].map(|pass| extensions(body, pass));
+        // Some have a parameter of the function for an index.
+        let params = usize::from(!body.contains("xor"));
+        assert!(
+            with < without && with <= params,
+            "{with} of {without}: {body}"
+        );
     }
 }
 

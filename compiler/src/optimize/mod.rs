@@ -39,6 +39,7 @@ use crate::passes::{Pass, Passes};
 use after_cranelift::hoist::hoist;
 use after_cranelift::loads::{self, ValueUses};
 use after_cranelift::two_address;
+use after_cranelift::widen::widen;
 use alternatives::schedule::{excess, schedule};
 use alternatives::spill::spill;
 use alternatives::{
@@ -238,6 +239,12 @@ impl Pipeline<'_> {
         }
         if !self.is_x86_64() {
             return;
+        }
+        if self.rewrites() && self.passes.has(Pass::Widen) {
+            // Values that are extended by zeros become 64 bits wide where that costs nothing.
+            // Assumes: dominators; the optimiser does not run again.
+            // Keeps: the value of each address and operator.
+            widen(func, &context.domtree);
         }
         // Valid for all passes below: none of them moves a use to another block.
         let shared = self.rewrites().then(|| shared_values(func));

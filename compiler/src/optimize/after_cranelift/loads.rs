@@ -46,6 +46,11 @@ impl ValueUses {
         Self(uses)
     }
 
+    /// Whether a value is used once.
+    pub(crate) fn is_once(&self, value: Value) -> bool {
+        self.0[value].count == 1
+    }
+
     /// The only user of a value that is used once.
     fn only(&self, value: Value) -> Option<Inst> {
         self.0[value].last.filter(|_| self.0[value].count == 1)

@@ -3,3 +3,4 @@
 pub(crate) mod hoist;
 pub(crate) mod two_address;
 pub(crate) mod loads;
+pub(crate) mod widen;
