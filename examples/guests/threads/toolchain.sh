@@ -186,7 +186,15 @@ build_rust() {
     printf '#![no_std]\n' >"$work/src/lib.rs"
     printf '[package]\nname = "std-for-threads"\nedition = "2021"\n[workspace]\n' \
         >"$work/Cargo.toml"
+    # Messages of std show paths of its source. The paths must not depend on this folder, so that
+    # programs do not. The separator is 0x1f, because the path of cargo's folder may contain spaces.
+    local flags=--remap-path-prefix=$usr/lib/rustlib/src/rust=/rustc crates
+    # The last flag that fits applies: a folder for each registry, if cargo has made one yet.
+    for crates in "${CARGO_HOME:-$HOME/.cargo}"/registry/src{,/*}; do
+        flags+=$'\x1f'--remap-path-prefix=$crates=/crates
+    done
     RUSTC=$cache/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$work/target \
+        CARGO_ENCODED_RUSTFLAGS=$flags \
         cargo build --quiet --manifest-path "$work/Cargo.toml" --release --target "$target" \
         -Zbuild-std=std,panic_abort >"$log" 2>&1 ||
         fail "std did not compile: $(grep -m1 -E '^error' "$log" || tail -1 "$log")"
