@@ -204,6 +204,10 @@ build_rust() {
     touch "$libs/.done"
 }
 
+# Neither make nor the flags of compilers can quote a space.
+case $here in
+    *[[:space:]]*) fail "a space in \"$here\"; clone into a folder without one" ;;
+esac
 mkdir -p "$cache"
 case ${1-} in
     c) build_c ;;
