@@ -1,8 +1,9 @@
 //! The programs: how they are compiled, and how one measurement is made.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::env;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -242,8 +243,29 @@ fn mimalloc(bench: &Path) -> Result<PathBuf> {
 
 /// What a program prints, without the last line's end.
 fn output(command: &mut Command) -> Result<String> {
-    let ran = command.output().with_context(|| format!("{command:?}"))?;
+    let name = command.get_program().display().to_string();
+    let ran = match command.output() {
+        Ok(ran) => ran,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("no {name}; {}", remedy(&name))
+        }
+        Err(error) => bail!("cannot run {name}: {error}"),
+    };
     let error = String::from_utf8_lossy(&ran.stderr);
-    ensure!(ran.status.success(), "{command:?}: {}: {error}", ran.status);
+    let error = error.trim_end();
+    ensure!(
+        ran.status.success(),
+        "{name} failed: {}: {error}",
+        ran.status
+    );
     Ok(String::from_utf8(ran.stdout)?.trim_end().to_owned())
+}
+
+/// How to get a program that is missing.
+fn remedy(name: &str) -> &'static str {
+    match name {
+        "clang" => "Debian: apt-get install clang",
+        "cargo" => "https://rustup.rs",
+        _ => "the first argument is the path of aotrun: cargo build --release --bin aotrun",
+    }
 }
