@@ -13,7 +13,7 @@ pub(crate) enum Bytes<'a> {
     Plain(MemoryMut<'a>),
     /// A shared memory. Other threads may change it at any time, so checked values must not be read
     /// again.
-    Shared(SharedMemory),
+    Shared(&'a SharedMemory),
 }
 
 /// Returns the WASI context in an instance's host data.
@@ -21,11 +21,8 @@ pub(crate) type ContextOf<T> = fn(&mut T) -> &mut WasiCtx;
 
 /// The memory that the calling instance exports as `memory`, and the host data of that instance.
 pub(crate) fn split<'a, T>(caller: &'a mut Caller<'_, T>) -> (Bytes<'a>, &'a mut T) {
-    if let Some(shared) = caller.interface_shared_memory().cloned() {
-        return (Bytes::Shared(shared), caller.data_mut());
-    }
-    let (memory, data) = caller.interface_split();
-    (Bytes::Plain(memory), data)
+    let (shared, memory, data) = caller.interface_split_shared();
+    (shared.map_or(Bytes::Plain(memory), Bytes::Shared), data)
 }
 
 impl Bytes<'_> {

@@ -214,7 +214,6 @@ fn move_bytes<T>(
             }
             Err(Failed::Guest(trap)) => return Err(trap.into()),
         }
-        drop(memory);
         if caller.is_stopped() {
             memory = split(caller).0;
             break;

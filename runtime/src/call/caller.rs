@@ -206,7 +206,7 @@ impl<'a, T> Caller<'a, T> {
     ///
     /// It is the memory that the calling instance exports as `memory`, or memory 0 if there is no
     /// such export. If it is a shared memory of the host, the view is empty: see
-    /// [`interface_shared_memory`](Self::interface_shared_memory).
+    /// [`interface_split_shared`](Self::interface_split_shared).
     #[inline]
     pub fn interface_split(&mut self) -> (MemoryMut<'_>, &mut T) {
         // SAFETY: the caller of `new` ensured that the instance runs only in nested calls. `self`
@@ -214,16 +214,21 @@ impl<'a, T> Caller<'a, T> {
         unsafe { (interface_view_mut(self.vmctx), &mut *self.data) }
     }
 
-    /// The memory of [`interface_split`](Self::interface_split), if it is a shared memory from the
-    /// host.
-    #[must_use]
-    pub fn interface_shared_memory(&self) -> Option<&SharedMemory> {
-        // SAFETY: the context is initialised, and its instance keeps its imports alive.
+    /// As [`interface_split`](Self::interface_split), and the memory if it is a shared memory of the
+    /// host. The view is then empty.
+    ///
+    /// The shared memory is borrowed: a clone would write to a count that all threads share.
+    #[inline]
+    pub fn interface_split_shared(&mut self) -> (Option<&SharedMemory>, MemoryMut<'_>, &mut T) {
+        // SAFETY: the context is initialised, and its instance keeps its imports alive. They are
+        // the host's, outside the view and the data.
         let (shared, index) = unsafe {
             let index = (*Record::of(self.vmctx)).interface_index;
             (SharedImports::of(self.vmctx), index)
         };
-        shared?.get(index)
+        let shared = shared.and_then(|shared| shared.get(index));
+        let (view, data) = self.interface_split();
+        (shared, view, data)
     }
 
     /// The exported memory `name` of the calling instance and the data, both mutable.
