@@ -137,3 +137,51 @@ fn a_stored_byte_that_is_a_constant_is_an_immediate() {
         assert!(is_there, "{instruction}: {found:?}");
     }
 }
+
+/// Each of many calls passes all locals to a handler, which uses them as indices.
+fn passing(calls: usize, locals: usize) -> String {
+    let sets = |step: usize| -> String {
+        let set = |at| {
+            format!(
+                "(local.set $a{at} (i32.add (local.get 0) (i32.const {})))",
+                at + step
+            )
+        };
+        (0..locals).map(set).collect()
+    };
+    let params: String = (0..locals)
+        .map(|at| format!("(local $a{at} i32)"))
+        .collect();
+    let load =
+        |at| format!("(local.set $x (i32.add (local.get $x) (i32.load8_u (local.get $a{at}))))");
+    let loads: String = (0..locals).map(load).collect();
+    format!(
+        "{params} (block $handler (try_table (catch_all $handler)
+           {} (call $throws) {} {} (return (i32.const 1))) unreachable) {loads} (local.get $x)",
+        sets(1),
+        sets(2),
+        "(call $throws)".repeat(calls)
+    )
+}
+
+/// One value that enters a loop may need an instruction for each branch that passes it.
+#[test]
+fn parameters_of_functions_that_pass_very_many_values_stay_as_they_are() {
+    let code = |calls, pass: Option<Pass>| {
+        let mut options = Options::new(Arch::X86_64);
+        if let Some(pass) = pass {
+            options.passes = options.passes.without(pass);
+        }
+        let text = format!(
+            "(module (memory 1) (tag $e)
+               (func (param i32) (result i32) (local $x i32) {})
+               (func $throws (if (i32.load (i32.const 0)) (then (throw $e)))))",
+            passing(calls, 128)
+        );
+        options.inline = false;
+        common::first_function(&text, &options)
+    };
+    assert_ne!(code(100, None), code(100, Some(Pass::Widen)));
+    // More than 65,536 values.
+    assert_eq!(code(520, None), code(520, Some(Pass::Widen)));
+}

@@ -85,8 +85,8 @@ pub fn run<T: Default + AddAssign>(
     sum
 }
 
-/// Runs a check on seeds as [`run`], and prints the counts every minute and at the end. Fails if the
-/// check failed.
+/// Runs a check on seeds as [`run`], and prints the counts every minute and at the end. Fails if
+/// the check failed.
 pub fn program<T: Default + AddAssign + Debug>(
     check: impl Fn(u64) -> Result<T, String>,
 ) -> ExitCode {

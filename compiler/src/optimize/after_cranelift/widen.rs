@@ -26,6 +26,10 @@ use cranelift_codegen::ir::{
 /// that was excluded before.
 const ROUNDS: usize = 4;
 
+/// Most 32-bit values that the branches of a function may pass. Parameters of a function with more
+/// stay as they are, because each value that enters a loop may need an instruction of its own.
+const EDGES_MAX: usize = 1 << 16;
+
 /// Widens the values of an optimised function.
 pub(crate) fn widen(func: &mut Function, domtree: &DominatorTree) {
     let extensions = extensions(func);
@@ -43,7 +47,10 @@ pub(crate) fn widen(func: &mut Function, domtree: &DominatorTree) {
         wide.mask(func, *narrow);
     }
     let edges = Edges::of(func, domtree);
-    let params = edges.wide_params(func, &extensions, &wide);
+    let params = match edges.0.len() {
+        ..=EDGES_MAX => edges.wide_params(func, &extensions, &wide),
+        _ => EntitySet::new(),
+    };
     for block in func.layout.blocks().collect::<Vec<_>>() {
         wide.params(func, block, &params);
     }
@@ -207,7 +214,8 @@ impl Wide {
             || values::constant(&func.dfg, value).is_some()
     }
 
-    /// The wide form of a value, before an instruction.
+    /// The wide form of a value, before an instruction. One that needs no instruction is made once,
+    /// after the value: a thousand branches may pass it.
     fn extended(&mut self, func: &mut Function, inst: Inst, value: Value) -> Value {
         let value = func.dfg.resolve_aliases(value);
         self.load(func, value);
@@ -215,12 +223,20 @@ impl Wide {
         if let Some(wide) = self.0[value].expand() {
             return wide;
         }
-        match values::constant(&func.dfg, value) {
-            Some(constant) => before(func, inst)
-                .ins()
-                .iconst(I64, i64::from(constant as u32)),
-            None => before(func, inst).ins().uextend(I64, value),
-        }
+        let constant = values::constant(&func.dfg, value);
+        let definition = values::definition(&func.dfg, value);
+        let is_free = constant.is_some() || clears_upper_half(func, value);
+        let Some(definition) = definition.filter(|_| is_free) else {
+            return before(func, inst).ins().uextend(I64, value);
+        };
+        let mut cursor = FuncCursor::new(func).after_inst(definition);
+        cursor.use_srcloc(definition);
+        let wide = match constant {
+            Some(constant) => cursor.ins().iconst(I64, i64::from(constant as u32)),
+            None => cursor.ins().uextend(I64, value),
+        };
+        self.0[value] = wide.into();
+        wide
     }
 }
 
