@@ -20,6 +20,8 @@ pub enum Pass {
     Spill,
     /// Operators with a constant are moved out of loops.
     Hoist,
+    /// Loops compare the next value of their counter.
+    CompareNext,
     /// Indices of accesses are computed in 64 bits where that saves an instruction.
     Widen,
     /// Operators get the form that overwrites the operand that is not used again.
@@ -30,7 +32,7 @@ pub enum Pass {
 
 impl Pass {
     /// All passes, in the order in which they run.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::WideProducts,
         Self::KnownTables,
         Self::ThreadJumps,
@@ -38,6 +40,7 @@ impl Pass {
         Self::Schedule,
         Self::Spill,
         Self::Hoist,
+        Self::CompareNext,
         Self::Widen,
         Self::TwoAddress,
         Self::FoldLoads,
@@ -54,6 +57,7 @@ impl Pass {
             Self::Schedule => "schedule",
             Self::Spill => "spill",
             Self::Hoist => "hoist",
+            Self::CompareNext => "compare-next",
             Self::Widen => "widen",
             Self::TwoAddress => "two-address",
             Self::FoldLoads => "fold-loads",

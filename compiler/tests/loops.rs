@@ -64,6 +64,58 @@ fn an_operator_stays_in_a_loop_that_uses_its_operand() {
     }
 }
 
+/// Counts up to a number, and uses the counter only before it is increased.
+const COUNT: &str = "(loop $again
+    (local.set $x (i32.mul (local.get $x) (i32.add (local.get 0) (local.get 1))))
+    (local.set 2 (local.get 0))
+    (local.set 0 (i32.add (local.get 0) (i32.const 4)))
+    (br_if $again (i32.ne (local.get 2) (i32.const 96))))
+    (local.get $x)";
+
+#[test]
+fn a_loop_compares_the_next_value_of_its_counter() {
+    for arch in Arch::ALL {
+        let [with, without] = [None, Some(Pass::CompareNext)].map(|pass| listed(arch, COUNT, pass));
+        let has = |found: &[String], number: &str| found.iter().any(|each| each.contains(number));
+        assert!(has(&with, "0x64") && !has(&without, "0x64"), "{with:?}");
+        assert!(with.len() < without.len(), "{with:?} and {without:?}");
+    }
+}
+
+/// The counter is a result, so both of its values are needed.
+#[test]
+fn a_loop_whose_counter_is_a_result_compares_it() {
+    let body = COUNT.replace(
+        "    (local.get $x)",
+        "(i32.add (local.get $x) (local.get 2))",
+    );
+    for arch in Arch::ALL {
+        let [with, without] = [None, Some(Pass::CompareNext)].map(|pass| listed(arch, &body, pass));
+        assert_eq!(with, without, "{arch}");
+    }
+}
+
+/// A product is added to a sum that a loop carries, as the second operand.
+#[test]
+fn a_sum_overwrites_the_value_that_a_loop_carries() {
+    let sums = |count: usize| {
+        let one = "(local.set $v (f32x4.add (f32x4.mul (v128.load (local.get 0)) (local.get $w))
+             (local.get $v)))
+           (local.set $w (f32x4.add (f32x4.mul (v128.load offset=16 (local.get 0)) (local.get $v))
+             (local.get $w)))";
+        format!(
+            "(local $v v128) (local $w v128)
+             (loop $again {} (local.set 0 (i32.add (local.get 0) (i32.const 32)))
+               (br_if $again (i32.ne (local.get 0) (i32.const 960))))
+             (i32x4.extract_lane 0 (v128.xor (local.get $v) (local.get $w)))",
+            one.repeat(count)
+        )
+    };
+    let [with, without] =
+        [None, Some(Pass::TwoAddress)].map(|pass| listed(Arch::X86_64, &sums(1), pass).len());
+    assert!(with < without, "{with} of {without}");
+}
+
 /// Copies of the lower halves of registers, which clear the upper halves.
 fn extensions(body: &str, without: Option<Pass>) -> usize {
     let found = listed(Arch::X86_64, body, without);

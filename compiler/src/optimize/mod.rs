@@ -38,6 +38,7 @@ use crate::ir::liveness::shared_values;
 use crate::passes::{Pass, Passes};
 use after_cranelift::hoist::hoist;
 use after_cranelift::loads::{self, ValueUses};
+use after_cranelift::loop_end::compare_next;
 use after_cranelift::two_address;
 use after_cranelift::widen::widen;
 use alternatives::schedule::{excess, schedule};
@@ -236,6 +237,12 @@ impl Pipeline<'_> {
             // Assumes: loops and predecessors; the optimiser does not run again.
             // Keeps: all operators; those that move have no effect and cannot trap.
             hoist(func, &context.cfg, loops);
+        }
+        if optimises(self.isas.checked) && self.passes.has(Pass::CompareNext) {
+            // Loops that end if a counter equals a number compare its next value.
+            // Assumes: the optimiser does not run again.
+            // Keeps: all values but the compare's operands.
+            compare_next(func);
         }
         if !self.is_x86_64() {
             return;

@@ -7,7 +7,8 @@
 
 use crate::ir::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
-use cranelift_codegen::entity::EntitySet;
+use cranelift_codegen::entity::packed_option::PackedOption;
+use cranelift_codegen::entity::{EntitySet, SecondaryMap};
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Value};
 
@@ -17,6 +18,7 @@ use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode
 pub(crate) fn rewrite(func: &mut Function, shared: &EntitySet<Value>) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     let mut uses = LaterUses::default();
+    let carried = carried(func);
     for block in blocks {
         let mut next = func.layout.last_inst(block);
         while let Some(inst) = next {
@@ -24,9 +26,16 @@ pub(crate) fn rewrite(func: &mut Function, shared: &EntitySet<Value>) {
             match func.dfg.insts[inst] {
                 InstructionData::Binary { opcode, args } => {
                     let args = args.map(|arg| func.dfg.resolve_aliases(arg));
-                    let stays = args.map(|arg| shared.contains(arg) || uses.later.contains(arg));
-                    let is_compared = uses.compared.contains(func.dfg.first_result(inst));
-                    write(func, inst, opcode, args, stays, is_compared);
+                    let stays = |arg| shared.contains(arg) || uses.later.contains(arg);
+                    let result = func.dfg.first_result(inst);
+                    let source = source(func, args[1]);
+                    let is_carried = carried[result] == source.into() && !stays(source);
+                    if is_carried && is_commutative(opcode) {
+                        func.dfg.inst_args_mut(inst).swap(0, 1);
+                    } else {
+                        let is_compared = uses.compared.contains(result);
+                        write(func, inst, opcode, args, args.map(stays), is_compared);
+                    }
                 }
                 InstructionData::Store { opcode, args, .. } => {
                     let value = func.dfg.resolve_aliases(args[0]);
@@ -37,6 +46,57 @@ pub(crate) fn rewrite(func: &mut Function, shared: &EntitySet<Value>) {
             uses.note(func, inst);
         }
     }
+}
+
+/// The value of which another type is taken, which needs no instruction: each operator on vectors
+/// has a type of its own.
+fn source(func: &Function, value: Value) -> Value {
+    let value = func.dfg.resolve_aliases(value);
+    match values::definition(&func.dfg, value).map(|inst| func.dfg.insts[inst]) {
+        Some(InstructionData::LoadNoOffset {
+            opcode: Opcode::Bitcast,
+            arg,
+            ..
+        }) if func.dfg.value_type(arg).is_vector() => func.dfg.resolve_aliases(arg),
+        _ => value,
+    }
+}
+
+/// For each value, the parameter of a block that a branch passes it to. If an operator overwrites
+/// that parameter, a loop needs no copy at its end.
+fn carried(func: &Function) -> SecondaryMap<Value, PackedOption<Value>> {
+    let mut carried = SecondaryMap::new();
+    let pool = &func.dfg.value_lists;
+    for block in func.layout.blocks() {
+        let Some(branch) = func.layout.last_inst(block) else {
+            continue;
+        };
+        let (tables, exceptions) = (&func.dfg.jump_tables, &func.dfg.exception_tables);
+        for call in func.dfg.insts[branch].branch_destination(tables, exceptions) {
+            let params = func.dfg.block_params(call.block(pool));
+            for (passed, param) in call.args(pool).zip(params) {
+                if let Some(value) = passed.as_value() {
+                    carried[source(func, value)] = (*param).into();
+                }
+            }
+        }
+    }
+    carried
+}
+
+/// Whether the operands of an operator can be swapped. Those of floats can, too: WebAssembly does
+/// not say which NaN an operator returns (spec 4.3.3).
+fn is_commutative(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::Iadd
+            | Opcode::Band
+            | Opcode::Bor
+            | Opcode::Bxor
+            | Opcode::Imul
+            | Opcode::Fadd
+            | Opcode::Fmul
+    )
 }
 
 /// How instructions after the current one use values.

@@ -75,7 +75,9 @@ pub(super) fn text(random: &mut Random) -> String {
         let _ = write!(
             text,
             "\n(func $leaf{leaf} (type $leaf) (local $2 i32) (local $3 i32) (local $i i32)
-               (local $way i32) (local $l i64) (local $d f64) {statements} {result})
+               (local $n i32)
+               (local $old i32) (local $way i32) (local $l i64) (local $d f64) {statements}
+               {result})
              (elem (i32.const {leaf}) $leaf{leaf})"
         );
     }
@@ -86,7 +88,8 @@ pub(super) fn text(random: &mut Random) -> String {
         let _ = write!(
             text,
             "\n(func (export \"run{func}\") (param i32 i32 i32 i32 i64)
-               (result i32 i32 i32 i32 i64) (local $i i32) (local $way i32) (local $d f64)
+               (result i32 i32 i32 i32 i64) (local $i i32) (local $n i32) (local $old i32)
+               (local $way i32) (local $d f64)
                (local $l i64)
                (global.set $turns (i32.const {TURNS})) (local.set $l (local.get 4))
                {statements}
@@ -119,7 +122,15 @@ impl Writer<'_> {
         NUMBERS[self.random.below(NUMBERS.len())]
     }
 
-    /// An i32 local.
+    /// An i32 local to read.
+    fn readable(&mut self) -> &'static str {
+        match self.random.below(4) {
+            0 => "$n",
+            _ => self.local(),
+        }
+    }
+
+    /// An i32 local that any statement may write.
     fn local(&mut self) -> &'static str {
         self.one_of(&["0", "1", "2", "3", "$i", "$way"])
     }
@@ -140,12 +151,12 @@ impl Writer<'_> {
         let Some(depth) = depth.checked_sub(1) else {
             return match self.random.below(2) {
                 0 => format!("(i32.const {})", self.number()),
-                _ => format!("(local.get {})", self.local()),
+                _ => format!("(local.get {})", self.readable()),
             };
         };
         match self.random.below(20) {
             0 | 1 => format!("(i32.const {})", self.number()),
-            2..=4 => format!("(local.get {})", self.local()),
+            2..=4 => format!("(local.get {})", self.readable()),
             5 => format!("(local.tee {} {})", self.local(), self.i32(depth)),
             6 | 7 => {
                 let (load, offset) = (self.one_of(&LOADS), self.random.below(64));
@@ -227,7 +238,7 @@ impl Writer<'_> {
     }
 
     fn statement(&mut self) -> String {
-        let kinds = if self.is_leaf { 6 } else { 12 };
+        let kinds = if self.is_leaf { 6 } else { 14 };
         match self.random.below(kinds) {
             0 | 1 => format!("(local.set {} {})", self.local(), self.i32(DEPTH)),
             2 => format!("(local.set $l {})", self.i64(DEPTH)),
@@ -247,6 +258,7 @@ impl Writer<'_> {
             }
             7 | 8 => self.counting(),
             9 => self.dispatch(),
+            11 | 12 => self.short(),
             10 => {
                 let label = self.enter();
                 let body = self.statements(4);
@@ -288,6 +300,32 @@ impl Writer<'_> {
             "(local.set $i {start}) (loop {label} {TURN} {body}
                (local.set $i (i32.add (local.get $i) {step}))
                (br_if {label} (i32.lt_u (local.get $i) {limit})))"
+        )
+    }
+
+    /// A loop without branches inside, which ends when its counter had a certain value.
+    fn short(&mut self) -> String {
+        let label = self.enter();
+        let was_leaf = std::mem::replace(&mut self.is_leaf, true);
+        let body = self.statements(4);
+        self.is_leaf = was_leaf;
+        self.labels.pop();
+        let (start, step) = (self.number() as i32, 1 + self.random.below(9) as i32);
+        let end = start.wrapping_add(step * self.random.below(12) as i32);
+        let (kept, compared) = match self.random.below(3) {
+            0 => ("(drop (local.get $old))", "$n"),
+            _ => ("(local.set $old (local.get $n))", "$old"),
+        };
+        // A counter that is compared after it is increased has one step more.
+        let end = if compared == "$n" {
+            end.wrapping_add(step)
+        } else {
+            end
+        };
+        format!(
+            "(local.set $n (i32.const {start})) (loop {label} {body} {kept}
+               (local.set $n (i32.add (local.get $n) (i32.const {step})))
+               (br_if {label} (i32.ne (local.get {compared}) (i32.const {end}))))"
         )
     }
 
