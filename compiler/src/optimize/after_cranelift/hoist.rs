@@ -7,8 +7,8 @@
 
 use crate::ir::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
-use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::entity::packed_option::PackedOption;
+use cranelift_codegen::entity::{EntitySet, SecondaryMap};
 use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, Function, Inst, InstBuilder, InstructionData, Opcode, Value};
@@ -21,7 +21,8 @@ pub(crate) fn hoist(func: &mut Function, cfg: &ControlFlowGraph, loops: &LoopAna
     let homes = homes(func);
     let is_outside = |value: Value, inner: Loop| {
         let home = homes[value].expand();
-        home.is_some_and(|home| !loops.is_in_loop(home, inner))
+        // No loop is inside this one.
+        home.is_some_and(|home| loops.innermost_loop(home) != Some(inner))
     };
     // How often each innermost loop uses values from outside, and its operators on one of them.
     let mut uses: HashMap<(Loop, Value), u32> = HashMap::new();
@@ -60,9 +61,14 @@ fn places(
     cfg: &ControlFlowGraph,
     loops: &LoopAnalysis,
 ) -> SecondaryMap<Loop, PackedOption<Inst>> {
-    let mut places = SecondaryMap::new();
+    let (mut places, mut outer) = (SecondaryMap::new(), EntitySet::new());
     for inner in loops.loops() {
-        let outside = |pred: &Block| !loops.is_in_loop(*pred, inner);
+        if let Some(parent) = loops.loop_parent(inner) {
+            outer.insert(parent);
+        }
+    }
+    for inner in loops.loops().filter(|inner| !outer.contains(*inner)) {
+        let outside = |pred: &Block| loops.innermost_loop(*pred) != Some(inner);
         let preds = cfg.pred_iter(loops.loop_header(inner));
         let mut entries: Vec<_> = preds.map(|pred| pred.block).filter(outside).collect();
         entries.dedup();
@@ -71,11 +77,6 @@ fn places(
             && loops.innermost_loop(entry) == parent
         {
             places[inner] = func.layout.last_inst(entry).into();
-        }
-    }
-    for inner in loops.loops() {
-        if let Some(parent) = loops.loop_parent(inner) {
-            places[parent] = None.into();
         }
     }
     places
