@@ -21,12 +21,20 @@ use crate::error::CompileError;
 use crate::ir::liveness::live_range_length;
 use crate::limits::{self, Limit};
 use crate::symbol::Symbol;
+use cranelift_codegen::Context;
+use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::{Function, Signature};
+use cranelift_codegen::loop_analysis::{Loop, LoopAnalysis};
 use pirn_format::metadata::Metadata;
 
 /// Up to this product of instructions and blocks a function is optimised. One function of a Ruby
 /// interpreter has 2^30, all others less.
 const DEEP: u64 = 1 << 35;
+
+/// Up to this product of instructions and the square of the depth of nested loops a function is
+/// optimised, which takes up to 0.7 s. For each operand, Cranelift's optimiser looks for the loop
+/// that its value is outside of: among all that enclose it, and upwards from the value's own.
+const NESTED: u64 = 1 << 33;
 
 /// The values, instructions and blocks that any function may have, and how many more for each byte
 /// of its body. The densest function of that interpreter has five per byte. Calls of 1,000
@@ -106,9 +114,43 @@ fn stacked(func: &Function) -> u64 {
     of(&func.signature) + calls
 }
 
-/// Whether the function is so deep that the optimiser would take too long.
-pub(crate) fn is_deep(func: &Function) -> bool {
-    func.dfg.num_insts() as u64 * func.dfg.num_blocks() as u64 > DEEP
+/// Whether the function is so deep that the optimiser would take too long. Leaves no analysis of
+/// loops in the context.
+pub(crate) fn is_deep(context: &mut Context) -> bool {
+    let dfg = &context.func.dfg;
+    let (insts, blocks) = (dfg.num_insts() as u64, dfg.num_blocks() as u64);
+    if insts * blocks > DEEP {
+        return true;
+    }
+    let is_nested = |depth: u64| insts.saturating_mul(depth * depth) > NESTED;
+    // Each loop has a block.
+    if !is_nested(blocks) {
+        return false;
+    }
+    context.flowgraph();
+    context.compute_loop_analysis();
+    let depth = loop_depth(&context.loop_analysis);
+    context.loop_analysis.clear();
+    is_nested(depth)
+}
+
+/// How many loops enclose each other at most.
+fn loop_depth(loops: &LoopAnalysis) -> u64 {
+    let mut depths: SecondaryMap<Loop, u64> = SecondaryMap::new();
+    let mut outwards = vec![];
+    for inner in loops.loops() {
+        let mut next = Some(inner);
+        while let Some(at) = next.filter(|at| depths[*at] == 0) {
+            outwards.push(at);
+            next = loops.loop_parent(at);
+        }
+        let mut depth = next.map_or(0, |known| depths[known]);
+        while let Some(at) = outwards.pop() {
+            depth += 1;
+            depths[at] = depth;
+        }
+    }
+    depths.values().copied().max().unwrap_or(0)
 }
 
 /// Checks of one function against its limits.

@@ -109,7 +109,7 @@ impl Pipeline<'_> {
         context: &mut Context,
     ) -> Result<Option<CompiledFunction>, CompileError> {
         // In deep functions the optimiser would take too long.
-        let is_deep = work::is_deep(&context.func);
+        let is_deep = work::is_deep(context);
         let isa = match is_deep {
             true => self.isas.plain,
             false => self.isas.checked,
