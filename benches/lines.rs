@@ -29,7 +29,7 @@ use tempfile::TempDir;
 const CALLS: u32 = 1000;
 /// The argument with which the program runs itself.
 const INNER: &str = "--inner";
-/// Marks of the plugin.
+/// Marks the arguments of `getpgid` that the plugin interprets.
 const MARK: u32 = 0x7000_0000;
 /// Bytes of the base's file.
 const BASE_BYTES: usize = 1 << 20;

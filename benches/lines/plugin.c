@@ -1,7 +1,8 @@
 // A plugin for QEMU's user mode: finds the cache lines that two threads share.
 //
-// The program marks what a thread records by getpgid(MARK | phase << 8 | state): state 1 or 2
-// starts thread 0 or thread 1, and state 0 ends the calling thread. No process has such a number.
+// The program marks what a thread records by getpgid(MARK | phase << 8 | state). State 1 or 2
+// starts to record the calling thread as thread 0 or 1 below, and state 0 stops it. The call does
+// nothing else, because no process has such an id.
 // At exit the plugin writes one row for each line that one thread wrote and the other accessed:
 //
 //     phase line accesses0 writes0 accesses1 writes1 function
@@ -120,7 +121,7 @@ static void report(qemu_plugin_id_t id, void *data) {
             fprintf(file, " %" PRIu32 " %" PRIu32, e->accesses[t], e->writes[t]);
         fprintf(file, " %s\n", e->writer && *e->writer ? e->writer : "?");
     }
-    // The program refuses a report without this row.
+    // The program accepts only a report that ends with `end`.
     fputs(is_full ? "full\n" : "end\n", file);
     fclose(file);
 }

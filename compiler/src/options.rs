@@ -19,7 +19,7 @@ pub struct Options {
     /// [`OptLevel::None`]. Traps, their backtraces and fuel are the same either way.
     pub inline: bool,
     /// The optimiser passes that run (default: all). A maintainer leaves out passes to find the one
-    /// that a fault comes from. The guest computes the same without them.
+    /// that a fault comes from. The guest computes the same without them, but for the bits of NaNs.
     pub passes: Passes,
     /// Whether addresses of checked accesses are masked against speculation past the check
     /// (default: yes).

@@ -1,7 +1,8 @@
 //! [`Pass`] and [`Passes`]: optimiser passes that a compilation can leave out, to find the one that
 //! a fault comes from.
 
-/// An optimiser pass that a compilation can leave out. The guest computes the same without it.
+/// An optimiser pass that a compilation can leave out. The guest computes the same without it, but
+/// for the bits of NaNs, which WebAssembly leaves open (spec 4.3.3).
 /// Inlining has an option of its own, [`Options::inline`](crate::Options::inline).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -12,21 +13,23 @@ pub enum Pass {
     KnownTables,
     /// Branches with a constant skip the branch table that a loop starts with.
     ThreadJumps,
-    /// Constants that are added to an index become displacements.
+    /// Constants that are added to an index become displacements (x86_64).
     FoldAddresses,
     /// Long blocks are also compiled in an order that needs fewer registers.
     Schedule,
-    /// In such blocks, values are stored to the frame before the register allocator has to.
+    /// After `Schedule`, values are stored to the frame before the register allocator has to
+    /// (x86_64).
     Spill,
-    /// Operators with a constant are moved out of loops.
+    /// Operators with a constant are moved out of innermost loops.
     Hoist,
-    /// Loops compare the next value of their counter.
+    /// Loops of one block compare the next value of their counter.
     CompareNext,
-    /// Indices of accesses are computed in 64 bits where that saves an instruction.
+    /// Indices of accesses are computed in 64 bits where that saves an instruction (x86_64).
     Widen,
-    /// Operators get the form that overwrites the operand that is not used again.
+    /// Operators get the form that overwrites the operand that is not used again. MOVZX, LEA and
+    /// stores of immediates are used where they are cheaper (x86_64).
     TwoAddress,
-    /// Loads become memory operands of their users.
+    /// Loads become memory operands of their users (x86_64).
     FoldLoads,
 }
 

@@ -1,5 +1,5 @@
-//! What loops compute again in each turn: operators that could be outside, copies that extend an
-//! index, and constants in registers.
+//! Passes for loops and indices, stores of immediates, and the limits on passed values and on the
+//! depth of loops.
 
 mod common;
 
@@ -19,14 +19,15 @@ fn listed(arch: Arch, body: &str, without: Option<Pass>) -> Vec<String> {
     common::first_function(&text, &options)
 }
 
-/// Writes to memory up to a limit, which is a difference.
+/// Writes to memory up to a limit that a subtraction computes.
 const LIMIT: &str = "(loop $again
     (i32.store (local.get 0) (local.get 1))
     (local.set 0 (i32.add (local.get 0) (local.get 1)))
     (br_if $again (i32.lt_u (local.get 0) (i32.sub (i32.const 20000) (local.get 2)))))
     (local.get 0)";
 
-/// Where an instruction is, and the first store to memory.
+/// The positions of the first instruction that starts with `name`, and of the first store to
+/// memory.
 fn places(found: &[String], name: &str) -> (Option<usize>, Option<usize>) {
     let is_store = |each: &String| {
         let wide = each.starts_with("mov") && each.ends_with(')');
@@ -41,7 +42,7 @@ fn an_operator_with_a_constant_moves_out_of_a_loop() {
     for arch in Arch::ALL {
         let after = |without| {
             let found = listed(arch, LIMIT, without);
-            // The last one: a frame is made by another.
+            // A subtraction before the store may make the frame, or be the one that moved.
             let (Some(_), Some(store)) = places(&found, "sub") else {
                 panic!("{found:?}");
             };
@@ -160,7 +161,8 @@ fn indices_are_extended_by_the_instruction_that_makes_them() {
     ];
     for body in bodies {
         let [with, without] = [None, Some(Pass::Widen)].map(|pass| extensions(body, pass));
-        // Some have a parameter of the function for an index.
+        // Bodies without `xor` have a parameter of the function as an index, which is extended
+        // once.
         let params = usize::from(!body.contains("xor"));
         assert!(
             with < without && with <= params,
@@ -216,7 +218,7 @@ fn passing(calls: usize, locals: usize) -> String {
     )
 }
 
-/// One value that enters a loop may need an instruction for each branch that passes it.
+/// The handler gets every local from every call.
 #[test]
 fn parameters_of_functions_that_pass_very_many_values_stay_as_they_are() {
     let code = |calls, pass: Option<Pass>| {
@@ -250,8 +252,8 @@ fn nest(depth: usize) -> String {
     )
 }
 
-/// For each operand, Cranelift's optimiser examines all loops around it: 2,000 loops with 20,000
-/// operators took 25 seconds.
+/// Cranelift's optimiser takes time with the square of the depth: 2,000 loops with 20,000 operators
+/// took 25 seconds.
 #[test]
 fn loops_that_are_nested_too_deep_are_not_optimised() {
     for (depth, optimised) in [(100, true), (2500, false)] {

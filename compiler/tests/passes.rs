@@ -6,7 +6,7 @@ use common::guests;
 use pirn_compiler::{Emit, Options, Pass, Passes, emit};
 use std::fs;
 
-/// Passes that change no guest of the repository: none has so long a block.
+/// Passes that change none of the guests below: no block of them is long enough.
 const OF_LONG_BLOCKS: [Pass; 2] = [Pass::Schedule, Pass::Spill];
 
 /// Each pass changes the code of some guest, so its name leaves out something.

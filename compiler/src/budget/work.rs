@@ -31,9 +31,10 @@ use pirn_format::metadata::Metadata;
 /// interpreter has 2^30, all others less.
 const DEEP: u64 = 1 << 35;
 
-/// Up to this product of instructions and the square of the depth of nested loops a function is
-/// optimised, which takes up to 0.7 s. For each operand, Cranelift's optimiser looks for the loop
-/// that its value is outside of: among all that enclose it, and upwards from the value's own.
+/// Up to this product of instructions and the square of the loop depth a function is optimised. At
+/// the limit that takes 0.7 s. For each operand, Cranelift's optimiser tests the enclosing loops in
+/// order, until one does not contain the operand's definition. Each test walks up from the
+/// innermost loop around that definition.
 const NESTED: u64 = 1 << 33;
 
 /// The values, instructions and blocks that any function may have, and how many more for each byte
@@ -114,8 +115,8 @@ fn stacked(func: &Function) -> u64 {
     of(&func.signature) + calls
 }
 
-/// Whether the function is so deep that the optimiser would take too long. Leaves no analysis of
-/// loops in the context.
+/// Whether the function exceeds `DEEP` or `NESTED`, so that the optimiser would take too long.
+/// Clears the loop analysis: a valid one tells the passes that the optimiser has run.
 pub(crate) fn is_deep(context: &mut Context) -> bool {
     let dfg = &context.func.dfg;
     let (insts, blocks) = (dfg.num_insts() as u64, dfg.num_blocks() as u64);
@@ -123,7 +124,7 @@ pub(crate) fn is_deep(context: &mut Context) -> bool {
         return true;
     }
     let is_nested = |depth: u64| insts.saturating_mul(depth * depth) > NESTED;
-    // Each loop has a block.
+    // Loops cannot be nested deeper than there are blocks.
     if !is_nested(blocks) {
         return false;
     }
@@ -134,7 +135,7 @@ pub(crate) fn is_deep(context: &mut Context) -> bool {
     is_nested(depth)
 }
 
-/// How many loops enclose each other at most.
+/// The largest nesting depth of loops.
 fn loop_depth(loops: &LoopAnalysis) -> u64 {
     let mut depths: SecondaryMap<Loop, u64> = SecondaryMap::new();
     let mut outwards = vec![];

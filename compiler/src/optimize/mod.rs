@@ -250,8 +250,8 @@ impl Pipeline<'_> {
         let has_patch_points = patch_point::has_patch_points(func);
         if self.rewrites() && self.passes.has(Pass::Widen) && !has_patch_points {
             // Values that are extended by zeros become 64 bits wide where that costs nothing.
-            // Assumes: dominators; the optimiser does not run again; no patch points, whose calls
-            // must stay adjacent.
+            // Assumes: dominators; the optimiser does not run again; no patch points, because
+            // the two calls of each must stay adjacent.
             // Keeps: the value of each address and operator.
             widen(func, &context.domtree);
         }

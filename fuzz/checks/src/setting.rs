@@ -19,7 +19,7 @@ pub struct Setting {
     pub debug: bool,
     /// Whether to inline small functions.
     pub inline: bool,
-    /// The other passes that run.
+    /// The optimiser passes that run, besides inlining.
     pub passes: Passes,
     /// Whether to mask addresses against speculative execution.
     pub spectre: bool,

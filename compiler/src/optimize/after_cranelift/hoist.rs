@@ -1,9 +1,9 @@
 //! Moves operators with a constant operand out of the innermost loops.
 //!
-//! Cranelift's optimiser repeats a cheap operator with a constant in each block that uses it, to
-//! keep the number of live values low. So a loop computes `length - 1` in each turn, although
-//! `length` does not change. This pass moves such an operator in front of the loop if that needs no
-//! further register: the loop must not use the other operand for anything else.
+//! Cranelift's optimiser rematerialises a cheap operator with a constant in each block that uses
+//! it, to lower register pressure. A loop then computes `length - 1` in each iteration. This pass
+//! moves such an operator in front of the loop if the loop has no other use of its operand. The
+//! result then usually takes over the operand's register.
 
 use crate::ir::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
@@ -54,8 +54,8 @@ pub(crate) fn hoist(func: &mut Function, cfg: &ControlFlowGraph, loops: &LoopAna
     }
 }
 
-/// For each innermost loop that one block outside of it enters: the branch of that block. It must
-/// not be in another loop that the inner one is not in.
+/// Maps each innermost loop that a single block enters to the branch of that block. The block must
+/// be in the loop around the innermost one, and in no other, or in no loop if there is none.
 fn places(
     func: &Function,
     cfg: &ControlFlowGraph,
@@ -99,8 +99,8 @@ fn homes(func: &Function) -> SecondaryMap<Value, PackedOption<Block>> {
     homes
 }
 
-/// The variable operand of an operator whose other operand is a constant. A sum of 64 bits may be
-/// part of an address, which costs nothing in the loop.
+/// The variable operand of an operator whose other operand is a constant. Sums of 64 bits are
+/// excluded: they may be part of an address, which costs nothing.
 fn variable_operand(func: &Function, inst: Inst) -> Option<Value> {
     let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] else {
         return None;

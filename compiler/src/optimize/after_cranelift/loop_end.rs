@@ -1,9 +1,9 @@
 //! Compares the next value of a loop's counter instead of the current one.
 //!
-//! A loop often ends with a branch on `i == 99` that passes `i + 1` to the next turn. The counter
-//! and its next value are then both needed, in two registers, and the loop ends with a copy, which
-//! Cranelift places in a block of its own: two branches a turn. `i + 1 == 100` says the same, also
-//! if the sum wraps, and needs one register.
+//! A loop often ends with a branch on `i == 99` that passes `i + 1` to the next iteration. The
+//! counter and its next value are then both needed, in two registers. The loop ends with a copy,
+//! which Cranelift places in a block of its own: two branches in each iteration. `i + 1 == 100` is
+//! equivalent, also if the sum wraps, and needs one register.
 
 use crate::ir::liveness::shared_values;
 use crate::ir::values;
@@ -81,8 +81,8 @@ impl End {
             I64 => number.wrapping_add(step),
             _ => return None,
         };
-        // The number must be an immediate. Neither the next turn nor the code after the loop may
-        // need the counter.
+        // A compare of 64 bits takes an immediate of 32 signed bits; a larger number would need a
+        // register. Neither the next iteration nor the code after the loop may need the counter.
         let is_short = ty == I32 || i32::try_from(number).is_ok();
         let is_counter = dfg.resolve_aliases(summand) == counter;
         let is_passed = |call: &BlockCall| {

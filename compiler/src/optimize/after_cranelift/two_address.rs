@@ -48,8 +48,8 @@ pub(crate) fn rewrite(func: &mut Function, shared: &EntitySet<Value>) {
     }
 }
 
-/// The value of which another type is taken, which needs no instruction: each operator on vectors
-/// has a type of its own.
+/// The source of a bitcast between vector types, or the value itself. The bitcast needs no
+/// instruction; operators on vectors have one because each has a type of its own.
 fn source(func: &Function, value: Value) -> Value {
     let value = func.dfg.resolve_aliases(value);
     match values::definition(&func.dfg, value).map(|inst| func.dfg.insts[inst]) {
@@ -62,8 +62,8 @@ fn source(func: &Function, value: Value) -> Value {
     }
 }
 
-/// For each value, the parameter of a block that a branch passes it to. If an operator overwrites
-/// that parameter, a loop needs no copy at its end.
+/// For each value, the parameter of a block that a branch passes it to; of several, the last one.
+/// If an operator overwrites that parameter, a loop needs no copy at its end.
 fn carried(func: &Function) -> SecondaryMap<Value, PackedOption<Value>> {
     let mut carried = SecondaryMap::new();
     let pool = &func.dfg.value_lists;

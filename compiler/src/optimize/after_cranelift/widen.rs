@@ -2,12 +2,12 @@
 //!
 //! The index of an access to memory has 32 bits and is extended. On x86_64 every instruction with a
 //! 32-bit result clears the upper half of its register, but lowering knows that only of some
-//! operators ([`clears_upper_half`]). It copies every other value by a `mov` for each extension, in
-//! each turn of a loop. This pass computes such a value in 64 bits from the start:
+//! operators ([`clears_upper_half`]). For most other values it emits a `mov` for each extension, in
+//! each iteration of a loop. This pass computes such a value in 64 bits from the start:
 //!
 //! * a load, a mask and a `select` have a form with a 64-bit result that costs the same;
-//! * a parameter of a block becomes wide if the values that are passed for it are wide or become
-//!   so for nothing. Into a loop from outside, any value may be passed: it is extended once.
+//! * a parameter of a block becomes wide if each value that is passed for it is wide, or becomes
+//!   wide at no cost. A value that enters a loop from outside may be any: it is extended once.
 //!
 //! The narrow value is then the low half of the wide one, which needs no instruction.
 
@@ -22,12 +22,12 @@ use cranelift_codegen::ir::{
     Block, BlockArg, Function, Inst, InstBuilder, InstructionData, Opcode, Value,
 };
 
-/// How often parameters are examined. Each time, those are excluded for which a value is passed
-/// that was excluded before.
+/// Most rounds in which the set of parameters that become wide grows, and then shrinks. A removal
+/// can exclude other parameters in the next round. If some are left, branches get extensions.
 const ROUNDS: usize = 4;
 
-/// Most 32-bit values that the branches of a function may pass. Parameters of a function with more
-/// stay as they are, because each value that enters a loop may need an instruction of its own.
+/// Most 32-bit values that the branches of a function may pass. With more, its parameters stay
+/// narrow: a value could need an extension for each branch that passes it into a loop.
 const EDGES_MAX: usize = 1 << 16;
 
 /// Widens the values of an optimised function.
@@ -113,7 +113,7 @@ fn is_load(func: &Function, value: Value) -> bool {
     has_wide && func.dfg.value_type(value) == I32
 }
 
-/// The wide form of narrow values, which is available wherever the narrow one is.
+/// Maps narrow values to their wide forms. A wide form is available wherever its narrow value is.
 struct Wide(SecondaryMap<Value, PackedOption<Value>>);
 
 impl Wide {
@@ -160,7 +160,7 @@ impl Wide {
         self.narrow(func, inst, wide);
     }
 
-    /// Widens a `select` whose operands are wide for nothing.
+    /// Widens a `select` whose operands have free wide forms.
     fn select(&mut self, func: &mut Function, narrow: Value) {
         if self.0[narrow].is_some() {
             return;
@@ -172,7 +172,7 @@ impl Wide {
         }
     }
 
-    /// A `select` whose operands are wide for nothing.
+    /// A `select` whose operands have free wide forms.
     fn wide_select(&self, func: &Function, narrow: Value) -> Option<(Inst, [Value; 3])> {
         let inst = values::definition(&func.dfg, narrow)?;
         let InstructionData::Ternary {
@@ -214,8 +214,8 @@ impl Wide {
             || values::constant(&func.dfg, value).is_some()
     }
 
-    /// The wide form of a value, before an instruction. One that needs no instruction is made once,
-    /// after the value: a thousand branches may pass it.
+    /// The wide form of a value for use at `inst`. One that is free is made once, after the
+    /// value's definition, because many branches may pass it. Any other is made before `inst`.
     fn extended(&mut self, func: &mut Function, inst: Inst, value: Value) -> Value {
         let value = func.dfg.resolve_aliases(value);
         self.load(func, value);
@@ -249,7 +249,7 @@ struct Edge {
     /// Which of the arguments for this destination.
     argument: usize,
     param: Value,
-    /// `None` if the value is what a call returns or throws.
+    /// `None` for a result or an exception of the call that ends the block.
     value: Option<Value>,
     /// Whether the branch enters a loop from outside.
     enters_loop: bool,
@@ -298,7 +298,8 @@ impl Edges {
         Self(edges)
     }
 
-    /// The parameters that are extended and become wide.
+    /// The parameters that become wide: those that are extended, and those that pass them a value
+    /// in a loop, if all values that are passed for them are free.
     fn wide_params(
         &self,
         func: &Function,

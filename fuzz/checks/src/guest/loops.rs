@@ -4,16 +4,17 @@
 use crate::random::Random;
 use std::fmt::Write as _;
 
-/// Most turns of all loops in one call. Then the call traps.
+/// Iterations that the loops of `counting` and `dispatch` may have together in one call; then the
+/// call traps. Loops of `short` end by themselves.
 const TURNS: u32 = 300;
 
 /// Exported functions.
 const FUNCS: usize = 3;
 
-/// Small functions, which are inlined.
+/// Functions that are small enough to be inlined.
 const LEAVES: usize = 4;
 
-/// Statements of an exported function at most, with those inside of others.
+/// Most statements of an exported function, with nested ones.
 const STATEMENTS: usize = 40;
 
 /// Largest depth of expressions.
@@ -67,7 +68,7 @@ pub(super) fn text(random: &mut Random) -> String {
         left: 0,
         labels: vec![],
         next: 0,
-        is_leaf: true,
+        is_straight: true,
     };
     for leaf in 0..LEAVES {
         writer.left = 2;
@@ -81,7 +82,7 @@ pub(super) fn text(random: &mut Random) -> String {
              (elem (i32.const {leaf}) $leaf{leaf})"
         );
     }
-    writer.is_leaf = false;
+    writer.is_straight = false;
     for func in 0..FUNCS {
         writer.left = STATEMENTS;
         let statements = writer.statements(8);
@@ -109,8 +110,8 @@ struct Writer<'a> {
     labels: Vec<String>,
     /// Number of the next label.
     next: usize,
-    /// Whether the function has neither loops nor calls.
-    is_leaf: bool,
+    /// Whether to write only statements without control flow and calls.
+    is_straight: bool,
 }
 
 impl Writer<'_> {
@@ -135,7 +136,7 @@ impl Writer<'_> {
         self.one_of(&["0", "1", "2", "3", "$i", "$way"])
     }
 
-    /// An address within the memory, or seldom any number.
+    /// An address within the memory, or rarely any number.
     fn address(&mut self, depth: usize) -> String {
         let at = self.i32(depth);
         match self.random.below(30) {
@@ -169,7 +170,7 @@ impl Writer<'_> {
                 let (a, b, way) = (self.i32(depth), self.i32(depth), self.i32(depth));
                 format!("(select {a} {b} {way})")
             }
-            12 | 13 if !self.is_leaf => {
+            12 | 13 if !self.is_straight => {
                 let (a, b) = (self.i32(depth), self.i32(depth));
                 match self.random.below(4) {
                     0 => {
@@ -238,7 +239,7 @@ impl Writer<'_> {
     }
 
     fn statement(&mut self) -> String {
-        let kinds = if self.is_leaf { 6 } else { 14 };
+        let kinds = if self.is_straight { 6 } else { 14 };
         match self.random.below(kinds) {
             0 | 1 => format!("(local.set {} {})", self.local(), self.i32(DEPTH)),
             2 => format!("(local.set $l {})", self.i64(DEPTH)),
@@ -303,12 +304,13 @@ impl Writer<'_> {
         )
     }
 
-    /// A loop without branches inside, which ends when its counter had a certain value.
+    /// A loop of one block. It ends when its counter, before or after the increment, equals a
+    /// constant.
     fn short(&mut self) -> String {
         let label = self.enter();
-        let was_leaf = std::mem::replace(&mut self.is_leaf, true);
+        let was_straight = std::mem::replace(&mut self.is_straight, true);
         let body = self.statements(4);
-        self.is_leaf = was_leaf;
+        self.is_straight = was_straight;
         self.labels.pop();
         let (start, step) = (self.number() as i32, 1 + self.random.below(9) as i32);
         let end = start.wrapping_add(step * self.random.below(12) as i32);
@@ -329,7 +331,7 @@ impl Writer<'_> {
         )
     }
 
-    /// A loop that starts with a table of blocks.
+    /// A loop that starts with a `br_table`.
     fn dispatch(&mut self) -> String {
         let (out, next) = (self.enter(), self.enter());
         let blocks: Vec<_> = (0..2 + self.random.below(3))
