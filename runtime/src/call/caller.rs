@@ -214,8 +214,8 @@ impl<'a, T> Caller<'a, T> {
         unsafe { (interface_view_mut(self.vmctx), &mut *self.data) }
     }
 
-    /// As [`interface_split`](Self::interface_split), and the memory if it is a shared memory of the
-    /// host. The view is then empty.
+    /// As [`interface_split`](Self::interface_split), and the memory if it is a shared memory of
+    /// the host. The view is then empty.
     ///
     /// The shared memory is borrowed: a clone would write to a count that all threads share.
     #[inline]
