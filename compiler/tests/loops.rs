@@ -19,6 +19,11 @@ fn listed(arch: Arch, body: &str, without: Option<Pass>) -> Vec<String> {
     common::first_function(&text, &options)
 }
 
+/// The instructions with a pass, and without.
+fn both(arch: Arch, body: &str, pass: Pass) -> [Vec<String>; 2] {
+    [None, Some(pass)].map(|without| listed(arch, body, without))
+}
+
 /// Writes to memory up to a limit that a subtraction computes.
 const LIMIT: &str = "(loop $again
     (i32.store (local.get 0) (local.get 1))
@@ -60,7 +65,7 @@ fn an_operator_stays_in_a_loop_that_uses_its_operand() {
         "(i32.store (local.get 0) (local.get 2))",
     );
     for arch in Arch::ALL {
-        let [with, without] = [None, Some(Pass::Hoist)].map(|pass| listed(arch, &body, pass));
+        let [with, without] = both(arch, &body, Pass::Hoist);
         assert_eq!(with, without, "{arch}");
     }
 }
@@ -76,7 +81,7 @@ const COUNT: &str = "(loop $again
 #[test]
 fn a_loop_compares_the_next_value_of_its_counter() {
     for arch in Arch::ALL {
-        let [with, without] = [None, Some(Pass::CompareNext)].map(|pass| listed(arch, COUNT, pass));
+        let [with, without] = both(arch, COUNT, Pass::CompareNext);
         let has = |found: &[String], number: &str| found.iter().any(|each| each.contains(number));
         assert!(has(&with, "0x64") && !has(&without, "0x64"), "{with:?}");
         assert!(with.len() < without.len(), "{with:?} and {without:?}");
@@ -91,7 +96,7 @@ fn a_loop_whose_counter_is_a_result_compares_it() {
         "(i32.add (local.get $x) (local.get 2))",
     );
     for arch in Arch::ALL {
-        let [with, without] = [None, Some(Pass::CompareNext)].map(|pass| listed(arch, &body, pass));
+        let [with, without] = both(arch, &body, Pass::CompareNext);
         assert_eq!(with, without, "{arch}");
     }
 }
@@ -99,21 +104,16 @@ fn a_loop_whose_counter_is_a_result_compares_it() {
 /// A product is added to a sum that a loop carries, as the second operand.
 #[test]
 fn a_sum_overwrites_the_value_that_a_loop_carries() {
-    let sums = |count: usize| {
-        let one = "(local.set $v (f32x4.add (f32x4.mul (v128.load (local.get 0)) (local.get $w))
-             (local.get $v)))
-           (local.set $w (f32x4.add (f32x4.mul (v128.load offset=16 (local.get 0)) (local.get $v))
-             (local.get $w)))";
-        format!(
-            "(local $v v128) (local $w v128)
-             (loop $again {} (local.set 0 (i32.add (local.get 0) (i32.const 32)))
-               (br_if $again (i32.ne (local.get 0) (i32.const 960))))
-             (i32x4.extract_lane 0 (v128.xor (local.get $v) (local.get $w)))",
-            one.repeat(count)
-        )
-    };
-    let [with, without] =
-        [None, Some(Pass::TwoAddress)].map(|pass| listed(Arch::X86_64, &sums(1), pass).len());
+    let body = "(local $v v128) (local $w v128)
+        (loop $again
+          (local.set $v (f32x4.add (f32x4.mul (v128.load (local.get 0)) (local.get $w))
+            (local.get $v)))
+          (local.set $w (f32x4.add (f32x4.mul (v128.load offset=16 (local.get 0)) (local.get $v))
+            (local.get $w)))
+          (local.set 0 (i32.add (local.get 0) (i32.const 32)))
+          (br_if $again (i32.ne (local.get 0) (i32.const 960))))
+        (i32x4.extract_lane 0 (v128.xor (local.get $v) (local.get $w)))";
+    let [with, without] = both(Arch::X86_64, body, Pass::TwoAddress).map(|found| found.len());
     assert!(with < without, "{with} of {without}");
 }
 

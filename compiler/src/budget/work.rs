@@ -116,7 +116,6 @@ fn stacked(func: &Function) -> u64 {
 }
 
 /// Whether the function exceeds `DEEP` or `NESTED`, so that the optimiser would take too long.
-/// Clears the loop analysis: a valid one tells the passes that the optimiser has run.
 pub(crate) fn is_deep(context: &mut Context) -> bool {
     let dfg = &context.func.dfg;
     let (insts, blocks) = (dfg.num_insts() as u64, dfg.num_blocks() as u64);
@@ -130,9 +129,7 @@ pub(crate) fn is_deep(context: &mut Context) -> bool {
     }
     context.flowgraph();
     context.compute_loop_analysis();
-    let depth = loop_depth(&context.loop_analysis);
-    context.loop_analysis.clear();
-    is_nested(depth)
+    is_nested(loop_depth(&context.loop_analysis))
 }
 
 /// The largest nesting depth of loops.

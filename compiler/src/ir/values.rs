@@ -1,10 +1,21 @@
 //! Queries about the values of a translated function.
 
-use cranelift_codegen::ir::{DataFlowGraph, Inst, InstructionData, Opcode, Value};
+use cranelift_codegen::ir::{
+    Block, DataFlowGraph, Function, Inst, InstructionData, Opcode, Value, ValueDef,
+};
 
 /// The instruction that defines a value. Block parameters have none.
 pub(crate) fn definition(dfg: &DataFlowGraph, value: Value) -> Option<Inst> {
     dfg.value_def(value).inst()
+}
+
+/// The block that defines a value.
+pub(crate) fn home(func: &Function, value: Value) -> Option<Block> {
+    match func.dfg.value_def(value) {
+        ValueDef::Result(inst, _) => func.layout.inst_block(inst),
+        ValueDef::Param(block, _) => Some(block),
+        ValueDef::Union(..) => None,
+    }
 }
 
 /// The opcode of the instruction that defines a value.

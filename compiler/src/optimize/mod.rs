@@ -216,7 +216,7 @@ impl Pipeline<'_> {
             let optimised = context.optimize(isa, &mut ControlPlane::default());
             optimised.map_err(|error| self.backend.fault(error.to_string()))?;
         }
-        self.after_cranelift(context);
+        self.after_cranelift(context, isa);
         // The verifier does not support the calling convention of patch points.
         if optimises(self.isas.checked) && !patch_point::has_patch_points(&context.func) {
             self.backend.verify(&context.func, self.isas.checked)?;
@@ -226,17 +226,16 @@ impl Pipeline<'_> {
         self.backend.machine_code(context, isa)
     }
 
-    /// The passes after Cranelift's optimiser.
-    fn after_cranelift(&self, context: &mut Context) {
+    /// The passes after Cranelift's optimiser, which ran if these settings enable it.
+    fn after_cranelift(&self, context: &mut Context, isa: &dyn TargetIsa) {
         let func = &mut context.func;
         // Only Cranelift's optimiser computes the loops.
-        let loops = Some(&context.loop_analysis).filter(|loops| loops.is_valid());
-        if let Some(loops) = loops.filter(|_| self.passes.has(Pass::Hoist)) {
+        if optimises(isa) && self.passes.has(Pass::Hoist) {
             // Operators with a constant, which the optimiser repeats in each block, move in front
             // of innermost loops.
             // Assumes: loops and predecessors; the optimiser does not run again.
             // Keeps: all operators; those that move have no effect and cannot trap.
-            hoist(func, &context.cfg, loops);
+            hoist(func, &context.cfg, &context.loop_analysis);
         }
         if optimises(self.isas.checked) && self.passes.has(Pass::CompareNext) {
             // Loops that end if a counter equals a number compare its next value.
@@ -247,8 +246,8 @@ impl Pipeline<'_> {
         if !self.is_x86_64() {
             return;
         }
-        let has_patch_points = patch_point::has_patch_points(func);
-        if self.rewrites() && self.passes.has(Pass::Widen) && !has_patch_points {
+        let widens = self.rewrites() && self.passes.has(Pass::Widen);
+        if widens && !patch_point::has_patch_points(func) {
             // Values that are extended by zeros become 64 bits wide where that costs nothing.
             // Assumes: dominators; the optimiser does not run again; no patch points, because
             // the two calls of each must stay adjacent.

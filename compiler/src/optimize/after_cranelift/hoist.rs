@@ -18,9 +18,8 @@ use std::collections::HashMap;
 /// Moves the operators of an optimised function.
 pub(crate) fn hoist(func: &mut Function, cfg: &ControlFlowGraph, loops: &LoopAnalysis) {
     let places = places(func, cfg, loops);
-    let homes = homes(func);
     let is_outside = |value: Value, inner: Loop| {
-        let home = homes[value].expand();
+        let home = values::home(func, value);
         // No loop is inside this one.
         home.is_some_and(|home| loops.innermost_loop(home) != Some(inner))
     };
@@ -80,23 +79,6 @@ fn places(
         }
     }
     places
-}
-
-/// The block of each value.
-fn homes(func: &Function) -> SecondaryMap<Value, PackedOption<Block>> {
-    let mut homes = SecondaryMap::new();
-    homes.resize(func.dfg.num_values());
-    for block in func.layout.blocks() {
-        for param in func.dfg.block_params(block) {
-            homes[*param] = block.into();
-        }
-        for inst in func.layout.block_insts(block) {
-            for result in func.dfg.inst_results(inst) {
-                homes[*result] = block.into();
-            }
-        }
-    }
-    homes
 }
 
 /// The variable operand of an operator whose other operand is a constant. Sums of 64 bits are

@@ -12,8 +12,9 @@
 
 use crate::intrinsics::placeholder::Placeholders;
 use crate::ir::block::is_free;
+use crate::ir::cursor::before;
 use crate::ir::values;
-use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::cursor::Cursor;
 use cranelift_codegen::entity::{EntitySet, SecondaryMap};
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Type, Value};
@@ -203,8 +204,7 @@ fn make_once(func: &mut Function, inst: Inst) {
     let result = func.dfg.first_result(inst);
     let ty = func.dfg.value_type(result);
     func.dfg.clear_results(inst);
-    let mut cursor = FuncCursor::new(func).at_inst(inst);
-    cursor.use_srcloc(inst);
+    let mut cursor = before(func, inst);
     let (operator, dfg) = cursor.ins().Binary(opcode, ty, args[0], args[1]);
     let once = dfg.first_result(operator);
     if ty == I32 {

@@ -5,8 +5,9 @@
 //! three-operand instruction exists. The allocator keeps the order of the operands that it
 //! receives.
 
+use crate::ir::cursor::before;
+use crate::ir::edges::passed;
 use crate::ir::values;
-use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::entity::packed_option::PackedOption;
 use cranelift_codegen::entity::{EntitySet, SecondaryMap};
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
@@ -66,19 +67,9 @@ fn source(func: &Function, value: Value) -> Value {
 /// If an operator overwrites that parameter, a loop needs no copy at its end.
 fn carried(func: &Function) -> SecondaryMap<Value, PackedOption<Value>> {
     let mut carried = SecondaryMap::new();
-    let pool = &func.dfg.value_lists;
-    for block in func.layout.blocks() {
-        let Some(branch) = func.layout.last_inst(block) else {
-            continue;
-        };
-        let (tables, exceptions) = (&func.dfg.jump_tables, &func.dfg.exception_tables);
-        for call in func.dfg.insts[branch].branch_destination(tables, exceptions) {
-            let params = func.dfg.block_params(call.block(pool));
-            for (passed, param) in call.args(pool).zip(params) {
-                if let Some(value) = passed.as_value() {
-                    carried[source(func, value)] = (*param).into();
-                }
-            }
+    for passed in passed(func) {
+        if let Some(value) = passed.value {
+            carried[source(func, value)] = passed.param.into();
         }
     }
     carried
@@ -196,10 +187,4 @@ fn store(func: &mut Function, inst: Inst, opcode: Opcode, value: Value) {
             (*opcode, args[0]) = (Opcode::Store, low);
         }
     }
-}
-
-fn before(func: &mut Function, inst: Inst) -> FuncCursor<'_> {
-    let mut cursor = FuncCursor::new(func).at_inst(inst);
-    cursor.use_srcloc(inst);
-    cursor
 }

@@ -12,6 +12,8 @@
 //! The narrow value is then the low half of the wide one, which needs no instruction.
 
 use super::loads::ValueUses;
+use crate::ir::cursor::before;
+use crate::ir::edges::{Passed, passed};
 use crate::ir::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::dominator_tree::DominatorTree;
@@ -242,15 +244,7 @@ impl Wide {
 
 /// A value that a branch passes to a 32-bit parameter of a block.
 struct Edge {
-    branch: Inst,
-    /// Which of the branch's destinations.
-    destination: usize,
-    target: Block,
-    /// Which of the arguments for this destination.
-    argument: usize,
-    param: Value,
-    /// `None` for a result or an exception of the call that ends the block.
-    value: Option<Value>,
+    passed: Passed,
     /// Whether the branch enters a loop from outside.
     enters_loop: bool,
 }
@@ -262,38 +256,20 @@ struct Edges(Vec<Edge>);
 impl Edges {
     fn of(func: &Function, domtree: &DominatorTree) -> Self {
         let (mut edges, mut headers) = (vec![], EntitySet::new());
-        let pool = &func.dfg.value_lists;
-        for block in func.layout.blocks() {
-            let Some(branch) = func.layout.last_inst(block) else {
-                continue;
-            };
-            let (tables, exceptions) = (&func.dfg.jump_tables, &func.dfg.exception_tables);
-            let destinations = func.dfg.insts[branch].branch_destination(tables, exceptions);
-            for (destination, call) in destinations.iter().enumerate() {
-                let target = call.block(pool);
-                let is_back = domtree.block_dominates(target, block);
+        for passed in passed(func) {
+            if func.dfg.value_type(passed.param) == I32 {
+                let is_back = domtree.block_dominates(passed.target, passed.block);
                 if is_back {
-                    headers.insert(target);
+                    headers.insert(passed.target);
                 }
-                let params = func.dfg.block_params(target);
-                for (argument, (passed, param)) in call.args(pool).zip(params).enumerate() {
-                    if func.dfg.value_type(*param) == I32 {
-                        let value = passed.as_value();
-                        edges.push(Edge {
-                            branch,
-                            destination,
-                            target,
-                            argument,
-                            param: *param,
-                            value: value.map(|value| func.dfg.resolve_aliases(value)),
-                            enters_loop: !is_back,
-                        });
-                    }
-                }
+                edges.push(Edge {
+                    passed,
+                    enters_loop: !is_back,
+                });
             }
         }
         for edge in &mut edges {
-            edge.enters_loop &= headers.contains(edge.target);
+            edge.enters_loop &= headers.contains(edge.passed.target);
         }
         Self(edges)
     }
@@ -308,7 +284,7 @@ impl Edges {
     ) -> EntitySet<Value> {
         let (mut params, mut passed) = (EntitySet::new(), EntitySet::new());
         for edge in &self.0 {
-            passed.insert(edge.param);
+            passed.insert(edge.passed.param);
         }
         for (_, narrow) in extensions {
             if passed.contains(*narrow) {
@@ -318,8 +294,8 @@ impl Edges {
         // What they get from other parameters in a loop must be wide, too.
         for _ in 0..ROUNDS {
             for edge in self.0.iter().filter(|edge| !edge.enters_loop) {
-                if let Some(value) = edge.value.filter(|value| passed.contains(*value))
-                    && params.contains(edge.param)
+                if let Some(value) = edge.passed.value.filter(|value| passed.contains(*value))
+                    && params.contains(edge.passed.param)
                 {
                     params.insert(value);
                 }
@@ -328,8 +304,8 @@ impl Edges {
         for _ in 0..ROUNDS {
             let mut is_stable = true;
             for edge in &self.0 {
-                if params.contains(edge.param) && !edge.is_free(func, wide, &params) {
-                    params.remove(edge.param);
+                if params.contains(edge.passed.param) && !edge.is_free(func, wide, &params) {
+                    params.remove(edge.passed.param);
                     is_stable = false;
                 }
             }
@@ -342,13 +318,16 @@ impl Edges {
 
     /// Passes wide values to the parameters that became wide.
     fn pass(&self, func: &mut Function, params: &EntitySet<Value>, wide: &mut Wide) {
-        let place = |edge: &Edge| (edge.branch, edge.destination);
+        let place = |edge: &Edge| (edge.passed.branch, edge.passed.destination);
         for edges in self.0.chunk_by(|a, b| place(a) == place(b)) {
             let (branch, destination) = place(&edges[0]);
             let mut widened = vec![];
-            for edge in edges.iter().filter(|edge| params.contains(edge.param)) {
-                if let Some(value) = edge.value {
-                    widened.push((edge.argument, wide.extended(func, branch, value)));
+            for edge in edges
+                .iter()
+                .filter(|edge| params.contains(edge.passed.param))
+            {
+                if let Some(value) = edge.passed.value {
+                    widened.push((edge.passed.argument, wide.extended(func, branch, value)));
                 }
             }
             let dfg = &mut func.dfg;
@@ -368,7 +347,7 @@ impl Edges {
 impl Edge {
     /// Whether the value can be passed in 64 bits without an instruction in a loop.
     fn is_free(&self, func: &Function, wide: &Wide, params: &EntitySet<Value>) -> bool {
-        let Some(value) = self.value else {
+        let Some(value) = self.passed.value else {
             return false;
         };
         let is_free = |value| params.contains(value) || wide.is_free(func, value);
@@ -386,10 +365,4 @@ impl Edge {
             _ => false,
         }
     }
-}
-
-fn before(func: &mut Function, inst: Inst) -> FuncCursor<'_> {
-    let mut cursor = FuncCursor::new(func).at_inst(inst);
-    cursor.use_srcloc(inst);
-    cursor
 }
