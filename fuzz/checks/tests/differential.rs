@@ -11,10 +11,10 @@ fn compare(data: &[u8]) -> Result<Tally, String> {
 
 #[test]
 fn guests_behave_equally_under_both_engines() {
-    let tally = campaign::each(0..160, compare);
-    assert!(tally.guests > 120 && tally.calls > 500, "{tally:?}");
+    let tally = campaign::each(0..240, compare);
+    assert!(tally.guests > 180 && tally.calls > 800, "{tally:?}");
     assert!(
-        tally.throwing > 15 && tally.objects > 12 && tally.threads > 12 && tally.relaxed > 15,
+        tally.throwing > 15 && tally.objects > 20 && tally.threads > 20 && tally.relaxed > 15,
         "few guests use features that some engines lack: {tally:?}"
     );
     assert!(
