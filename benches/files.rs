@@ -4,7 +4,7 @@
 //! and without a base of 50 MB.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use pirn_benches::text;
+use pirn_benches::{FILE_IMPORTS, text};
 use pirn_runtime::{
     ExternType, Instance, Linker, Module, Prepared, Region, SharedMemory, TypedFunc,
 };
@@ -31,12 +31,7 @@ const BASE_BYTES: usize = 50 << 20;
 fn guest(memory: &str) -> Module {
     text(&format!(
         r#"(module
-          (import "wasi_snapshot_preview1" "path_open"
-            (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
-          (import "wasi_snapshot_preview1" "fd_pread"
-            (func $read (param i32 i32 i32 i64 i32) (result i32)))
-          (import "wasi_snapshot_preview1" "fd_pwrite"
-            (func $write (param i32 i32 i32 i64 i32) (result i32)))
+          {FILE_IMPORTS}
           (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
           {memory}
           (func (export "close") (param $fd i32)

@@ -17,6 +17,15 @@ use tempfile::TempPath;
 /// Number of instances that are timed together.
 pub const BATCH: u64 = 32;
 
+/// The imports by which a guest opens, reads and writes files, in WebAssembly's text format.
+pub const FILE_IMPORTS: &str = r#"
+  (import "wasi_snapshot_preview1" "path_open"
+    (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_pread"
+    (func $read (param i32 i32 i32 i64 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_pwrite"
+    (func $write (param i32 i32 i32 i64 i32) (result i32)))"#;
+
 /// The WebAssembly binary of a guest.
 #[must_use]
 pub fn wasm(guest: &str) -> Vec<u8> {

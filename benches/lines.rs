@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail, ensure};
-use pirn_benches::text;
+use pirn_benches::{FILE_IMPORTS, text};
 use pirn_runtime::{ExternType, Linker, Module, Prepared, Region, SharedMemory, TypedFunc};
 use pirn_wasi::memory_files::{BaseLimits, Limits};
 use pirn_wasi::{Dir, MemoryBase, MemoryDir, WasiCtx, WasiCtxBuilder, ambient_authority};
@@ -33,6 +33,20 @@ const INNER: &str = "--inner";
 const MARK: u32 = 0x7000_0000;
 /// Bytes of the base's file.
 const BASE_BYTES: usize = 1 << 20;
+
+/// A call that reads or writes 4 KiB of a file.
+macro_rules! transfer {
+    ($call:literal, $fd:literal) => {
+        concat!(
+            "(call $check (call $",
+            $call,
+            " (local.get $",
+            $fd,
+            ") (local.get $vector) (i32.const 1) (i64.const 0)
+               (i32.add (local.get $own) (i32.const 64))))"
+        )
+    };
+}
 
 /// The loops whose accesses are recorded: a name, and the body in WebAssembly's text format. `$own`
 /// is an address in the 64 KiB of the thread.
@@ -63,28 +77,23 @@ const KINDS: &[(&str, &str)] = &[
     ),
     (
         "`fd_pread`, files in memory of their own",
-        "(call $check (call $read (local.get $fd) (local.get $vector) (i32.const 1) (i64.const 0)
-            (i32.add (local.get $own) (i32.const 64))))",
+        transfer!("read", "fd"),
     ),
     (
         "`fd_pwrite`, files in memory of their own",
-        "(call $check (call $write (local.get $fd) (local.get $vector) (i32.const 1) (i64.const 0)
-            (i32.add (local.get $own) (i32.const 64))))",
+        transfer!("write", "fd"),
     ),
     (
         "`fd_pread`, one unchanged file of the base, a descriptor each",
-        "(call $check (call $read (local.get $base) (local.get $vector) (i32.const 1) (i64.const 0)
-            (i32.add (local.get $own) (i32.const 64))))",
+        transfer!("read", "base"),
     ),
     (
         "`fd_pwrite`, one file in memory, a descriptor each",
-        "(call $check (call $write (local.get $same) (local.get $vector) (i32.const 1) (i64.const 0)
-            (i32.add (local.get $own) (i32.const 64))))",
+        transfer!("write", "same"),
     ),
     (
         "`fd_pread`, files of the host of their own",
-        "(call $check (call $read (local.get $host) (local.get $vector) (i32.const 1) (i64.const 0)
-            (i32.add (local.get $own) (i32.const 64))))",
+        transfer!("read", "host"),
     ),
     (
         "`random_get`",
@@ -214,12 +223,7 @@ fn guest() -> Module {
         .collect();
     text(&format!(
         r#"(module
-          (import "wasi_snapshot_preview1" "path_open"
-            (func $path_open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
-          (import "wasi_snapshot_preview1" "fd_pread"
-            (func $read (param i32 i32 i32 i64 i32) (result i32)))
-          (import "wasi_snapshot_preview1" "fd_pwrite"
-            (func $write (param i32 i32 i32 i64 i32) (result i32)))
+          {FILE_IMPORTS}
           (import "wasi_snapshot_preview1" "clock_time_get"
             (func $clock (param i32 i64 i32) (result i32)))
           (import "wasi_snapshot_preview1" "random_get"
@@ -231,7 +235,7 @@ fn guest() -> Module {
               (param $folder i32) (param $name i64) (param $len i32) (local $own i32)
             (local.set $own (i32.mul (local.get $number) (i32.const 65536)))
             (i64.store (local.get $own) (local.get $name))
-            (call $check (call $path_open (local.get $folder) (i32.const 0) (local.get $own)
+            (call $check (call $open (local.get $folder) (i32.const 0) (local.get $own)
               (local.get $len) (i32.const 1) (i64.const 66) (i64.const 0) (i32.const 0)
               (i32.add (local.get $own)
                 (i32.add (i32.const 256) (i32.mul (local.get $index) (i32.const 4)))))))
