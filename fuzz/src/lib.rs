@@ -61,7 +61,7 @@ impl Engine for Wasmtime {
         let module = Module::new(&self.engine, wasm).map_err(|error| format!("{error:#}"))?;
         let host = Host {
             calls: vec![],
-            memory: plan.memory.clone(),
+            memory: plan.memory_seen_at_start(),
         };
         let mut store = Store::new(&self.engine, host);
         let linker = linker(&self.engine, &mut store);

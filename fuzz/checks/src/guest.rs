@@ -68,6 +68,8 @@ pub struct Plan {
     pub memories: Vec<String>,
     /// The name of memory 0, which host functions see.
     pub memory: Option<String>,
+    /// Whether the start function is a host function.
+    pub starts_host: bool,
     /// The exported globals.
     pub globals: Vec<String>,
     /// Number of calls at the end that only read the state.
@@ -75,6 +77,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The memory that host functions see during the start function. wasmi shows none to a host
+    /// function that is itself the start function.
+    #[must_use]
+    pub fn memory_seen_at_start(&self) -> Option<String> {
+        self.memory.clone().filter(|_| !self.starts_host)
+    }
+
     /// The memory that host functions see in a call.
     #[must_use]
     pub fn memory_seen_by(&self, call: &Call) -> Option<String> {
@@ -257,10 +266,12 @@ impl Guest {
     #[must_use]
     pub fn plan(&self, module: &Module, metadata: &Metadata) -> Plan {
         let mut random = Random::new(self.seed);
+        let imported = metadata.imported_funcs();
         let mut plan = Plan {
             calls: vec![],
             memories: vec![],
             memory: None,
+            starts_host: metadata.start.is_some_and(|start| start < imported),
             globals: vec![],
             looks: 0,
         };
@@ -285,11 +296,6 @@ impl Guest {
                 ExternType::Global(_) => plan.globals.push(name.to_owned()),
                 _ => {}
             }
-        }
-        // wasmi shows no memory to a host function that is the start function.
-        let imported = metadata.imported_funcs();
-        if metadata.start.is_some_and(|start| start < imported) {
-            plan.memory = None;
         }
         let is_host = |name: &str| match metadata.export(name) {
             Some(ExportItem::Func(index)) => index < imported,

@@ -120,7 +120,7 @@ fn run(prepared: &Prepared<Host>, plan: &Plan) -> Result<Run, String> {
     let mut run = Run::default();
     let host = Host {
         calls: vec![],
-        memory: plan.memory.clone(),
+        memory: plan.memory_seen_at_start(),
     };
     let mut instance = match prepared.instantiate(host) {
         Ok(instance) => instance,

@@ -50,7 +50,7 @@ impl Engine for Wasmi {
         let module = Module::new(&self.engine, wasm).map_err(|error| error.to_string())?;
         let host = Host {
             calls: vec![],
-            memory: plan.memory.clone(),
+            memory: plan.memory_seen_at_start(),
         };
         let mut store = Store::new(&self.engine, host);
         let linker = linker(&self.engine, &mut store);
