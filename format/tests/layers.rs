@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 16] = [
+const CRATES: [(&str, &[&str]); 17] = [
     (
         "format/src",
         &[
@@ -66,6 +66,12 @@ const CRATES: [(&str, &[&str]); 16] = [
             "codegen",
             "link",
             "driver",
+        ],
+    ),
+    (
+        "verify/src",
+        &[
+            "error", "value", "abi", "state", "module", "access", "x86_64",
         ],
     ),
     (

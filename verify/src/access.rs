@@ -1,0 +1,790 @@
+//! Loads and stores: which addresses code may use, and what lies there.
+
+use crate::abi::value_bytes;
+use crate::error::{Proof, Property, refuse};
+use crate::module::{Cell, Module};
+use crate::state::{Extent, Fact, Slot, State};
+use crate::value::{Entries, Kind, Symbol, Value};
+use pirn_format::exit::CELL_BYTES;
+use pirn_format::layout::{
+    FUNCREF_CODE, FUNCREF_TYPE_ID, FUNCREF_VMCTX, GUARD_BYTES, IMPORT_HOST, IMPORT_INSTANCE,
+    MEMORY_BASE, MEMORY_BYTES, MEMORY_BYTES_MAX, MEMORY_REACH_BYTES, TABLE_BASE, TABLE_ELEMENTS,
+};
+use pirn_format::types::{HeapType, ValType};
+
+/// Bytes of the reservation after a memory's base.
+const REACH: i64 = (MEMORY_REACH_BYTES + GUARD_BYTES) as i64;
+
+/// Bytes from null on at which nothing is mapped: at least the lowest page.
+const NULL_BYTES: i64 = 4096 - 64;
+
+/// Most bytes of the stack between an access and the lowest one before it. A slot's guard below
+/// the stack has 64 KiB.
+const STACK_STEP: i32 = 8 << 10;
+
+/// An address, and the displacement that the instruction adds to it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Address {
+    pub(crate) base: Value,
+    pub(crate) displacement: i64,
+}
+
+/// How an instruction uses memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Use {
+    Read,
+    /// Writes the value of a general register.
+    Write(Value),
+    /// Writes a vector register, of which so much is a number.
+    Vector(Extent),
+    /// Reads, computes and writes a number.
+    Update,
+}
+
+impl Use {
+    fn writes(self) -> bool {
+        !matches!(self, Self::Read)
+    }
+
+    fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Update)
+    }
+}
+
+/// One access of an instruction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Access {
+    pub(crate) address: Address,
+    pub(crate) bytes: u32,
+    pub(crate) usage: Use,
+    /// Text offset of the instruction.
+    pub(crate) at: u32,
+    /// Names what the access loads.
+    pub(crate) fresh: Symbol,
+    /// Whether the instruction faults if the address is no multiple of 16.
+    pub(crate) is_aligned: bool,
+}
+
+impl Access {
+    /// The exact distance from the base.
+    fn distance(&self) -> Option<i64> {
+        let distance = self.address.base.exact()?;
+        distance.checked_add(self.address.displacement)
+    }
+
+    /// A loaded number.
+    fn number(&self) -> Value {
+        match self.bytes {
+            1 | 2 | 4 => Value::number(self.fresh, 0, (1 << (8 * self.bytes)) - 1),
+            _ => Value::any(self.fresh),
+        }
+    }
+
+    /// The stored value, which must be one that the guest may see.
+    fn stores_number(&self) -> Proof<()> {
+        match self.usage {
+            Use::Write(value) if !is_data(value, self.bytes) => refuse(
+                Property::Accesses,
+                format!(
+                    "stores {:?} where a guest can read it, not a number",
+                    value.kind
+                ),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the lowest bytes of a value are a number that the guest may see.
+pub(crate) fn is_data(value: Value, bytes: u32) -> bool {
+    value.is_number() || (value.kind == Kind::Byte && bytes == 1)
+}
+
+/// Checks an access. Returns what a load has loaded.
+pub(crate) fn access(module: &Module<'_>, state: &mut State, access: Access) -> Proof<Value> {
+    let base = access.address.base;
+    if access.is_aligned && !is_multiple_of_16(module, &access) {
+        return refuse(
+            Property::Instructions,
+            "may fault, because its address is not known to be a multiple of 16, without an entry \
+             in the trap table",
+        );
+    }
+    match base.kind {
+        Kind::Instance if base.low.saturating_add(access.address.displacement) < 0 => {
+            instance(module, state, &access)
+        }
+        Kind::Instance if module.has_own_memory() => memory(module, &access),
+        Kind::Memory(_) => memory(module, &access),
+        Kind::Stack => stack(state, &access),
+        Kind::Text => text(module, state, &access),
+        Kind::Table(_) | Kind::TableSlot(_) => table(module, state, &access),
+        Kind::Reference(heap) => reference(module, state, &access, heap),
+        Kind::MemoryDesc(index) => loaded(&access, |at| match at {
+            MEMORY_BASE => Some(Value::of(Kind::Memory(index))),
+            MEMORY_BYTES => Some(memory_bytes(access.fresh)),
+            _ => None,
+        }),
+        Kind::TableDesc(index) => loaded(&access, |at| match at {
+            TABLE_BASE => Some(Value::of(Kind::Table(index))),
+            TABLE_ELEMENTS => Some(table_len(access.fresh, index)),
+            _ => None,
+        }),
+        Kind::Import(_) => loaded(&access, |at| match at {
+            IMPORT_HOST => Some(Value::of(Kind::AnyHost)),
+            IMPORT_INSTANCE => Some(Value::of(Kind::AnyInstance)),
+            _ => None,
+        }),
+        Kind::AnyInstance => loaded(&access, |at| {
+            (at == pirn_format::layout::CONTEXT_HOST_CALL).then(|| Value::of(Kind::HostCall))
+        }),
+        Kind::GlobalCell(index) => global(module, &access, index, access.distance().unwrap_or(-1)),
+        Kind::ExceptionValues => exception_value(module, state, &access),
+        Kind::ResultArea => result_area(state, &access),
+        kind => refuse(
+            Property::Accesses,
+            format!("uses {kind:?} as an address; addresses are computed from the context"),
+        ),
+    }
+}
+
+/// Whether an instruction that needs an aligned address has one, or may fault.
+fn is_multiple_of_16(module: &Module<'_>, access: &Access) -> bool {
+    if module.traps.code(access.at).is_some() {
+        return true;
+    }
+    // A call leaves the stack pointer 8 bytes below a multiple of 16. The text and the context's
+    // end are aligned to more.
+    let bias = match access.address.base.kind {
+        Kind::Stack => 8,
+        Kind::Text | Kind::Instance => 0,
+        _ => return false,
+    };
+    let Address { base, displacement } = access.address;
+    let is_known = base.exact().is_some() || base.shift >= 4;
+    let distance = base.exact().unwrap_or(base.constant);
+    is_known && distance.wrapping_add(displacement).wrapping_sub(bias) & 15 == 0
+}
+
+/// Checks a load of 8 bytes at an exact distance from a base that has few fields.
+fn loaded(access: &Access, field: impl FnOnce(i32) -> Option<Value>) -> Proof<Value> {
+    let at = access.distance().and_then(|at| i32::try_from(at).ok());
+    match (at.and_then(field), access.usage, access.bytes) {
+        (Some(value), Use::Read, 8) => Ok(value),
+        _ => refuse(
+            Property::Accesses,
+            format!(
+                "accesses {} bytes at {:?} + {}, which is no field that code may read",
+                access.bytes, access.address.base.kind, access.address.displacement
+            ),
+        ),
+    }
+}
+
+fn memory_bytes(fresh: Symbol) -> Value {
+    Value {
+        kind: Kind::MemoryBytes,
+        ..Value::number(fresh, 0, MEMORY_BYTES_MAX as i64)
+    }
+}
+
+fn table_len(fresh: Symbol, table: u32) -> Value {
+    Value {
+        kind: Kind::TableLen(table),
+        ..Value::number(fresh, 0, i64::from(u32::MAX))
+    }
+}
+
+/// An access to linear memory. It must lie in the reservation. It may fault, so the trap table must
+/// have it.
+fn memory(module: &Module<'_>, access: &Access) -> Proof<Value> {
+    let Address { base, displacement } = access.address;
+    let low = base.low.checked_add(displacement);
+    let end = base
+        .high
+        .checked_add(displacement)
+        .and_then(|high| high.checked_add(i64::from(access.bytes)));
+    match (low, end) {
+        (Some(low), Some(end)) if low >= 0 && end <= REACH => {}
+        _ => {
+            return refuse(
+                Property::Accesses,
+                format!(
+                    "accesses {} bytes at {} to {} + {displacement} from a memory's base; the \
+                     reservation has {REACH} bytes",
+                    access.bytes, base.low, base.high
+                ),
+            );
+        }
+    }
+    if base.null && !(0..NULL_BYTES).contains(&displacement) {
+        return refuse(
+            Property::Accesses,
+            format!("adds {displacement} to an address that a mask may have made null"),
+        );
+    }
+    if module.traps.code(access.at).is_none() {
+        return refuse(
+            Property::Accesses,
+            "accesses memory without an entry in the trap table",
+        );
+    }
+    access.stores_number()?;
+    Ok(access.number())
+}
+
+/// An access to the instance area, below the context's end.
+fn instance(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Value> {
+    let at = access.distance().and_then(|at| i32::try_from(at).ok());
+    if let Some((function, field)) = at.and_then(|at| module.function_record(at)) {
+        return function_field(module, state, access, function, field);
+    }
+    let Some(cell) = at.and_then(|at| module.cell(at, access.bytes)) else {
+        let Address { base, displacement } = access.address;
+        return refuse(
+            Property::Accesses,
+            format!(
+                "accesses {} bytes at {} to {} from the context, which is no field that code may \
+                 use",
+                access.bytes,
+                base.low.saturating_add(displacement),
+                base.high.saturating_add(displacement)
+            ),
+        );
+    };
+    let fresh = access.fresh;
+    // The descriptor in the context is zero if the module defines no memory.
+    let is_absent = !module.has_own_memory();
+    let value = match cell {
+        Cell::Global { index, byte } => return global(module, access, index, i64::from(byte)),
+        Cell::Fuel => {
+            access.stores_number()?;
+            return Ok(access.number());
+        }
+        Cell::TableBase(table) => Value::of(Kind::Table(table)),
+        Cell::TableLen(table) => table_len(fresh, table),
+        Cell::TableDesc(table) => Value::of(Kind::TableDesc(table)),
+        Cell::MemoryBase(_) | Cell::MemoryBytes if is_absent => Value::constant(0),
+        Cell::MemoryBase(memory) if memory == module.metadata.imported_memories() => {
+            Value::of(Kind::Instance)
+        }
+        Cell::MemoryBase(memory) => Value::of(Kind::Memory(memory)),
+        Cell::MemoryBytes => memory_bytes(fresh),
+        Cell::MemoryDesc(memory) => Value::of(Kind::MemoryDesc(memory)),
+        Cell::ImportCode(import) => Value::of(Kind::ImportCode(import)),
+        Cell::ImportContext(import) => Value::of(Kind::ImportContext(import)),
+        Cell::ImportInstance(import) => Value::of(Kind::ImportInstance(import)),
+        Cell::ImportHost(import) => Value::of(Kind::ImportHost(import)),
+        Cell::TypeId(ty) => Value::of(Kind::TypeId(ty)),
+        Cell::TagId(tag) => Value::of(Kind::TagId(tag)),
+        Cell::Exit => Value::of(Kind::Exit),
+        Cell::HostCall => Value::of(Kind::HostCall),
+        Cell::ExceptionTag => Value::of(Kind::ExceptionTag),
+        Cell::ExceptionValues => Value::of(Kind::ExceptionValues),
+    };
+    match access.usage {
+        Use::Read => Ok(value),
+        _ => refuse(
+            Property::Accesses,
+            format!("writes {cell:?} of the instance, which only the runtime writes"),
+        ),
+    }
+}
+
+/// An access to the value of a global, or to the address of an imported one.
+fn global(module: &Module<'_>, access: &Access, index: u32, byte: i64) -> Proof<Value> {
+    let ty = module.metadata.globals[index as usize];
+    let is_cell = matches!(access.address.base.kind, Kind::GlobalCell(_));
+    if ty.mutable && index < module.metadata.imported_globals() && !is_cell {
+        return match (access.usage, access.bytes, byte) {
+            (Use::Read, 8, 0) => Ok(Value::of(Kind::GlobalCell(index))),
+            _ => refuse(
+                Property::Accesses,
+                format!("writes the address of imported global {index}"),
+            ),
+        };
+    }
+    if access.usage.writes() && !ty.mutable {
+        return refuse(
+            Property::Accesses,
+            format!("writes global {index}, which is immutable"),
+        );
+    }
+    let fits = byte >= 0 && byte + i64::from(access.bytes) <= i64::from(CELL_BYTES);
+    match ty.content {
+        ValType::Ref(reference) if byte == 0 && access.bytes == 8 => {
+            if let Use::Write(value) = access.usage {
+                of_type(module, value, ty.content)?;
+            } else if access.usage.writes() {
+                return refuse(
+                    Property::Types,
+                    format!("computes the reference in global {index}"),
+                );
+            }
+            Ok(Value::reference(
+                access.fresh,
+                reference.heap,
+                reference.nullable,
+            ))
+        }
+        ValType::Ref(_) => refuse(
+            Property::Types,
+            format!(
+                "accesses {} bytes of the reference in global {index}",
+                access.bytes
+            ),
+        ),
+        content if fits => {
+            // The rest of a narrow global's cell is zero, or was written by the guest.
+            let _ = content;
+            access.stores_number()?;
+            Ok(access.number())
+        }
+        _ => refuse(
+            Property::Accesses,
+            format!(
+                "accesses {} bytes at {byte} of global {index}",
+                access.bytes
+            ),
+        ),
+    }
+}
+
+/// An access to an element of a table.
+fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
+    let Address { base, displacement } = access.address;
+    let table = match base.kind {
+        Kind::Table(table) => {
+            let known = state.facts().filter_map(|fact| match fact {
+                Fact::Elements(of, count) if of == table => Some(count),
+                _ => None,
+            });
+            let min = module.metadata.tables[table as usize].min;
+            let min = known.fold(min, u64::max);
+            let end = base
+                .high
+                .checked_add(displacement)
+                .and_then(|high| high.checked_add(8))
+                .and_then(|end| u64::try_from(end).ok());
+            // Under speculation, the first element is read in place of one out of bounds. The
+            // runtime puts null there if a table has no elements.
+            let is_mask = base.exact() == Some(0) && displacement == 0 && !access.usage.writes();
+            let is_first = end.is_some_and(|end| end <= min.saturating_mul(8))
+                && base.low.saturating_add(displacement) >= 0
+                && (base.exact().is_some() || base.shift >= 3)
+                && (base.constant + displacement) % 8 == 0;
+            let is_checked = base.is_slot_of(table) && base.shift == 3 && displacement == 0;
+            if !is_checked && !is_first && !is_mask {
+                return refuse(
+                    Property::Accesses,
+                    format!(
+                        "accesses bytes {} to {} of table {table} without a comparison with its \
+                         number of elements",
+                        base.low, base.high
+                    ),
+                );
+            }
+            table
+        }
+        Kind::TableSlot(table) if displacement == 0 => table,
+        _ => {
+            return refuse(
+                Property::Accesses,
+                "accesses bytes beside a table's element",
+            );
+        }
+    };
+    let element = module.metadata.tables[table as usize].element;
+    let ValType::Ref(reference) = element else {
+        return refuse(Property::Types, format!("table {table} has no references"));
+    };
+    if access.bytes != 8 {
+        return refuse(
+            Property::Accesses,
+            format!(
+                "accesses {} bytes of a table's element, not 8",
+                access.bytes
+            ),
+        );
+    }
+    match access.usage {
+        Use::Read => {}
+        Use::Write(value) => of_type(module, value, element)?,
+        _ => return refuse(Property::Types, "computes a reference"),
+    }
+    Ok(Value::reference(
+        access.fresh,
+        reference.heap,
+        reference.nullable,
+    ))
+}
+
+/// A load from the record of a function that a reference names.
+fn reference(
+    module: &Module<'_>,
+    state: &mut State,
+    access: &Access,
+    heap: HeapType,
+) -> Proof<Value> {
+    let base = access.address.base;
+    if heap.top() != HeapType::Func {
+        return refuse(
+            Property::Accesses,
+            format!("loads through a reference of type {heap}, which the verifier does not know"),
+        );
+    }
+    if base.null && module.traps.code(access.at).is_none() {
+        return refuse(
+            Property::Accesses,
+            "loads through a reference that may be null, without an entry in the trap table",
+        );
+    }
+    if let HeapType::Concrete(_, ty) = heap {
+        state.add(Fact::FunctionType(base.symbol, ty));
+    }
+    let field = i32::try_from(access.address.displacement).unwrap_or(-1);
+    record_field(access, base.symbol, field)
+}
+
+/// A load from the record of one of the module's own functions.
+fn function_field(
+    module: &Module<'_>,
+    state: &mut State,
+    access: &Access,
+    function: u32,
+    field: i32,
+) -> Proof<Value> {
+    let symbol = Symbol(Symbol::FUNCTION | u64::from(function));
+    let ty = module.metadata.funcs[function as usize];
+    state.add(Fact::FunctionType(symbol, ty));
+    record_field(access, symbol, field)
+}
+
+/// A load from the record of the function that a symbol names.
+fn record_field(access: &Access, function: Symbol, field: i32) -> Proof<Value> {
+    match (access.usage, field, access.bytes) {
+        (Use::Read, FUNCREF_CODE, 8) => Ok(Value::named(access.fresh, Kind::CodeOf(function))),
+        (Use::Read, FUNCREF_VMCTX, 8) => Ok(Value::named(access.fresh, Kind::ContextOf(function))),
+        (Use::Read, FUNCREF_TYPE_ID, 4) => Ok(Value::named(access.fresh, Kind::TypeOf(function))),
+        _ => refuse(
+            Property::Accesses,
+            format!("accesses byte {field} of a function reference, which is no field"),
+        ),
+    }
+}
+
+/// A load of constants that the code generator has put into the text.
+fn text(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
+    let Address { base, displacement } = access.address;
+    let (Some(low), Some(high)) = (
+        base.low.checked_add(displacement),
+        base.high.checked_add(displacement),
+    ) else {
+        return refuse(Property::Accesses, "reads the text at an unknown address");
+    };
+    let end = high.saturating_add(i64::from(access.bytes));
+    if access.usage.writes() || low < 0 || end > module.text.len() as i64 {
+        return refuse(
+            Property::Accesses,
+            format!(
+                "accesses bytes {low} to {end} of the text, which has {} bytes and is read only",
+                module.text.len()
+            ),
+        );
+    }
+    if let (true, Some(bytes)) = (
+        low == high && access.bytes <= 8,
+        module.text.get(low as usize..end as usize),
+    ) {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        return Ok(Value::constant(i64::from_le_bytes(word)));
+    }
+    // The entries of a jump table have 4 bytes, those of a dispatch table 8. Each address of an
+    // entry is a multiple of that away from the first one.
+    let entries = Entries {
+        first: low as u32,
+        last: high as u32,
+    };
+    let step = if low >= i64::from(module.code_end) {
+        3
+    } else {
+        2
+    };
+    let is_even = u32::from(base.shift) >= step
+        && (low - base.constant.wrapping_add(displacement)) & ((1 << step) - 1) == 0;
+    if access.bytes != 4 || !is_even {
+        return Ok(access.number());
+    }
+    if step == 2 {
+        return Ok(Value::named(access.fresh, Kind::JumpOffset(entries)));
+    }
+    let code = |displacement: i64| {
+        let constant = base.constant.wrapping_add(displacement);
+        Value { constant, ..base }.entry_address()
+    };
+    let number = state.facts().find_map(|fact| match fact {
+        Fact::DispatchNumber(entry, number) if entry == code(displacement) => Some(number),
+        _ => None,
+    });
+    match number {
+        Some(number) => Ok(Value::named(
+            access.fresh,
+            Kind::DispatchOffset(entries, number),
+        )),
+        // The number of an entry's type follows the offset of its code.
+        None => Ok(Value::named(
+            access.fresh,
+            Kind::DispatchType(code(displacement - 4)),
+        )),
+    }
+}
+
+/// An access to the frame, or to arguments on the stack.
+fn stack(state: &mut State, access: &Access) -> Proof<Value> {
+    let Some(at) = access.distance().and_then(|at| i32::try_from(at).ok()) else {
+        return refuse(
+            Property::Stack,
+            "accesses the stack at an address that is not constant",
+        );
+    };
+    let bytes = access.bytes as i32;
+    let pointer = state.registers[crate::abi::RSP];
+    let (Kind::Stack, Some(lowest)) = (pointer.kind, pointer.exact()) else {
+        return refuse(Property::Stack, "the stack pointer is unknown");
+    };
+    if i64::from(at) < lowest || at + bytes > state.top() {
+        return refuse(
+            Property::Stack,
+            format!(
+                "accesses {bytes} bytes at {at} from the stack pointer at entry; the frame is \
+                 {lowest} to {}",
+                state.top()
+            ),
+        );
+    }
+    touch(state, at)?;
+    let first = at & !7;
+    if access.usage.reads() {
+        for offset in at..at + bytes {
+            let slot = state.slot(offset & !7);
+            if slot.written >> (offset & 7) & 1 == 0 {
+                return refuse(
+                    Property::Stack,
+                    format!("reads byte {offset} of the frame, which was not written"),
+                );
+            }
+        }
+    }
+    if access.usage.writes() {
+        if let Use::Update = access.usage
+            && (first..at + bytes)
+                .step_by(8)
+                .any(|word| !state.slot(word).value.is_number())
+        {
+            return refuse(
+                Property::Types,
+                "computes with a word of the frame that is no number",
+            );
+        }
+        for word in (first..at + bytes).step_by(8) {
+            let (from, to) = (at.max(word) - word, (at + bytes).min(word + 8) - word);
+            let mask = (((1_u16 << (to - from)) - 1) << from) as u8;
+            let value = match access.usage {
+                Use::Write(value) if mask == 0xff => value,
+                Use::Vector(extent) => part(extent, word - first, access.fresh),
+                _ => Value::any(access.fresh),
+            };
+            if let Use::Write(value) = access.usage
+                && mask != 0xff
+                && !is_data(value, access.bytes)
+            {
+                return refuse(
+                    Property::Types,
+                    "stores a part of a value that is no number",
+                );
+            }
+            let written = state.slot(word).written | mask;
+            let old = state.slot(word).value;
+            // A part of a word that holds an address must not become a number.
+            if mask != 0xff && state.slot(word).written != 0 && !old.is_number() {
+                state.set_slot(
+                    word,
+                    Slot {
+                        value: Value::any(access.fresh),
+                        written: mask,
+                    },
+                );
+                continue;
+            }
+            state.set_slot(word, Slot { value, written });
+        }
+        return Ok(Value::any(access.fresh));
+    }
+    match bytes {
+        8 if at == first => Ok(state.slot(at).value),
+        16 if at == first => {
+            let (low, high) = (state.slot(at).value, state.slot(at + 8).value);
+            match (low.kind, high.is_number()) {
+                (Kind::Single | Kind::Junk, _) => Ok(low),
+                (_, true) if low.is_number() => Ok(access.number()),
+                (_, false) if low.is_number() => Ok(Value::of(Kind::Double)),
+                _ => refuse(Property::Types, "loads an address into a vector register"),
+            }
+        }
+        4 if at == first && state.slot(at).value.kind == Kind::Single => Ok(access.number()),
+        _ => {
+            for word in (first..at + bytes).step_by(8) {
+                let value = state.slot(word).value;
+                if !value.is_number() {
+                    return refuse(
+                        Property::Types,
+                        format!("reads {bytes} bytes of {:?} in the frame", value.kind),
+                    );
+                }
+            }
+            Ok(access.number())
+        }
+    }
+}
+
+/// What lies at a multiple of 8 bytes in a vector register that was stored.
+fn part(extent: Extent, byte: i32, fresh: Symbol) -> Value {
+    match (extent, byte) {
+        (Extent::Whole, _) | (Extent::Double, 0) => Value::any(fresh),
+        (Extent::Single, 0) => Value::of(Kind::Single),
+        _ => Value::JUNK,
+    }
+}
+
+/// Notes the lowest byte of the stack that was accessed. It must not skip the guard.
+pub(crate) fn touch(state: &mut State, at: i32) -> Proof<()> {
+    if at < state.touched - STACK_STEP {
+        return refuse(
+            Property::Stack,
+            format!(
+                "accesses the stack at {at}, {} bytes below the lowest access; at most {STACK_STEP} \
+                 may be skipped",
+                state.touched - at
+            ),
+        );
+    }
+    state.touched = state.touched.min(at);
+    Ok(())
+}
+
+/// A load of a value of the caught exception.
+fn exception_value(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
+    let caught = state.facts().find_map(|fact| match fact {
+        Fact::Caught(tag) => Some(tag),
+        _ => None,
+    });
+    let at = access.address.displacement;
+    let cell = i64::from(CELL_BYTES);
+    let ty = caught.and_then(|tag| {
+        let ty = module
+            .metadata
+            .func_type(module.metadata.tags[tag as usize]);
+        ty.params.get(usize::try_from(at / cell).ok()?).copied()
+    });
+    match (ty, access.usage) {
+        (Some(ty), Use::Read) if at % cell == 0 && access.bytes == value_bytes(ty) => {
+            Ok(typed(ty, access.fresh))
+        }
+        _ => refuse(
+            Property::Accesses,
+            format!(
+                "accesses {} bytes at {at} of the values of an exception; no tag that was compared \
+                 has such a value",
+                access.bytes
+            ),
+        ),
+    }
+}
+
+/// A store of a result to the caller's memory, which lies after the arguments in [`State`].
+fn result_area(state: &mut State, access: &Access) -> Proof<Value> {
+    let at = i32::try_from(access.address.displacement).ok();
+    let value = match access.usage {
+        Use::Write(value) => Some(value),
+        Use::Vector(_) => Some(Value::any(access.fresh)),
+        _ => None,
+    };
+    let (Some(at), Some(value)) = (at, value) else {
+        return refuse(
+            Property::Accesses,
+            "reads its results, which it must only write",
+        );
+    };
+    let bytes = access.bytes as i32;
+    if at < 0 || at % 8 != 0 || at + bytes > state.area_bytes() || !matches!(bytes, 4 | 8 | 16) {
+        return refuse(
+            Property::Accesses,
+            format!(
+                "writes {bytes} bytes at {at} of the results, which have {} bytes",
+                state.area_bytes()
+            ),
+        );
+    }
+    let ty = match bytes {
+        4 => ValType::I32,
+        8 => ValType::I64,
+        _ => ValType::V128,
+    };
+    if bytes != 8 && !value.is_number() {
+        return refuse(
+            Property::Types,
+            "stores a part of a value that is no number",
+        );
+    }
+    state.set_cell(state.top() + at, ty, value);
+    Ok(value)
+}
+
+/// A value of a type that came from elsewhere.
+pub(crate) fn typed(ty: ValType, fresh: Symbol) -> Value {
+    match ty {
+        ValType::Ref(reference) => Value::reference(fresh, reference.heap, reference.nullable),
+        ValType::I32 | ValType::I64 | ValType::F32 | ValType::F64 | ValType::V128 => {
+            Value::any(fresh)
+        }
+    }
+}
+
+/// The heap type of a reference, and whether it may be null.
+fn reference_of(module: &Module<'_>, value: Value) -> Option<(HeapType, bool)> {
+    match value.kind {
+        Kind::Reference(heap) => Some((heap, value.null)),
+        // The address of the record of one of the module's functions.
+        Kind::Instance => {
+            let at = i32::try_from(value.exact()?).ok()?;
+            let function = module.function_at(at)?;
+            let ty = module.metadata.funcs[function as usize];
+            let kind = module.metadata.kind(ty)?;
+            Some((HeapType::Concrete(kind, ty), false))
+        }
+        _ => None,
+    }
+}
+
+/// Checks that a value has a type.
+pub(crate) fn of_type(module: &Module<'_>, value: Value, ty: ValType) -> Proof<()> {
+    let is_it = match ty {
+        ValType::Ref(wanted) => {
+            let is_null = value.as_constant() == Some(0);
+            let is_sub = |a: u32, b: u32| module.is_subtype(a, b);
+            match reference_of(module, value) {
+                Some((heap, null)) => {
+                    (wanted.nullable || !null) && heap.matches(wanted.heap, is_sub)
+                }
+                None => is_null && wanted.nullable,
+            }
+        }
+        ValType::I32 | ValType::I64 => value.is_number(),
+        ValType::F32 | ValType::F64 | ValType::V128 => true,
+    };
+    if is_it {
+        return Ok(());
+    }
+    refuse(Property::Types, format!("passes {:?} as {ty}", value.kind))
+}

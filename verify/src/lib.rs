@@ -1,0 +1,110 @@
+//! Proves from the bytes of a compiled module that its machine code stays in its sandbox.
+//!
+//! The verifier shares no code with the compiler but the module format. It decodes the text, walks
+//! over each function, and refuses what it cannot prove. A refusal names one of five properties:
+//! [`Property`]. `docs/internals/verifier.md` says what they are, and what is not proven.
+//!
+//! ```
+//! let wasm = pirn_compiler::parse_text(b"(module (memory 1) (func (export \"f\")))")?;
+//! let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::new(pirn_verify::ARCH))?;
+//! let report = pirn_verify::verify(&so)?;
+//! assert!(report.instructions > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+// In this order each module uses only modules before it (`format/tests/layers.rs`).
+mod error;
+mod value;
+mod abi;
+mod state;
+mod module;
+mod access;
+mod x86_64;
+
+pub use error::{Property, Refusal, VerifyError};
+
+use module::Module;
+use pirn_format::cpu::Arch;
+use pirn_format::read::Checked;
+use pirn_format::traps::CodeEntry;
+use rayon::prelude::*;
+
+/// The architecture whose machine code the verifier reads.
+pub const ARCH: Arch = Arch::X86_64;
+
+/// What was proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Functions, trampolines and stubs.
+    pub functions: usize,
+    /// Instructions that can be reached.
+    pub instructions: usize,
+    /// Bytes of code.
+    pub code_bytes: usize,
+}
+
+/// Proves all properties of a compiled module, on all processors.
+///
+/// # Errors
+///
+/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] for machine
+/// code of an architecture that the verifier does not know, [`VerifyError::Refused`] for the first
+/// property in the order of the text that could not be proven.
+pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
+    Verifier::new(file, &Checked::new(file)?)?.verify()
+}
+
+/// The verifier of one module.
+pub struct Verifier<'a>(Module<'a>);
+
+impl<'a> Verifier<'a> {
+    /// The verifier of a file that was checked. It does not compare the file with its hash again.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError::Architecture`] for machine code of an architecture that the verifier does not
+    /// know, [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables contradict
+    /// `checked`.
+    pub fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
+        let arch = checked.header.cpu.arch();
+        if arch != ARCH {
+            return Err(VerifyError::Architecture(arch.name()));
+        }
+        Module::new(file, checked).map(Self)
+    }
+
+    /// Proves all properties of all code, on all processors.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError::Refused`] for the first property in the order of the text that could not be
+    /// proven.
+    pub fn verify(&self) -> Result<Report, VerifyError> {
+        let entries: Vec<_> = self.0.code.iter().collect();
+        let proofs: Vec<_> = entries
+            .par_iter()
+            .map(|entry| self.verify_code(*entry))
+            .collect();
+        let mut report = Report {
+            functions: entries.len(),
+            instructions: 0,
+            code_bytes: entries.iter().map(|entry| entry.len as usize).sum(),
+        };
+        for proof in proofs {
+            report.instructions += proof?;
+        }
+        Ok(report)
+    }
+
+    /// Proves all properties of one function, trampoline or stub. Returns the number of its
+    /// instructions.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError::Refused`] for a property that could not be proven.
+    pub fn verify_code(&self, entry: CodeEntry) -> Result<usize, VerifyError> {
+        x86_64::prove(&self.0, entry).map_err(VerifyError::Refused)
+    }
+}

@@ -1,0 +1,273 @@
+//! [`Module`]: the tables of a compiled module, as the verifier looks them up.
+
+use crate::error::{Property, Refusal, VerifyError};
+use pirn_format::FormatError;
+use pirn_format::exit::{Builtin, TrapCode};
+use pirn_format::layout::{
+    CONTEXT_BYTES, CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES, CONTEXT_EXIT, CONTEXT_FUEL,
+    CONTEXT_HOST_CALL, CONTEXT_MEMORY, Counts, FuncRef, GLOBAL_BYTES, IMPORT_CODE, IMPORT_HOST,
+    IMPORT_INSTANCE, IMPORT_VMCTX, InstanceLayout, MEMORY_BASE, MEMORY_BYTES, TABLE_BASE,
+    TABLE_ELEMENTS,
+};
+use pirn_format::metadata::Metadata;
+use pirn_format::read::{Checked, slice};
+use pirn_format::sections::Section;
+use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerTable, TrapTable};
+use pirn_format::types::{CompositeKind, number_types};
+use std::collections::HashMap;
+
+/// What a word of the instance area is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// A byte of the value of a global.
+    Global {
+        index: u32,
+        byte: u32,
+    },
+    TableBase(u32),
+    TableLen(u32),
+    /// The address of the descriptor of an imported table.
+    TableDesc(u32),
+    MemoryBase(u32),
+    MemoryBytes,
+    /// The address of the descriptor of an imported memory.
+    MemoryDesc(u32),
+    ImportCode(u32),
+    ImportContext(u32),
+    ImportInstance(u32),
+    ImportHost(u32),
+    TypeId(u32),
+    TagId(u32),
+    Fuel,
+    Exit,
+    HostCall,
+    ExceptionTag,
+    ExceptionValues,
+}
+
+pub(crate) struct Module<'a> {
+    pub(crate) text: &'a [u8],
+    pub(crate) code: CodeTable<'a>,
+    pub(crate) traps: TrapTable<'a>,
+    pub(crate) handlers: HandlerTable<'a>,
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) layout: &'a InstanceLayout,
+    /// A number for each type.
+    numbers: Vec<u32>,
+    /// End of the last function: constants for calls by known tables follow.
+    pub(crate) code_end: u32,
+}
+
+impl<'a> Module<'a> {
+    /// The tables of a file that was checked. Also checks that the code table names code that
+    /// exists.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError::Format`] if `checked` is of another file, [`VerifyError::Refused`] for an
+    /// entry of the code table that names no function, type, builtin or trap.
+    pub(crate) fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
+        let module = Self::tables(file, checked).ok_or_else(|| {
+            let why = "its sections are not where its header says".to_owned();
+            VerifyError::Format(FormatError::NotAModule(why))
+        })?;
+        match module.code.iter().find(|entry| !module.exists(*entry)) {
+            None => Ok(module),
+            Some(entry) => Err(VerifyError::Refused(Refusal {
+                property: Property::Targets,
+                code: entry.kind,
+                offset: entry.start,
+                message: "the code table names code that does not exist in the module".to_owned(),
+            })),
+        }
+    }
+
+    fn tables(file: &'a [u8], checked: &'a Checked) -> Option<Self> {
+        let bytes = |section: Section| slice(file, checked.header.section(section));
+        let code = CodeTable::new(bytes(Section::Code)?)?;
+        let code_end = code.iter().map(|entry| entry.start + entry.len).max();
+        Some(Self {
+            text: bytes(Section::Text)?,
+            code,
+            traps: TrapTable::new(bytes(Section::Traps)?)?,
+            handlers: HandlerTable::new(bytes(Section::Handlers)?)?,
+            metadata: &checked.metadata,
+            layout: &checked.layout,
+            numbers: numbers(&checked.metadata),
+            code_end: code_end.unwrap_or(0),
+        })
+    }
+
+    /// Whether the module has what an entry of the code table names.
+    fn exists(&self, entry: CodeEntry) -> bool {
+        let metadata = self.metadata;
+        let is_func_type = |ty| metadata.kind(ty) == Some(CompositeKind::Func);
+        match entry.kind {
+            CodeKind::Func(index) => {
+                index >= metadata.imported_funcs()
+                    && metadata.code.get(index as usize) == Some(&entry.start)
+            }
+            CodeKind::Import(ty) | CodeKind::Entry(ty) => is_func_type(ty),
+            CodeKind::Builtin(number) => Builtin::from_number(number).is_some(),
+            CodeKind::Trap(number) => TrapCode::from_number(number).is_some(),
+        }
+    }
+
+    /// The entry of the code that starts at a text offset.
+    pub(crate) fn entry(&self, offset: u32) -> Option<CodeEntry> {
+        self.code.find(offset).filter(|entry| entry.start == offset)
+    }
+
+    /// Whether the module defines a memory, whose base is the context's end.
+    pub(crate) fn has_own_memory(&self) -> bool {
+        !self.metadata.own_memories().is_empty()
+    }
+
+    /// The 32-bit word of the text at an offset.
+    pub(crate) fn word(&self, offset: u32) -> Option<u32> {
+        let bytes = self.text.get(offset as usize..)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*bytes))
+    }
+
+    /// What the bytes at a negative offset from the context's end are.
+    pub(crate) fn cell(&self, offset: i32, bytes: u32) -> Option<Cell> {
+        if offset >= -(CONTEXT_BYTES as i32) {
+            return self.context_field(offset, bytes);
+        }
+        let Counts {
+            globals,
+            tables,
+            memories,
+            imported_funcs,
+            types,
+            tags,
+            ..
+        } = self.layout.counts();
+        let imported = self.metadata.imported();
+        let within = |count: u32, cell: &dyn Fn(u32) -> i32, cell_bytes: u32| {
+            let last = count.checked_sub(1)?;
+            let (high, low) = (cell(0) + cell_bytes as i32, cell(last));
+            if offset < low || offset >= high {
+                return None;
+            }
+            let index = (high - 1 - offset) as u32 / cell_bytes;
+            let byte = (offset - cell(index)) as u32;
+            (byte + bytes <= cell_bytes).then_some((index, byte))
+        };
+        let layout = self.layout;
+        if let Some((index, byte)) = within(globals, &|i| layout.global(i), GLOBAL_BYTES) {
+            return Some(Cell::Global { index, byte });
+        }
+        if let Some((index, byte)) = within(tables, &|i| layout.table(i), 16) {
+            return match (index < imported.tables, byte as i32, bytes) {
+                (true, 0, 8) => Some(Cell::TableDesc(index)),
+                (false, TABLE_BASE, 8) => Some(Cell::TableBase(index)),
+                (false, TABLE_ELEMENTS, 8) => Some(Cell::TableLen(index)),
+                _ => None,
+            };
+        }
+        if let Some((index, byte)) = within(memories, &|i| layout.memory(i), 16) {
+            let further = index > imported.memories;
+            return match (byte as i32, bytes) {
+                (0, 8) if index < imported.memories => Some(Cell::MemoryDesc(index)),
+                (MEMORY_BASE, 8) if further => Some(Cell::MemoryBase(index)),
+                (MEMORY_BYTES, 8) if further => Some(Cell::MemoryBytes),
+                _ => None,
+            };
+        }
+        if let Some((index, byte)) = within(imported_funcs, &|i| layout.import(i), 32) {
+            return match (byte as i32, bytes) {
+                (IMPORT_CODE, 8) => Some(Cell::ImportCode(index)),
+                (IMPORT_VMCTX, 8) => Some(Cell::ImportContext(index)),
+                (IMPORT_INSTANCE, 8) => Some(Cell::ImportInstance(index)),
+                (IMPORT_HOST, 8) => Some(Cell::ImportHost(index)),
+                _ => None,
+            };
+        }
+        if let Some((index, 0)) = within(types, &|i| layout.type_id(i), 4) {
+            return (bytes == 4).then_some(Cell::TypeId(index));
+        }
+        if let Some((index, 0)) = within(tags, &|i| layout.tag(i), 8) {
+            return (bytes == 8).then_some(Cell::TagId(index));
+        }
+        None
+    }
+
+    fn context_field(&self, offset: i32, bytes: u32) -> Option<Cell> {
+        const BASE: i32 = CONTEXT_MEMORY + MEMORY_BASE;
+        const BYTES: i32 = CONTEXT_MEMORY + MEMORY_BYTES;
+        let first = self.metadata.imported_memories();
+        if bytes != 8 {
+            return None;
+        }
+        Some(match offset {
+            CONTEXT_FUEL if self.metadata.fuel => Cell::Fuel,
+            CONTEXT_EXIT => Cell::Exit,
+            CONTEXT_HOST_CALL => Cell::HostCall,
+            CONTEXT_EXCEPTION_TAG => Cell::ExceptionTag,
+            CONTEXT_EXCEPTION_VALUES => Cell::ExceptionValues,
+            BASE => Cell::MemoryBase(first),
+            BYTES => Cell::MemoryBytes,
+            _ => return None,
+        })
+    }
+
+    /// The function whose record lies at this offset, and the byte of the record.
+    pub(crate) fn function_record(&self, offset: i32) -> Option<(u32, i32)> {
+        const RECORD: i32 = size_of::<FuncRef>() as i32;
+        let count = self.layout.counts().escaped_funcs;
+        let high = count.checked_sub(1).map(|_| self.layout.funcref(0))? + RECORD;
+        let distance = high.checked_sub(offset)?.checked_sub(1)?;
+        let position = u32::try_from(distance / RECORD)
+            .ok()
+            .filter(|_| distance >= 0)?;
+        let function = self.metadata.escaped.get(position as usize)?;
+        Some((*function, RECORD - 1 - distance % RECORD))
+    }
+
+    /// The function that a reference to its record names.
+    pub(crate) fn function_at(&self, offset: i32) -> Option<u32> {
+        self.function_record(offset)
+            .and_then(|(function, byte)| (byte == 0).then_some(function))
+    }
+
+    /// A number for a type. Equal types have equal numbers.
+    fn number(&self, ty: u32) -> Option<u32> {
+        self.numbers.get(ty as usize).copied()
+    }
+
+    /// Whether a type is another one, or is declared below it (spec 3.3.4).
+    pub(crate) fn is_subtype(&self, mut a: u32, b: u32) -> bool {
+        loop {
+            if self.number(a) == self.number(b) {
+                return true;
+            }
+            let supertype = self
+                .metadata
+                .types
+                .get(a as usize)
+                .and_then(|ty| ty.supertype);
+            match supertype {
+                // Supertypes come before their subtypes.
+                Some(supertype) if supertype < a => a = supertype,
+                _ => return false,
+            }
+        }
+    }
+
+    /// Whether two types are equal.
+    pub(crate) fn same_type(&self, a: u32, b: u32) -> bool {
+        self.number(a) == self.number(b)
+    }
+}
+
+/// Numbers the types so that equal types have equal numbers.
+fn numbers(metadata: &Metadata) -> Vec<u32> {
+    let (mut first, mut index) = (HashMap::new(), 0);
+    number_types(&metadata.types, &metadata.groups, |group, numbers| {
+        let len = group.len() as u32;
+        let number = *first.entry(group.into_owned()).or_insert(index);
+        index += len;
+        numbers.extend(number..number + len);
+    })
+}

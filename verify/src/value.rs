@@ -1,0 +1,519 @@
+//! [`Value`]: what the verifier knows about a register or a stack slot.
+//!
+//! A value is a base of some [`Kind`] plus an integer. The integer is
+//! `(symbol << shift) + constant`, and lies in an interval. A [`Symbol`] names one integer that the
+//! code has computed, so two values with one symbol are related: a comparison of one of them bounds
+//! the other.
+
+use pirn_format::types::HeapType;
+
+/// Names an integer or a reference that the code computed. [`Symbol::ZERO`] is the integer 0, so
+/// a constant is the zero symbol plus that constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Symbol(pub(crate) u64);
+
+impl Symbol {
+    pub(crate) const ZERO: Self = Self(0);
+
+    /// Marks the symbol of a reference to the module's function with the index in the lower bits.
+    pub(crate) const FUNCTION: u64 = 1 << 57;
+
+    /// Marks the symbol of the lowest 32 bits of the number that has the symbol without this bit.
+    const WORD: u64 = 1 << 56;
+}
+
+/// What the base of a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Unknown bits, which may be an address or another guest's data. Nothing may depend on them.
+    Junk,
+    /// The lowest 8 bits are a number. The others are as in [`Junk`](Self::Junk).
+    Byte,
+    /// The lowest 32 bits are a number.
+    Single,
+    /// Of 128 bits, the lowest 64 are a number.
+    Double,
+    /// No base: the value is an integer.
+    Number,
+    /// The instance's context, which is also the base of its first own memory.
+    Instance,
+    /// Byte 0 of the memory with this index.
+    Memory(u32),
+    /// The descriptor of an imported memory.
+    MemoryDesc(u32),
+    /// The current size of a memory in bytes.
+    MemoryBytes,
+    /// Element 0 of the table with this index.
+    Table(u32),
+    /// An element of the table with this index.
+    TableSlot(u32),
+    /// The descriptor of an imported table.
+    TableDesc(u32),
+    /// The current number of elements of the table with this index.
+    TableLen(u32),
+    /// The cell of an imported mutable global, in the instance that defines it.
+    GlobalCell(u32),
+    /// The stack pointer when the function was entered.
+    Stack,
+    /// The first byte of the text.
+    Text,
+    /// A reference of a guest with this type. It may be null if [`Value::null`] is set.
+    Reference(HeapType),
+    /// The identity of the type with this index.
+    TypeId(u32),
+    /// The type identity that the function with this reference has.
+    TypeOf(Symbol),
+    /// The code of the function with this reference.
+    CodeOf(Symbol),
+    /// The context of the function with this reference.
+    ContextOf(Symbol),
+    /// The code, the first argument, the instance and the number of an imported function.
+    ImportCode(u32),
+    ImportContext(u32),
+    ImportInstance(u32),
+    ImportHost(u32),
+    /// The address of the descriptor of an imported function whose type is this type.
+    Import(u32),
+    /// The same fields of that descriptor.
+    AnyInstance,
+    AnyHost,
+    /// The routines that leave the guest.
+    Exit,
+    HostCall,
+    /// The code argument of an entry trampoline.
+    EntryCode,
+    /// A 32-bit entry of a jump table.
+    JumpOffset(Entries),
+    /// An address that an entry of the jump table at this text offset names.
+    JumpTarget(u32, Entries),
+    /// The type number in an entry of a dispatch table.
+    DispatchType(EntryAddress),
+    /// The code offset in an entry of a dispatch table with this type number.
+    DispatchOffset(Entries, u32),
+    /// The code that an entry of the dispatch table at this text offset names.
+    DispatchCode(u32, Entries, u32),
+    /// Where the caller of this function continues.
+    ReturnAddress,
+    /// What this register had when the function was entered. The callee must restore it.
+    Saved(u8),
+    /// The memory of the caller for results that do not fit in registers.
+    ResultArea,
+    /// The identity of the tag of the caught exception, or of the tag with this index.
+    ExceptionTag,
+    TagId(u32),
+    /// The values of the caught exception.
+    ExceptionValues,
+}
+
+/// Entries of a table of code: those between two text offsets, of which one was selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entries {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+}
+
+/// The address of an entry of a dispatch table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntryAddress {
+    symbol: Symbol,
+    shift: u8,
+    constant: i64,
+}
+
+/// What is known of a value, see the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub(crate) kind: Kind,
+    pub(crate) symbol: Symbol,
+    pub(crate) shift: u8,
+    /// Whether the value may be 0 in place of what `kind` says.
+    pub(crate) null: bool,
+    /// If not [`NO_TABLE`], the symbol is less than the number of elements of this table.
+    pub(crate) below: u32,
+    pub(crate) constant: i64,
+    /// Least and greatest value of the integer.
+    pub(crate) low: i64,
+    pub(crate) high: i64,
+}
+
+/// See [`Value::below`].
+pub(crate) const NO_TABLE: u32 = u32::MAX;
+
+impl Value {
+    pub(crate) const JUNK: Self = Self::of(Kind::Junk);
+
+    /// A value of a kind, without an integer.
+    pub(crate) const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            symbol: Symbol::ZERO,
+            shift: 0,
+            null: false,
+            below: NO_TABLE,
+            constant: 0,
+            low: 0,
+            high: 0,
+        }
+    }
+
+    pub(crate) const fn constant(value: i64) -> Self {
+        Self::at(Kind::Number, value)
+    }
+
+    /// A constant distance from a base.
+    pub(crate) const fn at(kind: Kind, distance: i64) -> Self {
+        let mut value = Self::of(kind);
+        value.constant = distance;
+        value.low = distance;
+        value.high = distance;
+        value
+    }
+
+    /// An integer of which only an interval is known.
+    pub(crate) const fn number(symbol: Symbol, low: i64, high: i64) -> Self {
+        if low == high {
+            return Self::constant(low);
+        }
+        let mut value = Self::of(Kind::Number);
+        value.symbol = symbol;
+        value.low = low;
+        value.high = high;
+        value
+    }
+
+    /// Any 64 bits.
+    pub(crate) const fn any(symbol: Symbol) -> Self {
+        Self::number(symbol, i64::MIN, i64::MAX)
+    }
+
+    /// Any 32 bits, zero-extended.
+    pub(crate) const fn word(symbol: Symbol) -> Self {
+        Self::number(symbol, 0, u32::MAX as i64)
+    }
+
+    pub(crate) const fn reference(symbol: Symbol, heap: HeapType, null: bool) -> Self {
+        let mut value = Self::of(Kind::Reference(heap));
+        value.symbol = symbol;
+        value.null = null;
+        value
+    }
+
+    /// A value that is named by a symbol, of a kind that has no integer.
+    pub(crate) const fn named(symbol: Symbol, kind: Kind) -> Self {
+        let mut value = Self::of(kind);
+        value.symbol = symbol;
+        value
+    }
+
+    /// The integer, if it is constant.
+    pub(crate) fn exact(&self) -> Option<i64> {
+        (self.low == self.high).then_some(self.low)
+    }
+
+    /// The constant, if the value is one.
+    pub(crate) fn as_constant(&self) -> Option<i64> {
+        if self.kind == Kind::Number {
+            self.exact()
+        } else {
+            None
+        }
+    }
+
+    /// Whether the guest computes with it: numbers, and sizes that a guest may learn.
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Number | Kind::MemoryBytes | Kind::TableLen(_)
+        )
+    }
+
+    /// Whether the base has an integer added to it that addresses are computed with.
+    fn has_integer(&self) -> bool {
+        self.is_number()
+            || matches!(
+                self.kind,
+                Kind::Instance | Kind::Memory(_) | Kind::Table(_) | Kind::Stack | Kind::Text
+            )
+    }
+
+    /// The code that an entry of a table names, if this is the table's address.
+    fn code(self, entry: Self) -> Option<Self> {
+        let start = self.exact().filter(|_| self.kind == Kind::Text)?;
+        let start = u32::try_from(start).ok()?;
+        let kind = match entry.kind {
+            Kind::JumpOffset(entries) => Kind::JumpTarget(start, entries),
+            Kind::DispatchOffset(entries, number) => Kind::DispatchCode(start, entries, number),
+            _ => return None,
+        };
+        Some(Self::of(kind))
+    }
+
+    /// The sum of two values; `None` if it means nothing.
+    pub(crate) fn plus(self, other: Self, fresh: Symbol) -> Option<Self> {
+        if let Some(code) = self.code(other).or_else(|| other.code(self)) {
+            return Some(code);
+        }
+        let (base, number) = match (self.is_number(), other.is_number()) {
+            (_, true) => (self, other),
+            (true, false) => (other, self),
+            (false, false) => return None,
+        };
+        if !base.has_integer() || base.null {
+            return None;
+        }
+        let kind = if base.is_number() {
+            Kind::Number
+        } else {
+            base.kind
+        };
+        let (low, high) = match (
+            base.low.checked_add(number.low),
+            base.high.checked_add(number.high),
+        ) {
+            (Some(low), Some(high)) => (low, high),
+            _ if kind == Kind::Number => (i64::MIN, i64::MAX),
+            _ => return None,
+        };
+        // A sum with a constant keeps the symbol.
+        let (term, constant) = if number.symbol == Symbol::ZERO {
+            (base, base.constant.wrapping_add(number.constant))
+        } else if base.symbol == Symbol::ZERO {
+            (number, base.constant.wrapping_add(number.constant))
+        } else {
+            let fresh = Self::number(fresh, low, high);
+            (fresh, fresh.constant)
+        };
+        Some(Self {
+            kind,
+            constant,
+            low,
+            high,
+            null: false,
+            ..term
+        })
+    }
+
+    /// The value multiplied by a power of two.
+    pub(crate) fn shifted(self, by: u32, fresh: Symbol) -> Self {
+        if by == 0 {
+            return self;
+        }
+        let scale = |x: i64| x.checked_mul(1_i64.checked_shl(by)?);
+        let (Some(low), Some(high)) = (scale(self.low), scale(self.high)) else {
+            return Self::any(fresh);
+        };
+        if low == high {
+            return Self::constant(low);
+        }
+        if by + u32::from(self.shift) > 32 {
+            return Self::number(fresh, low, high);
+        }
+        Self {
+            kind: Kind::Number,
+            shift: self.shift + by as u8,
+            constant: self.constant.wrapping_shl(by),
+            low,
+            high,
+            ..self
+        }
+    }
+
+    /// The value with its integer negated, if it is a number.
+    pub(crate) fn negated(self, fresh: Symbol) -> Self {
+        match (self.low.checked_neg(), self.high.checked_neg()) {
+            (Some(high), Some(low)) if self.is_number() => Self::number(fresh, low, high),
+            _ => Self::any(fresh),
+        }
+    }
+
+    /// The lowest 32 bits of a number, zero-extended. Equal numbers have equal lowest bits, so the
+    /// symbol follows from the number's.
+    pub(crate) fn low_word(self, fresh: Symbol) -> Self {
+        let is_term = self.symbol != Symbol::ZERO && self.shift == 0 && self.constant == 0;
+        match self.is_number() && self.low >= 0 && self.high <= i64::from(u32::MAX) {
+            true => self,
+            false if is_term => Self::word(Symbol(self.symbol.0 | Symbol::WORD)),
+            false => Self::word(fresh),
+        }
+    }
+
+    /// What is known where paths meet on which a location has these values. The values differ.
+    pub(crate) fn join(self, other: Self, fresh: Symbol, widen: bool) -> Self {
+        if self.kind != other.kind {
+            return self.join_kinds(other, fresh, widen);
+        }
+        let null = (self.null || other.null) && self.kind != Kind::Junk;
+        let same = self.symbol == other.symbol
+            && self.shift == other.shift
+            && self.constant == other.constant;
+        if let (Kind::Table(a), false) = (self.kind, same)
+            && self.is_slot_of(a)
+            && other.is_slot_of(a)
+        {
+            return Self {
+                null,
+                ..Self::of(Kind::TableSlot(a))
+            };
+        }
+        if let Kind::Reference(_) = self.kind {
+            let symbol = if self.symbol == other.symbol {
+                self.symbol
+            } else {
+                fresh
+            };
+            return Self {
+                symbol,
+                null,
+                ..self
+            };
+        }
+        if !self.has_integer() {
+            let is_byte = self.kind == Kind::Byte;
+            return match same {
+                true => Self { null, ..self },
+                false if is_byte => Self::named(fresh, Kind::Byte),
+                false => Self::named(fresh, Kind::Junk),
+            };
+        }
+        let (mut low, mut high) = (self.low.min(other.low), self.high.max(other.high));
+        if widen {
+            low = if low < self.low {
+                widened_down(low)
+            } else {
+                low
+            };
+            high = if high > self.high {
+                widened_up(high)
+            } else {
+                high
+            };
+        }
+        let base = if same {
+            self
+        } else {
+            self.congruent(other, fresh)
+        };
+        let below = if same && self.below == other.below {
+            self.below
+        } else {
+            NO_TABLE
+        };
+        Self {
+            null,
+            below,
+            low,
+            high,
+            ..base
+        }
+    }
+
+    /// A value of the same kind whose integer differs from that of both by multiples of the largest
+    /// possible power of two.
+    fn congruent(self, other: Self, fresh: Symbol) -> Self {
+        const SHIFT_MAX: u32 = 8;
+        let shift = |value: Self| match value.exact() {
+            Some(exact) => (SHIFT_MAX, exact),
+            None => (u32::from(value.shift).min(SHIFT_MAX), value.constant),
+        };
+        let ((a_shift, a), (b_shift, b)) = (shift(self), shift(other));
+        let equal = a.wrapping_sub(b).trailing_zeros();
+        let by = a_shift.min(b_shift).min(equal);
+        let mut value = Self::named(fresh, self.kind);
+        value.shift = by as u8;
+        value.constant = a & ((1 << by) - 1);
+        value
+    }
+
+    fn join_kinds(self, other: Self, fresh: Symbol, widen: bool) -> Self {
+        if self.is_number() && other.is_number() {
+            let number = |value: Self| Self {
+                kind: Kind::Number,
+                ..value
+            };
+            return match (number(self), number(other)) {
+                (a, b) if a == b => a,
+                (a, b) => a.join(b, fresh, widen),
+            };
+        }
+        let is_single = |value: Self| value.kind == Kind::Single;
+        if (is_single(self) && other.is_number()) || (self.is_number() && is_single(other)) {
+            return Self::of(Kind::Single);
+        }
+        // A mask against speculation selects null in place of an address that a check refused.
+        let null = |value: Self| value.as_constant() == Some(0);
+        let masked = |value: Self| {
+            matches!(
+                value.kind,
+                Kind::Instance | Kind::Memory(_) | Kind::Reference(_) | Kind::DispatchCode(..)
+            )
+        };
+        match (self, other) {
+            (a, b) if null(b) && masked(a) => Self { null: true, ..a },
+            (a, b) if null(a) && masked(b) => Self { null: true, ..b },
+            (a, b) => match (a.as_reference(), b.as_reference()) {
+                (Some(a_heap), Some(b_heap)) if a_heap.top() == b_heap.top() => {
+                    Self::reference(fresh, a_heap.top(), a.null || b.null)
+                }
+                _ if a.has_byte() && b.has_byte() => Self::named(fresh, Kind::Byte),
+                _ => Self::named(fresh, Kind::Junk),
+            },
+        }
+    }
+
+    /// Identifies the address of an entry, if this value is one.
+    pub(crate) fn entry_address(&self) -> EntryAddress {
+        EntryAddress {
+            symbol: self.symbol,
+            shift: self.shift,
+            constant: self.constant,
+        }
+    }
+
+    /// Whether these are named bits that may be anything.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self.kind, Kind::Junk | Kind::Byte) && self.symbol != Symbol::ZERO
+    }
+
+    /// Whether both are the same bits, whatever these are.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_named = self.symbol != Symbol::ZERO
+            || (self.has_integer() && self.low == self.high)
+            || matches!(self.kind, Kind::Saved(_));
+        is_named && !self.null && self == other
+    }
+
+    /// Whether the lowest byte is a number.
+    pub(crate) fn has_byte(&self) -> bool {
+        self.is_number() || self.kind == Kind::Byte
+    }
+
+    pub(crate) fn as_reference(&self) -> Option<HeapType> {
+        match self.kind {
+            Kind::Reference(heap) => Some(heap),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the address of an element of a table that is checked, or of the first one.
+    pub(crate) fn is_slot_of(&self, table: u32) -> bool {
+        let checked = self.below == table && self.shift == 3 && self.constant == 0;
+        self.kind == Kind::Table(table) && (checked || (self.low == 0 && self.high == 0))
+    }
+}
+
+/// Bounds that a loop's numbers are widened to, so that they settle after few visits: those of the
+/// loops that copy few bytes, and those of 32 bits.
+const BOUNDS: [i64; 3] = [1024, u32::MAX as i64, i64::MAX];
+
+fn widened_up(high: i64) -> i64 {
+    let bound = BOUNDS.iter().find(|bound| high <= **bound);
+    bound.copied().unwrap_or(i64::MAX)
+}
+
+fn widened_down(low: i64) -> i64 {
+    match low {
+        0.. => 0,
+        _ if low >= i64::from(i32::MIN) => i64::from(i32::MIN),
+        _ => i64::MIN,
+    }
+}

@@ -1,0 +1,741 @@
+//! Calls, tail calls, returns and exits to the host.
+
+use super::Step;
+use crate::abi::{self, Place, Places, RAX, RBP, RDI, RDX, RSI, RSP};
+use crate::access::{of_type, touch, typed};
+use crate::error::{Proof, Property, refuse};
+use crate::module::Module;
+use crate::state::{Extent, Fact, Slot, State, unknown_vectors};
+use crate::value::{Entries, Kind, Symbol, Value};
+use iced_x86::OpKind;
+use pirn_format::exit::{self, Builtin, CELL_BYTES, TrapCode};
+use pirn_format::traps::CodeKind;
+use pirn_format::types::{AddrType, FuncType, HeapType, ValType};
+
+/// What a call enters.
+enum Callee {
+    /// Guest code of a type, whose first argument must have this kind.
+    Guest {
+        ty: u32,
+        context: Kind,
+    },
+    Builtin(Builtin),
+    /// The stub of a trap, which does not return.
+    Trap,
+}
+
+/// Whether a parameter of a builtin is an address or a length of 32 bits, zero-extended. The
+/// trampolines of copies and fills add such parameters without a check.
+pub(super) fn is_word(module: &Module<'_>, builtin: Builtin, number: usize) -> bool {
+    let is_bulk = matches!(builtin, Builtin::MemoryCopy | Builtin::MemoryFill);
+    let first = if builtin == Builtin::MemoryCopy { 2 } else { 1 };
+    let mut memories = module.metadata.memories.iter();
+    is_bulk && number >= first && memories.all(|memory| memory.address == AddrType::I32)
+}
+
+impl Step<'_, '_> {
+    pub(super) fn call(&mut self) -> Proof<()> {
+        let next = self.instruction.next_ip() as u32;
+        if self.instruction.op0_kind() == OpKind::NearBranch64 {
+            let target = self.instruction.near_branch_target() as u32;
+            return match self.direct(target)? {
+                Callee::Guest { ty, context } => self.call_guest(ty, context, next),
+                Callee::Builtin(builtin) => self.call_builtin(builtin, next),
+                Callee::Trap => {
+                    self.needs_context(RDI, Kind::Instance)?;
+                    self.frame_chain()?;
+                    let pointer = self.stack_pointer()?;
+                    touch(self.state, pointer - 8)?;
+                    self.after_call(pointer, 0, next)
+                }
+            };
+        }
+        let target = self.read(0)?;
+        match target.kind {
+            Kind::HostCall => self.call_host(next),
+            Kind::Exit => self.call_exit(next),
+            _ => {
+                let (ty, context) = self.indirect(target)?;
+                self.call_guest(ty, context, next)
+            }
+        }
+    }
+
+    /// The code that starts at a text offset.
+    fn direct(&self, target: u32) -> Proof<Callee> {
+        let module = self.walk.module;
+        let Some(entry) = module.entry(target) else {
+            return refuse(
+                Property::Targets,
+                format!("calls text offset {target:#x}, where no function starts"),
+            );
+        };
+        match entry.kind {
+            CodeKind::Func(index) => Ok(Callee::Guest {
+                ty: module.metadata.funcs[index as usize],
+                context: Kind::Instance,
+            }),
+            CodeKind::Builtin(number) => match Builtin::from_number(number) {
+                Some(builtin) => Ok(Callee::Builtin(builtin)),
+                None => refuse(Property::Targets, format!("calls builtin {number}")),
+            },
+            CodeKind::Trap(_) => Ok(Callee::Trap),
+            CodeKind::Import(_) | CodeKind::Entry(_) => refuse(
+                Property::Targets,
+                format!("calls {:?}, which only the runtime enters", entry.kind),
+            ),
+        }
+    }
+
+    /// The type of the code at an address, and the kind of its first argument.
+    fn indirect(&self, target: Value) -> Proof<(u32, Kind)> {
+        let module = self.walk.module;
+        match target.kind {
+            Kind::CodeOf(reference) => {
+                let types = self.state.facts().filter_map(|fact| match fact {
+                    Fact::FunctionType(of, ty) if of == reference => Some(ty),
+                    _ => None,
+                });
+                match types.last() {
+                    Some(ty) => Ok((ty, Kind::ContextOf(reference))),
+                    None => refuse(
+                        Property::Types,
+                        "calls a function reference without a comparison of its type",
+                    ),
+                }
+            }
+            Kind::ImportCode(import) => {
+                let ty = module.metadata.funcs[import as usize];
+                Ok((ty, Kind::ImportContext(import)))
+            }
+            Kind::EntryCode => match self.walk.entry.kind {
+                CodeKind::Entry(ty) => Ok((ty, Kind::Instance)),
+                _ => refuse(Property::Targets, "calls an argument"),
+            },
+            Kind::DispatchCode(table, entries, number) => {
+                Ok((self.dispatched(table, entries, number)?, Kind::Instance))
+            }
+            // An entry that is known.
+            Kind::Text => {
+                let at = target.exact().and_then(|at| u32::try_from(at).ok());
+                match self.direct(at.unwrap_or(u32::MAX))? {
+                    Callee::Guest { ty, context } => Ok((ty, context)),
+                    _ => refuse(Property::Targets, "calls a stub by a table"),
+                }
+            }
+            kind => refuse(
+                Property::Targets,
+                format!("jumps to {kind:?}, which is no address of checked code"),
+            ),
+        }
+    }
+
+    /// The type of all functions that a call by a dispatch table may enter.
+    fn dispatched(&self, table: u32, entries: Entries, number: u32) -> Proof<u32> {
+        let module = self.walk.module;
+        let mut found = None;
+        for at in (entries.first..=entries.last).step_by(8) {
+            let (Some(offset), Some(of)) = (module.word(at), module.word(at + 4)) else {
+                return refuse(
+                    Property::Targets,
+                    format!("the dispatch table at {table:#x} ends after the text"),
+                );
+            };
+            if of != number {
+                continue;
+            }
+            let target = table.wrapping_add(offset);
+            let Callee::Guest { ty, .. } = self.direct(target)? else {
+                return refuse(
+                    Property::Targets,
+                    format!("entry {at:#x} of a dispatch table names {target:#x}, no function"),
+                );
+            };
+            match found {
+                Some(other) if !module.same_type(other, ty) => {
+                    return refuse(
+                        Property::Types,
+                        format!("functions of types {other} and {ty} have one number, {number}"),
+                    );
+                }
+                _ => found = Some(ty),
+            }
+        }
+        match found {
+            Some(ty) => Ok(ty),
+            None => refuse(
+                Property::Targets,
+                format!("the dispatch table at {table:#x} has no function with number {number}"),
+            ),
+        }
+    }
+
+    fn call_guest(&mut self, ty: u32, context: Kind, next: u32) -> Proof<()> {
+        let ty = self.walk.module.metadata.func_type(ty);
+        let places = Places::of(ty);
+        self.frame_chain()?;
+        let pointer = self.stack_pointer()?;
+        touch(self.state, pointer - 8)?;
+        self.needs_context(places.context, context)?;
+        self.arguments(&places, pointer)?;
+        let area = match places.area {
+            None => None,
+            Some(register) => Some(self.area(register, pointer, &places)?),
+        };
+        if let Some(area) = area {
+            for at in (area..area + places.area_bytes).step_by(8) {
+                self.state.set_slot(at, Slot::UNWRITTEN);
+            }
+        }
+        self.after_call(pointer, places.argument_bytes, next)?;
+        for (number, (place, ty)) in places.results.iter().enumerate() {
+            let value = typed(*ty, self.result(number));
+            match (*place, area) {
+                (Place::General(register), _) => self.state.registers[register] = value,
+                (Place::Vector(register), _) => {
+                    self.state.vectors[register].extent = Extent::of(*ty);
+                }
+                (Place::Memory(at), Some(area)) => self.state.set_cell(area + at, *ty, value),
+                (Place::Memory(_), None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A symbol for a result of this call.
+    fn result(&self, number: usize) -> Symbol {
+        Symbol(u64::from(self.at) << 4 | 1 << 60 | (number as u64) << 40)
+    }
+
+    /// Checks the types of arguments in registers and at the stack pointer.
+    fn arguments(&self, places: &Places, pointer: i32) -> Proof<()> {
+        for (place, ty) in &places.params {
+            match *place {
+                Place::General(register) => {
+                    self.has_type(self.state.registers[register], *ty)?;
+                }
+                Place::Vector(register) => self.has_vector(register, *ty)?,
+                Place::Memory(at) => match self.state.cell(pointer + at, *ty) {
+                    Some(value) => self.has_type(value, *ty)?,
+                    None => return refuse(Property::Types, "passes an argument not written"),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn has_type(&self, value: Value, ty: ValType) -> Proof<()> {
+        of_type(self.walk.module, value, ty)
+    }
+
+    fn has_vector(&self, register: usize, ty: ValType) -> Proof<()> {
+        if self.state.vectors[register].extent >= Extent::of(ty) {
+            return Ok(());
+        }
+        refuse(
+            Property::Types,
+            format!("passes vector register {register}, which holds no number"),
+        )
+    }
+
+    /// The distance of a result area from the stack pointer at entry. It must lie in this frame.
+    fn area(&self, register: usize, pointer: i32, places: &Places) -> Proof<i32> {
+        let value = self.state.registers[register];
+        let at = value.exact().and_then(|at| i32::try_from(at).ok());
+        match at {
+            Some(at)
+                if value.kind == Kind::Stack
+                    && at % 8 == 0
+                    && at >= pointer + places.argument_bytes
+                    && at + places.area_bytes <= self.frame_pointer()? =>
+            {
+                Ok(at)
+            }
+            _ => refuse(
+                Property::Stack,
+                format!(
+                    "passes {:?} as memory for results, not its frame",
+                    value.kind
+                ),
+            ),
+        }
+    }
+
+    /// The frame pointer's distance from the stack pointer at entry.
+    fn frame_pointer(&self) -> Proof<i32> {
+        let value = self.state.registers[RBP];
+        let exact = value.exact().filter(|_| value.kind == Kind::Stack);
+        match exact.and_then(|at| i32::try_from(at).ok()) {
+            Some(at) if at % 8 == 0 => Ok(at),
+            _ => refuse(Property::Stack, "the frame pointer is unknown at a call"),
+        }
+    }
+
+    /// Checks that the frame pointer leads to the caller's frame pointer and return address, by
+    /// which the runtime finds the frames.
+    fn frame_chain(&self) -> Proof<()> {
+        let frame = self.frame_pointer()?;
+        let saved = self.state.slot(frame);
+        let return_address = self.state.slot(frame + 8);
+        if saved == Slot::whole(Value::of(Kind::Saved(RBP as u8)))
+            && return_address == Slot::whole(Value::of(Kind::ReturnAddress))
+            && frame + 16 <= self.state.top().max(16)
+        {
+            return Ok(());
+        }
+        refuse(
+            Property::Stack,
+            "the frame pointer does not lead to the caller's frame at a call",
+        )
+    }
+
+    fn needs_context(&self, register: usize, kind: Kind) -> Proof<()> {
+        let value = self.state.registers[register];
+        let named = match kind {
+            Kind::ContextOf(_) => value.kind == kind,
+            _ => value == Value::of(kind),
+        };
+        if named && value.exact() == Some(0) && !value.null {
+            return Ok(());
+        }
+        refuse(
+            Property::Types,
+            format!(
+                "passes {:?} as the first argument, not {kind:?}",
+                value.kind
+            ),
+        )
+    }
+
+    /// What a call leaves: registers of the caller, the frame, and nothing else.
+    fn after_call(&mut self, pointer: i32, argument_bytes: i32, next: u32) -> Proof<()> {
+        let after = pointer + argument_bytes;
+        if after > 0 {
+            return refuse(
+                Property::Stack,
+                "passes its own arguments as those of a call that removes them",
+            );
+        }
+        let preserved = |register: usize| register == RSP || abi::PRESERVED.contains(&register);
+        for register in (0..self.state.registers.len()).filter(|at| !preserved(*at)) {
+            let name = Symbol(u64::from(self.at) << 4 | 1 << 59 | (register as u64) << 40);
+            self.state.registers[register] = Value::named(name, Kind::Junk);
+        }
+        self.state.vectors = unknown_vectors(u64::from(self.at) << 4 | 1 << 52);
+        self.state.flags = None;
+        self.state.forget_below(after);
+        self.state.forget_caught();
+        self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(after));
+        self.handler(next)
+    }
+
+    /// If exceptions of this call are caught here, the path to the handler.
+    fn handler(&mut self, next: u32) -> Proof<()> {
+        let Some(handler) = self.walk.module.handlers.find(next) else {
+            return Ok(());
+        };
+        let frame = self.frame_pointer()?;
+        let mut state = self.state.clone();
+        state.registers = State::new(0, 0).registers;
+        state.registers[RBP] = Value::at(Kind::Stack, i64::from(frame));
+        let pointer = i64::from(frame) - i64::from(handler.frame_bytes);
+        state.registers[RSP] = Value::at(Kind::Stack, pointer);
+        self.walk.flow(handler.handler, &state)
+    }
+
+    /// A call of a host function, by the descriptor of an import.
+    fn call_host(&mut self, next: u32) -> Proof<()> {
+        let module = self.walk.module;
+        let registers = &self.state.registers;
+        let (context, host) = (registers[RDI], registers[RSI]);
+        let ty = match (context.kind, host.kind) {
+            (Kind::AnyInstance, Kind::AnyHost) => match self.walk.entry.kind {
+                CodeKind::Import(ty) => ty,
+                _ => return refuse(Property::Targets, "calls an unknown host function"),
+            },
+            (Kind::Instance, Kind::ImportHost(import))
+                if context == Value::of(Kind::Instance) && self.state.has(Fact::IsHost(import)) =>
+            {
+                module.metadata.funcs[import as usize]
+            }
+            _ => {
+                return refuse(
+                    Property::Targets,
+                    format!(
+                        "calls the host with {:?} and {:?}, which name no host function",
+                        context.kind, host.kind
+                    ),
+                );
+            }
+        };
+        let ty = module.metadata.func_type(ty);
+        let cells = self.cells(ty)?;
+        for (at, ty) in cell_offsets(cells).zip(&ty.params) {
+            self.has_cell(at, *ty)?;
+        }
+        self.exit(cells, ty, next)
+    }
+
+    fn has_cell(&self, at: i32, ty: ValType) -> Proof<()> {
+        match self.state.cell(at, ty) {
+            Some(value) => self.has_type(value, ty),
+            None => refuse(Property::Types, "passes a cell that was not written"),
+        }
+    }
+
+    /// The place of the cells that the third argument names. They lie in this frame.
+    fn cells(&self, ty: &FuncType) -> Proof<i32> {
+        let count = ty.params.len().max(ty.results.len()).max(1) as i32;
+        let value = self.state.registers[RDX];
+        let at = value.exact().and_then(|at| i32::try_from(at).ok());
+        match at {
+            Some(at)
+                if value.kind == Kind::Stack
+                    && at % 8 == 0
+                    && at >= self.stack_pointer()?
+                    && at + count * CELL_BYTES as i32 <= self.frame_pointer()? =>
+            {
+                Ok(at)
+            }
+            _ => refuse(
+                Property::Stack,
+                format!(
+                    "passes {:?} as cells, not {count} cells of its frame",
+                    value.kind
+                ),
+            ),
+        }
+    }
+
+    /// Leaves the guest and comes back with results in the cells.
+    fn exit(&mut self, cells: i32, ty: &FuncType, next: u32) -> Proof<()> {
+        self.frame_chain()?;
+        let pointer = self.stack_pointer()?;
+        touch(self.state, pointer - 8)?;
+        let count = ty.params.len().max(ty.results.len()).max(1) as i32;
+        for at in (cells..cells + count * CELL_BYTES as i32).step_by(8) {
+            self.state.set_slot(at, Slot::UNWRITTEN);
+        }
+        self.after_call(pointer, 0, next)?;
+        for (number, (at, ty)) in cell_offsets(cells).zip(&ty.results).enumerate() {
+            let value = typed(*ty, self.result(number));
+            self.state.set_cell(at, *ty, value);
+        }
+        Ok(())
+    }
+
+    /// A call of the exit routine, from the trampoline of a builtin or from the stub of a trap.
+    fn call_exit(&mut self, next: u32) -> Proof<()> {
+        self.needs_context(RDI, Kind::Instance)?;
+        let reason = self.state.registers[RSI];
+        let is_trap = |reason: i64| {
+            let code = u64::try_from(reason).ok().and_then(exit::split);
+            matches!(code, Some((exit::Kind::Trap, code)) if TrapCode::from_number(code).is_some())
+        };
+        match self.walk.entry.kind {
+            CodeKind::Trap(_) => {
+                // Several codes differ above the lowest byte, which is the kind.
+                let is_code = reason.exact().is_some()
+                    || (reason.shift == 8 && reason.constant == exit::Kind::Trap as i64);
+                let sound = is_code && is_trap(reason.low) && is_trap(reason.high);
+                if !reason.is_number() || !sound {
+                    return refuse(Property::Types, "exits with a reason that is no trap");
+                }
+                let pointer = self.stack_pointer()?;
+                self.frame_chain()?;
+                touch(self.state, pointer - 8)?;
+                self.after_call(pointer, 0, next)
+            }
+            CodeKind::Builtin(number) => {
+                let wanted = exit::reason(exit::Kind::Builtin, number).cast_signed();
+                if reason.as_constant() != Some(wanted) {
+                    return refuse(
+                        Property::Types,
+                        format!("exits with reason {:?}, not {wanted}", reason.as_constant()),
+                    );
+                }
+                let params = vec![ValType::I64; self.walk.words];
+                let results = vec![ValType::I64; self.walk.places.results.len()];
+                let ty = FuncType { params, results };
+                let cells = self.cells(&ty)?;
+                for (number, at) in cell_offsets(cells).take(self.walk.words).enumerate() {
+                    let name = Symbol(1 << 62 | number as u64);
+                    match self.state.cell(at, ValType::I64) {
+                        Some(value) if value.symbol == name && value.constant == 0 => {}
+                        _ => {
+                            return refuse(
+                                Property::Types,
+                                format!("passes another value as parameter {number}"),
+                            );
+                        }
+                    }
+                }
+                self.exit(cells, &ty, next)
+            }
+            _ => refuse(
+                Property::Targets,
+                "exits with a reason that only stubs may give",
+            ),
+        }
+    }
+
+    /// Checks the parameters of a builtin, which the runtime trusts as far as types and indices go.
+    fn call_builtin(&mut self, builtin: Builtin, next: u32) -> Proof<()> {
+        let ty = FuncType {
+            params: vec![ValType::I64; builtin.params()],
+            results: vec![ValType::I64; usize::from(builtin.has_result())],
+        };
+        let places = Places::of(&ty);
+        self.frame_chain()?;
+        self.needs_context(places.context, Kind::Instance)?;
+        let pointer = self.stack_pointer()?;
+        touch(self.state, pointer - 8)?;
+        let words: Vec<Value> = places
+            .params
+            .iter()
+            .map(|(place, ty)| match *place {
+                Place::General(register) => self.state.registers[register],
+                Place::Memory(at) => self.state.cell(pointer + at, *ty).unwrap_or(Value::JUNK),
+                Place::Vector(_) => Value::JUNK,
+            })
+            .collect();
+        self.builtin(builtin, &words)?;
+        self.after_call(pointer, places.argument_bytes, next)?;
+        if builtin.has_result() {
+            let symbol = self.result(0);
+            self.state.registers[RAX] = match builtin {
+                Builtin::Keep => Value::reference(symbol, HeapType::Exn, false),
+                _ => Value::any(symbol),
+            };
+        }
+        Ok(())
+    }
+
+    fn builtin(&self, builtin: Builtin, words: &[Value]) -> Proof<()> {
+        let metadata = self.walk.module.metadata;
+        let index = |at: usize, count: usize, what: &str| {
+            let found = words[at].as_constant();
+            match found.and_then(|index| usize::try_from(index).ok()) {
+                Some(index) if index < count => Ok(index),
+                _ => refuse(
+                    Property::Types,
+                    format!(
+                        "passes {found:?} as the index of a {what} to {}; the module has {count}",
+                        builtin.name()
+                    ),
+                ),
+            }
+        };
+        let memory = |at| index(at, metadata.memories.len(), "memory").map(|_| ());
+        let data = |at| index(at, metadata.data.len(), "data segment").map(|_| ());
+        let element = |at| index(at, metadata.elements.len(), "element segment").map(|_| ());
+        let table = |at| {
+            let table = index(at, metadata.tables.len(), "table")?;
+            Ok(metadata.tables[table].element)
+        };
+        let mut numbers = 0..words.len();
+        match builtin {
+            Builtin::MemoryGrow | Builtin::MemoryFill => {
+                memory(0)?;
+                numbers.start = 1;
+            }
+            Builtin::MemoryCopy => {
+                memory(0)?;
+                memory(1)?;
+                numbers.start = 2;
+            }
+            Builtin::MemoryInit => {
+                memory(0)?;
+                data(1)?;
+                numbers.start = 2;
+            }
+            Builtin::DataDrop => data(0)?,
+            Builtin::ElemDrop => element(0)?,
+            Builtin::TableGrow => {
+                self.has_type(words[1], table(0)?)?;
+                numbers.start = 2;
+            }
+            Builtin::TableFill => {
+                self.has_type(words[2], table(0)?)?;
+                self.has_type(words[1], ValType::I64)?;
+                numbers.start = 3;
+            }
+            Builtin::TableCopy => {
+                table(0)?;
+                table(1)?;
+                numbers.start = 2;
+            }
+            Builtin::TableInit => {
+                table(0)?;
+                element(1)?;
+                numbers.start = 2;
+            }
+            Builtin::Throw => {
+                let tag = index(0, metadata.tags.len(), "tag")?;
+                self.thrown(tag, words[1])?;
+                numbers.start = 2;
+            }
+            Builtin::ThrowRef => {
+                self.has_type(words[0], ValType::non_null(HeapType::Exn))?;
+                numbers.start = 1;
+            }
+            Builtin::Rethrow | Builtin::Keep => {}
+            Builtin::MemoryWait32 | Builtin::MemoryWait64 | Builtin::MemoryNotify => {
+                memory(0)?;
+                numbers.start = 1;
+            }
+            _ => {
+                return refuse(
+                    Property::Types,
+                    format!(
+                        "calls {}; the verifier does not know structs and arrays",
+                        builtin.name()
+                    ),
+                );
+            }
+        }
+        for number in numbers {
+            self.has_type(words[number], ValType::I64)?;
+            let value = words[number];
+            let fits = value.low >= 0 && value.high <= i64::from(u32::MAX);
+            if is_word(self.walk.module, builtin, number) && !fits {
+                return refuse(
+                    Property::Accesses,
+                    format!(
+                        "passes {} to {} as parameter {number} of {}, which has 32 bits",
+                        value.low,
+                        value.high,
+                        builtin.name()
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the values of an exception.
+    fn thrown(&self, tag: usize, cells: Value) -> Proof<()> {
+        let metadata = self.walk.module.metadata;
+        let ty = metadata.func_type(metadata.tags[tag]);
+        let at = cells.exact().and_then(|at| i32::try_from(at).ok());
+        let Some(at) = at.filter(|at| cells.kind == Kind::Stack && at % 8 == 0) else {
+            return refuse(Property::Types, "throws values that are not in its frame");
+        };
+        for (at, ty) in cell_offsets(at).zip(&ty.params) {
+            self.has_cell(at, *ty)?;
+        }
+        Ok(())
+    }
+
+    /// A jump to another function.
+    pub(super) fn tail_call_direct(&mut self, target: u32) -> Proof<()> {
+        match self.direct(target)? {
+            Callee::Guest { ty, context } => self.tail_call_guest(ty, context),
+            Callee::Builtin(_) | Callee::Trap => refuse(
+                Property::Targets,
+                format!("jumps to text offset {target:#x}, which must be called"),
+            ),
+        }
+    }
+
+    pub(super) fn tail_call(&mut self, target: Value) -> Proof<()> {
+        let (ty, context) = self.indirect(target)?;
+        self.tail_call_guest(ty, context)
+    }
+
+    fn tail_call_guest(&mut self, ty: u32, context: Kind) -> Proof<()> {
+        let module = self.walk.module;
+        let ty = module.metadata.func_type(ty);
+        let CodeKind::Func(index) = self.walk.entry.kind else {
+            return refuse(Property::Targets, "jumps to a function from a trampoline");
+        };
+        let own = module
+            .metadata
+            .func_type(module.metadata.funcs[index as usize]);
+        let is_sub = |a: u32, b: u32| module.is_subtype(a, b);
+        let same = ty.results.len() == own.results.len()
+            && ty
+                .results
+                .iter()
+                .zip(&own.results)
+                .all(|(found, wanted)| found.matches(*wanted, is_sub));
+        if !same {
+            return refuse(Property::Types, "jumps to a function with other results");
+        }
+        let places = Places::of(ty);
+        let pointer = self.leaves(places.argument_bytes)?;
+        self.needs_context(places.context, context)?;
+        if let Some(area) = places.area {
+            self.needs_context(area, Kind::ResultArea)?;
+        }
+        self.arguments(&places, pointer + 8)
+    }
+
+    /// Checks stack and registers before the function is left, with so many bytes of arguments
+    /// above the return address. Returns the stack pointer.
+    fn leaves(&self, argument_bytes: i32) -> Proof<i32> {
+        let pointer = self.stack_pointer()?;
+        let return_address = self.state.slot(pointer);
+        if return_address != Slot::whole(Value::of(Kind::ReturnAddress)) {
+            return refuse(
+                Property::Stack,
+                "leaves the function with a stack pointer that is not at the return address",
+            );
+        }
+        if pointer + 8 + argument_bytes != self.state.top() {
+            return refuse(
+                Property::Stack,
+                format!(
+                    "leaves {} bytes of arguments on the stack",
+                    self.state.top() - pointer - 8 - argument_bytes
+                ),
+            );
+        }
+        for register in abi::PRESERVED {
+            if self.state.registers[register] != Value::of(Kind::Saved(register as u8)) {
+                return refuse(
+                    Property::Stack,
+                    format!("does not restore general register {register} of its caller"),
+                );
+            }
+        }
+        Ok(pointer)
+    }
+
+    pub(super) fn ret(&mut self) -> Proof<()> {
+        let popped = match self.instruction.op_count() {
+            0 => 0,
+            _ => self.instruction.immediate(0) as i32,
+        };
+        if let CodeKind::Entry(ty) = self.walk.entry.kind {
+            let pointer = self.stack_pointer()?;
+            // The cells are not arguments that this function removes.
+            self.leaves(self.state.top() - 8)?;
+            let ty = self.walk.module.metadata.func_type(ty);
+            for (at, ty) in cell_offsets(pointer + 8).zip(&ty.results) {
+                self.has_cell(at, *ty)?;
+            }
+            return match popped {
+                0 => Ok(()),
+                _ => refuse(Property::Stack, "removes the cells of its caller"),
+            };
+        }
+        self.leaves(popped)?;
+        let top = self.state.top();
+        for (place, ty) in &self.walk.places.results {
+            match *place {
+                Place::General(register) => {
+                    self.has_type(self.state.registers[register], *ty)?;
+                }
+                Place::Vector(register) => self.has_vector(register, *ty)?,
+                Place::Memory(at) => self.has_cell(top + at, *ty)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Offsets of cells from the first one on.
+fn cell_offsets(first: i32) -> impl Iterator<Item = i32> {
+    (first..).step_by(CELL_BYTES as usize)
+}

@@ -1,0 +1,509 @@
+//! Instructions that compute: what their results are, as far as addresses depend on it.
+
+use super::operands::plain;
+use super::{Step, list, step, vectors};
+use crate::access::{Use, is_data};
+use crate::error::{Proof, Property, refuse};
+use crate::state::{Extent, VECTORS, Vector};
+use crate::value::{Kind, Symbol, Value};
+use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
+
+impl Step<'_, '_> {
+    /// An instruction that falls through to the next one.
+    pub(super) fn compute(&mut self) -> Proof<()> {
+        let mnemonic = self.instruction.mnemonic();
+        if list::is_move(mnemonic) {
+            return self.conditional_move();
+        }
+        match mnemonic {
+            Mnemonic::Nop => Ok(()),
+            Mnemonic::Mov => {
+                let value = self.read(1)?;
+                self.write(value)
+            }
+            Mnemonic::Movzx => {
+                let value = self.read(1)?;
+                self.write(value)
+            }
+            Mnemonic::Movsx | Mnemonic::Movsxd => self.sign_extend(),
+            Mnemonic::Lea => self.lea(),
+            Mnemonic::Cmp => {
+                let (left, right) = (self.read(0)?, self.read(1)?);
+                self.state.flags = self.comparison(left, right);
+                Ok(())
+            }
+            Mnemonic::Test => {
+                let (left, right) = (self.read(0)?, self.read(1)?);
+                // `test` of a value and its copy compares it with 0.
+                self.state.flags = match left.is_same(&right) {
+                    true => self.comparison(left, Value::constant(0)),
+                    false => self
+                        .comparison(left, Value::constant(0))
+                        .filter(|_| self.is_same_register()),
+                };
+                Ok(())
+            }
+            // The code generator clears a register by combining it with itself, or with a copy.
+            Mnemonic::Xor if self.is_same_register() || self.is_same_value() => {
+                self.state.flags = None;
+                self.write(Value::constant(0))
+            }
+            Mnemonic::Add
+            | Mnemonic::Sub
+            | Mnemonic::And
+            | Mnemonic::Or
+            | Mnemonic::Xor
+            | Mnemonic::Shl
+            | Mnemonic::Shr
+            | Mnemonic::Imul
+                if self.is_arithmetic() =>
+            {
+                self.arithmetic(mnemonic)
+            }
+            _ => self.other(),
+        }
+    }
+
+    fn is_same_register(&self) -> bool {
+        self.instruction.op0_kind() == OpKind::Register
+            && self.instruction.op1_kind() == OpKind::Register
+            && self.instruction.op0_register() == self.instruction.op1_register()
+    }
+
+    /// Whether two registers, which the instruction uses in part or whole, have the same bits.
+    fn is_same_value(&self) -> bool {
+        let instruction = self.instruction;
+        let value = |at| {
+            let register = instruction.op_register(at).full_register();
+            register
+                .is_gpr64()
+                .then(|| self.state.registers[register.number()])
+        };
+        instruction.op0_kind() == OpKind::Register
+            && instruction.op1_kind() == OpKind::Register
+            && instruction.op0_register().size() == instruction.op1_register().size()
+            && matches!((value(0), value(1)), (Some(a), Some(b)) if a.is_same(&b))
+    }
+
+    /// Whether the first operand is a register of 32 or 64 bits, and the others are read.
+    fn is_arithmetic(&self) -> bool {
+        let instruction = self.instruction;
+        let register = instruction.op0_register();
+        instruction.op0_kind() == OpKind::Register
+            && (register.is_gpr32() || register.is_gpr64())
+            && instruction.op_count() >= 2
+    }
+
+    fn arithmetic(&mut self, mnemonic: Mnemonic) -> Proof<()> {
+        let (left, right) = match self.instruction.op_count() {
+            3 => (self.read(1)?, self.read(2)?),
+            _ => (self.read(0)?, self.read(1)?),
+        };
+        let fresh = self.fresh(0);
+        let value = match mnemonic {
+            Mnemonic::And | Mnemonic::Or | Mnemonic::Xor
+                if !(left.is_number() && right.is_number())
+                    && left.has_byte()
+                    && right.has_byte() =>
+            {
+                let register = self.instruction.op0_register().full_register();
+                let value = Value::named(fresh, Kind::Byte);
+                self.state.registers[register.number()] = value;
+                self.state.flags = None;
+                return Ok(());
+            }
+            Mnemonic::Add => left.plus(right, fresh),
+            // The distance of two addresses in one memory.
+            Mnemonic::Sub
+                if left.kind == right.kind
+                    && matches!(left.kind, Kind::Instance | Kind::Memory(_))
+                    && !left.null
+                    && !right.null =>
+            {
+                Some(Value::any(fresh))
+            }
+            Mnemonic::Sub => match right.as_constant().and_then(i64::checked_neg) {
+                Some(negated) => left.plus(Value::constant(negated), fresh),
+                None => left
+                    .plus(right.negated(self.fresh(1)), fresh)
+                    .filter(|_| right.is_number()),
+            },
+            _ if !(left.is_number() && right.is_number()) => None,
+            Mnemonic::And => Some(masked(left, right, fresh)),
+            Mnemonic::Or | Mnemonic::Xor => Some(united(left, right, fresh)),
+            Mnemonic::Shl => Some(match right.as_constant() {
+                Some(by @ 0..64) => left.shifted(by as u32, fresh),
+                _ => Value::any(fresh),
+            }),
+            Mnemonic::Shr => Some(shifted_right(left, right, self.bytes(0), fresh)),
+            Mnemonic::Imul => Some(product(left, right, fresh)),
+            _ => None,
+        };
+        let Some(value) = value else {
+            return refuse(
+                Property::Accesses,
+                format!("computes with {:?} and {:?}", left.kind, right.kind),
+            );
+        };
+        // The result of `sub` sets the flags as `cmp` does.
+        self.state.flags = None;
+        let register = self.instruction.op0_register();
+        let value = match value.kind {
+            Kind::Number if register.is_gpr32() => value.low_word(self.fresh(2)),
+            _ if register.is_gpr32() && !value.is_number() => {
+                return refuse(Property::Accesses, "computes the lower half of an address");
+            }
+            _ => value,
+        };
+        self.write_register(register, value)
+    }
+
+    fn sign_extend(&mut self) -> Proof<()> {
+        let bits = 8 * self.bytes(1);
+        let loaded = match self.instruction.op1_kind() {
+            OpKind::Memory => self.access(bits / 8, Use::Read)?,
+            _ => self.read(1)?,
+        };
+        let is_table = matches!(loaded.kind, Kind::JumpOffset(_) | Kind::DispatchOffset(..));
+        let limit = 1_i64 << (bits - 1);
+        let value = match loaded.kind {
+            _ if is_table && self.bytes(0) == 8 => loaded,
+            _ if is_table => Value::word(self.fresh(0)),
+            _ if !is_data(loaded, bits / 8) => {
+                return refuse(
+                    Property::Types,
+                    format!("extends {:?}, which is no number", loaded.kind),
+                );
+            }
+            _ if loaded.is_number() && loaded.low >= 0 && loaded.high < limit => loaded,
+            _ if loaded.is_number()
+                && loaded.low >= limit
+                && loaded.low == loaded.high
+                && loaded.low < 2 * limit =>
+            {
+                Value::constant(loaded.low - 2 * limit)
+            }
+            _ => Value::number(self.fresh(0), -limit, limit - 1),
+        };
+        self.write(value)
+    }
+
+    fn lea(&mut self) -> Proof<()> {
+        let address = self.address()?;
+        let displacement = Value::constant(address.displacement);
+        let register = self.instruction.op0_register();
+        let sum = match address.displacement {
+            0 => Some(address.base),
+            _ => address.base.plus(displacement, self.fresh(1)),
+        };
+        match sum {
+            Some(sum) if register.is_gpr64() => self.write_register(register, sum),
+            Some(sum) if sum.is_number() => {
+                let sum = sum.low_word(self.fresh(0));
+                self.write_register(register, sum)
+            }
+            _ => refuse(
+                Property::Accesses,
+                format!("computes an address from {:?}", address.base.kind),
+            ),
+        }
+    }
+
+    fn conditional_move(&mut self) -> Proof<()> {
+        let old = self.read(0)?;
+        let new = self.read(1)?;
+        let relation = step::relation(self.instruction.condition_code());
+        let value = match self.state.flags.zip(relation) {
+            None if old == new => old,
+            None => old.join(new, self.fresh(0), false),
+            Some((comparison, relation)) => {
+                // The operands may be what was compared.
+                let mut moved = self.state.clone();
+                let mut kept = self.state.clone();
+                let moves = moved.assume(comparison, relation);
+                let keeps = kept.assume(comparison, relation.negated());
+                let source = match self.instruction.op1_kind() {
+                    OpKind::Register => self.read_in(&moved, 1),
+                    _ => new,
+                };
+                let target = self.read_in(&kept, 0);
+                match (moves, keeps) {
+                    (true, false) => source,
+                    (false, _) => target,
+                    (true, true) if source == target => source,
+                    (true, true) => target.join(source, self.fresh(0), false),
+                }
+            }
+        };
+        self.write(value)
+    }
+
+    /// The value of a register operand in another state.
+    fn read_in(&mut self, state: &crate::state::State, operand: u32) -> Value {
+        let register = self.instruction.op_register(operand);
+        let saved = std::mem::replace(self.state, state.clone());
+        let value = self.read_register(register);
+        *self.state = saved;
+        value
+    }
+
+    /// Any other instruction: what it reads must be numbers, and what it writes is one.
+    fn other(&mut self) -> Proof<()> {
+        let instruction = self.instruction;
+        if matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv) {
+            self.needs_trap("divides")?;
+        }
+        let is_bit = matches!(
+            instruction.mnemonic(),
+            Mnemonic::Bt | Mnemonic::Btc | Mnemonic::Btr | Mnemonic::Bts
+        );
+        if is_bit && instruction.op0_kind() == OpKind::Memory {
+            return refuse(
+                Property::Accesses,
+                "selects a bit of memory, which may lie beside the operand",
+            );
+        }
+        let info = self.walk.factory.info(&instruction);
+        let accesses = [
+            info.op0_access(),
+            info.op1_access(),
+            info.op2_access(),
+            info.op3_access(),
+        ];
+        let memory = info.used_memory().first().map(UsedMemory::access);
+        let memories = info.used_memory().len();
+        let registers: Vec<_> = info
+            .used_registers()
+            .iter()
+            .map(|used| (used.register(), used.access()))
+            .collect();
+        let (mut extent, mut needed) = (Extent::Whole, vectors::needed(&instruction));
+        let old = match instruction.op0_kind() {
+            OpKind::Register if instruction.op0_register().is_vector_register() => {
+                self.state.vectors[instruction.op0_register().number()].extent
+            }
+            // A register is spilled as a whole.
+            OpKind::Memory if vectors::is_move(&instruction) && self.is_stack()? => {
+                needed = Extent::Nothing;
+                Extent::Nothing
+            }
+            _ => Extent::Nothing,
+        };
+        let clears = self.is_cleared()
+            || (instruction.mnemonic() == Mnemonic::Sbb
+                && (self.is_same_register() || self.is_same_value()));
+        for (register, access) in &registers {
+            let is_address = instruction.op_count() > 0
+                && [instruction.memory_base(), instruction.memory_index()].contains(register)
+                && !names(&instruction, *register, &accesses);
+            if reads(*access) && !is_address && !clears {
+                let read = self.reads_number(*register, needed)?;
+                // A move of a lane reads the first operand only to keep the rest of it.
+                let is_kept =
+                    vectors::is_lane_move(&instruction) && *register == instruction.op0_register();
+                if !is_kept {
+                    extent = extent.min(read);
+                }
+            }
+        }
+        if memories > 1 {
+            return refuse(Property::Accesses, "accesses memory at two addresses");
+        }
+        if let Some(access) = memory
+            && access != OpAccess::NoMemAccess
+        {
+            let usage = match (reads(access), writes(access)) {
+                (_, false) => Use::Read,
+                (true, true) => Use::Update,
+                (false, true) => Use::Vector(extent),
+            };
+            let bytes = instruction.memory_size().size() as u32;
+            let value = plain(self.access(bytes, usage)?, self.fresh(4));
+            let loaded = vectors::loaded(value);
+            extent = extent.min(loaded.unwrap_or(Extent::Whole));
+            if reads(access) && loaded.is_none_or(|loaded| loaded < needed) {
+                return refuse(
+                    Property::Types,
+                    format!("computes with {:?}, which is no number", value.kind),
+                );
+            }
+        }
+        for (number, (register, access)) in registers.into_iter().enumerate() {
+            if writes(access) {
+                let extent = vectors::result(&instruction, extent, old);
+                self.writes_number(register, 16 + number as u64, extent)?;
+            }
+        }
+        if instruction.rflags_modified() != 0 {
+            self.state.flags = None;
+        }
+        Ok(())
+    }
+
+    /// Whether the memory operand is in the frame.
+    fn is_stack(&self) -> Proof<bool> {
+        Ok(self.address()?.base.kind == Kind::Stack)
+    }
+
+    /// Whether the result does not depend on the operands: a vector register is combined with
+    /// itself or with a copy.
+    fn is_cleared(&self) -> bool {
+        let instruction = self.instruction;
+        use Mnemonic::{
+            Pcmpeqb, Pcmpeqd, Pcmpeqw, Pxor, Vpcmpeqb, Vpcmpeqd, Vpcmpeqw, Vpxor, Vxorpd, Vxorps,
+            Xorpd, Xorps,
+        };
+        let count = instruction.op_count();
+        let known = matches!(
+            instruction.mnemonic(),
+            Pcmpeqb
+                | Pcmpeqd
+                | Pcmpeqw
+                | Pxor
+                | Xorps
+                | Xorpd
+                | Vpcmpeqb
+                | Vpcmpeqd
+                | Vpcmpeqw
+                | Vpxor
+                | Vxorps
+                | Vxorpd
+        );
+        let symbol = |at| {
+            let register = instruction.op_register(at);
+            register
+                .is_xmm()
+                .then(|| self.state.vectors[register.number()].symbol)
+        };
+        known && count >= 2 && symbol(count - 1).is_some() && symbol(count - 1) == symbol(count - 2)
+    }
+
+    /// Checks that what an instruction reads of a register is a number. Returns how much of it is.
+    fn reads_number(&self, register: Register, needed: Extent) -> Proof<Extent> {
+        let (is_number, extent) = if register.is_gpr() {
+            let value = self.state.registers[register.full_register().number()];
+            (is_data(value, register.size() as u32), Extent::Whole)
+        } else if register.is_vector_register() {
+            let extent = self.state.vectors[register.number()].extent;
+            (extent >= needed, extent)
+        } else {
+            (true, Extent::Whole)
+        };
+        if is_number {
+            return Ok(extent);
+        }
+        refuse(
+            Property::Types,
+            format!("computes with register {register:?}, which holds no number"),
+        )
+    }
+
+    fn writes_number(&mut self, register: Register, number: u64, extent: Extent) -> Proof<()> {
+        if register.is_gpr() {
+            let fresh = Symbol(u64::from(self.at) << 4 | 1 << 61 | number << 40);
+            let explicit = self.instruction.op0_register();
+            let is_word = self.instruction.op0_kind() == OpKind::Register
+                && explicit.is_gpr32()
+                && explicit.full_register() == register.full_register();
+            let value = match register.size() {
+                8 if is_word => Value::word(fresh),
+                8 => Value::any(fresh),
+                bytes => Value::number(fresh, 0, (1 << (8 * bytes)) - 1),
+            };
+            return self.write_register(register, value);
+        }
+        if register.is_vector_register() && register.number() < VECTORS {
+            let fresh = Symbol(u64::from(self.at) << 4 | 1 << 54 | number << 40);
+            let copied = vectors::is_move(&self.instruction)
+                .then(|| self.instruction.op1_register())
+                .filter(|source| source.is_xmm())
+                .map(|source| self.state.vectors[source.number()].symbol);
+            self.state.vectors[register.number()] = Vector {
+                extent,
+                symbol: copied.unwrap_or(fresh),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Whether an explicit operand that is read names a register.
+fn names(instruction: &Instruction, register: Register, accesses: &[OpAccess]) -> bool {
+    (0..instruction.op_count())
+        .zip(accesses)
+        .any(|(at, access)| {
+            instruction.op_kind(at) == OpKind::Register
+                && instruction.op_register(at).full_register() == register.full_register()
+                && reads(*access)
+        })
+}
+
+fn reads(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
+}
+
+fn writes(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
+}
+
+/// A bitwise AND. A mask with a sign bit of 0 bounds it.
+fn masked(left: Value, right: Value, fresh: Symbol) -> Value {
+    let bound = |value: Value| (value.low >= 0).then_some(value.high);
+    match (bound(left), bound(right)) {
+        (Some(a), Some(b)) => Value::number(fresh, 0, a.min(b)),
+        (Some(a), None) | (None, Some(a)) => Value::number(fresh, 0, a),
+        (None, None) => Value::any(fresh),
+    }
+}
+
+/// A bitwise OR or XOR of numbers that are not negative: less than the next power of two.
+fn united(left: Value, right: Value, fresh: Symbol) -> Value {
+    if left.low < 0 || right.low < 0 {
+        return Value::any(fresh);
+    }
+    let high = (left.high | right.high).unsigned_abs();
+    let bits = u64::BITS - high.leading_zeros();
+    Value::number(
+        fresh,
+        0,
+        (u64::MAX.checked_shr(64 - bits).unwrap_or(0)).cast_signed(),
+    )
+}
+
+fn shifted_right(left: Value, right: Value, bytes: u32, fresh: Symbol) -> Value {
+    let bits = i64::from(8 * bytes);
+    match right.as_constant() {
+        Some(0) => left,
+        Some(by) if by > 0 && by < bits => {
+            if left.low >= 0 {
+                return Value::number(fresh, left.low >> by, left.high >> by);
+            }
+            Value::number(fresh, 0, (u64::MAX >> by).cast_signed())
+        }
+        _ => Value::any(fresh),
+    }
+}
+
+fn product(left: Value, right: Value, fresh: Symbol) -> Value {
+    let (value, factor) = match (left.as_constant(), right.as_constant()) {
+        (_, Some(factor)) => (left, factor),
+        (Some(factor), _) => (right, factor),
+        _ => return Value::any(fresh),
+    };
+    if factor > 0 && factor.count_ones() == 1 {
+        return value.shifted(factor.trailing_zeros(), fresh);
+    }
+    match (
+        value.low.checked_mul(factor),
+        value.high.checked_mul(factor),
+    ) {
+        (Some(a), Some(b)) => Value::number(fresh, a.min(b), a.max(b)),
+        _ => Value::any(fresh),
+    }
+}

@@ -1,0 +1,249 @@
+//! The instructions that guest code may contain.
+//!
+//! The list names every instruction on general registers. Vector instructions are selected by the
+//! extension that they belong to, less those that change or reveal more than their operands.
+
+use iced_x86::{CpuidFeature, Instruction, Mnemonic, Register};
+
+/// Whether the verifier knows what an instruction does.
+pub(super) fn is_known(instruction: &Instruction) -> bool {
+    // Other segments start at address 0 (Intel SDM volume 1, 3.4.2.1).
+    let is_offset = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
+    if is_offset || instruction.is_vsib() {
+        return false;
+    }
+    is_general(instruction.mnemonic())
+        || (is_vector(instruction) && !is_special(instruction.mnemonic()))
+}
+
+/// Instructions on general registers, and jumps.
+fn is_general(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Adc, Adcx, Add, Adox, And, Andn, Bextr, Blsi, Blsmsk, Blsr, Bsf, Bsr, Bswap, Bt, Btc, Btr,
+        Bts, Bzhi, Call, Cbw, Cdq, Cdqe, Cmp, Cmpxchg, Cmpxchg16b, Cqo, Crc32, Cwd, Cwde, Dec, Div,
+        Idiv, Imul, Inc, Jmp, Lea, Lzcnt, Mfence, Mov, Movbe, Movsx, Movsxd, Movzx, Mul, Mulx, Neg,
+        Nop, Not, Or, Pdep, Pext, Pop, Popcnt, Push, Ret, Rol, Ror, Rorx, Sar, Sarx, Sbb, Shl,
+        Shld, Shlx, Shr, Shrd, Shrx, Sub, Test, Tzcnt, Ud2, Xadd, Xchg, Xor,
+    };
+    is_conditional(mnemonic)
+        || matches!(
+            mnemonic,
+            Adc | Adcx
+                | Add
+                | Adox
+                | And
+                | Andn
+                | Bextr
+                | Blsi
+                | Blsmsk
+                | Blsr
+                | Bsf
+                | Bsr
+                | Bswap
+                | Bt
+                | Btc
+                | Btr
+                | Bts
+                | Bzhi
+                | Call
+                | Cbw
+                | Cdq
+                | Cdqe
+                | Cmp
+                | Cmpxchg
+                | Cmpxchg16b
+                | Cqo
+                | Crc32
+                | Cwd
+                | Cwde
+                | Dec
+                | Div
+                | Idiv
+                | Imul
+                | Inc
+                | Jmp
+                | Lea
+                | Lzcnt
+                | Mfence
+                | Mov
+                | Movbe
+                | Movsx
+                | Movsxd
+                | Movzx
+                | Mul
+                | Mulx
+                | Neg
+                | Nop
+                | Not
+                | Or
+                | Pdep
+                | Pext
+                | Pop
+                | Popcnt
+                | Push
+                | Ret
+                | Rol
+                | Ror
+                | Rorx
+                | Sar
+                | Sarx
+                | Sbb
+                | Shl
+                | Shld
+                | Shlx
+                | Shr
+                | Shrd
+                | Shrx
+                | Sub
+                | Test
+                | Tzcnt
+                | Ud2
+                | Xadd
+                | Xchg
+                | Xor
+        )
+}
+
+/// `jcc`, `cmovcc` and `setcc`.
+fn is_conditional(mnemonic: Mnemonic) -> bool {
+    is_jump(mnemonic) || is_move(mnemonic) || is_set(mnemonic)
+}
+
+/// `jcc`.
+pub(super) fn is_jump(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{Ja, Jae, Jb, Jbe, Je, Jg, Jge, Jl, Jle, Jne, Jno, Jnp, Jns, Jo, Jp, Js};
+    matches!(
+        mnemonic,
+        Ja | Jae | Jb | Jbe | Je | Jg | Jge | Jl | Jle | Jne | Jno | Jnp | Jns | Jo | Jp | Js
+    )
+}
+
+/// `cmovcc`.
+pub(super) fn is_move(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Cmova, Cmovae, Cmovb, Cmovbe, Cmove, Cmovg, Cmovge, Cmovl, Cmovle, Cmovne, Cmovno, Cmovnp,
+        Cmovns, Cmovo, Cmovp, Cmovs,
+    };
+    matches!(
+        mnemonic,
+        Cmova
+            | Cmovae
+            | Cmovb
+            | Cmovbe
+            | Cmove
+            | Cmovg
+            | Cmovge
+            | Cmovl
+            | Cmovle
+            | Cmovne
+            | Cmovno
+            | Cmovnp
+            | Cmovns
+            | Cmovo
+            | Cmovp
+            | Cmovs
+    )
+}
+
+/// `setcc`.
+pub(super) fn is_set(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Seta, Setae, Setb, Setbe, Sete, Setg, Setge, Setl, Setle, Setne, Setno, Setnp, Setns, Seto,
+        Setp, Sets,
+    };
+    matches!(
+        mnemonic,
+        Seta | Setae
+            | Setb
+            | Setbe
+            | Sete
+            | Setg
+            | Setge
+            | Setl
+            | Setle
+            | Setne
+            | Setno
+            | Setnp
+            | Setns
+            | Seto
+            | Setp
+            | Sets
+    )
+}
+
+/// Whether an instruction belongs to extensions that compute on vector registers alone.
+fn is_vector(instruction: &Instruction) -> bool {
+    use CpuidFeature::{
+        AES, AVX, AVX2, AVX512_BITALG, AVX512_VBMI, AVX512_VBMI2, AVX512_VNNI, AVX512_VPOPCNTDQ,
+        AVX512BW, AVX512CD, AVX512DQ, AVX512F, AVX512VL, F16C, FMA, GFNI, PCLMULQDQ, SHA, SSE,
+        SSE2, SSE3, SSE4_1, SSE4_2, SSSE3, VAES, VPCLMULQDQ,
+    };
+    // No register of another size: the verifier knows 128 bits of each vector register.
+    let is_other = (0..instruction.op_count()).any(|at| {
+        let register = instruction.op_register(at);
+        register.is_mm() || register.is_ymm() || register.is_zmm() || register.is_k()
+    });
+    !is_other
+        && instruction.op_mask() == Register::None
+        && instruction.cpuid_features().iter().all(|feature| {
+            matches!(
+                feature,
+                SSE | SSE2
+                    | SSE3
+                    | SSSE3
+                    | SSE4_1
+                    | SSE4_2
+                    | AVX
+                    | AVX2
+                    | FMA
+                    | F16C
+                    | AES
+                    | PCLMULQDQ
+                    | SHA
+                    | GFNI
+                    | VAES
+                    | VPCLMULQDQ
+                    | AVX512F
+                    | AVX512VL
+                    | AVX512BW
+                    | AVX512DQ
+                    | AVX512CD
+                    | AVX512_VBMI
+                    | AVX512_VBMI2
+                    | AVX512_VNNI
+                    | AVX512_BITALG
+                    | AVX512_VPOPCNTDQ
+            )
+        })
+}
+
+/// Instructions of those extensions that use control registers, caches or addresses that no operand
+/// shows.
+fn is_special(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Clflush, Ldmxcsr, Lfence, Maskmovdqu, Maskmovq, Monitor, Mwait, Pause, Prefetchnta,
+        Prefetcht0, Prefetcht1, Prefetcht2, Sfence, Stmxcsr, Vldmxcsr, Vmaskmovdqu, Vstmxcsr,
+        Vzeroall,
+    };
+    matches!(
+        mnemonic,
+        Clflush
+            | Ldmxcsr
+            | Lfence
+            | Maskmovdqu
+            | Maskmovq
+            | Monitor
+            | Mwait
+            | Pause
+            | Prefetchnta
+            | Prefetcht0
+            | Prefetcht1
+            | Prefetcht2
+            | Sfence
+            | Stmxcsr
+            | Vldmxcsr
+            | Vmaskmovdqu
+            | Vstmxcsr
+            | Vzeroall
+    )
+}

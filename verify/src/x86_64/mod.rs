@@ -1,0 +1,361 @@
+//! Proves the properties of one function's x86_64 code.
+//!
+//! The proof is an abstract interpretation: each instruction changes a [`State`], which says what
+//! registers and the frame hold. Where paths meet, the state keeps what both know. Only reachable
+//! instructions are read: every jump is checked, so no other instruction runs.
+
+mod calls;
+mod compute;
+mod list;
+mod operands;
+mod step;
+mod vectors;
+
+use crate::abi::{self, Place, Places};
+use crate::access::typed;
+use crate::error::{Proof, Property, Refusal, Unproven, refuse};
+use crate::module::Module;
+use crate::state::{Extent, Slot, State};
+use crate::value::{Kind, Symbol, Value};
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
+use pirn_format::exit::{Builtin, CELL_BYTES};
+use pirn_format::traps::{CodeEntry, CodeKind};
+use pirn_format::types::{FuncType, ValType};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Joins of a block's state before intervals are widened.
+const PRECISE_JOINS: u32 = 2;
+
+/// The walk over one function.
+pub(crate) struct Walk<'m> {
+    module: &'m Module<'m>,
+    entry: CodeEntry,
+    /// Places of the function's own parameters and results.
+    places: Places,
+    /// The parameters of a builtin's trampoline, which it must pass on.
+    words: usize,
+    decoder: Decoder<'m>,
+    factory: InstructionInfoFactory,
+    /// By byte of the function: the number of the instruction that starts there, plus 1.
+    numbers: Vec<u32>,
+    instructions: Vec<Instruction>,
+    /// Bytes at which blocks start.
+    leaders: BTreeSet<u32>,
+    blocks: BTreeMap<u32, Block>,
+    todo: BTreeSet<u32>,
+}
+
+struct Block {
+    state: State,
+    joins: u32,
+}
+
+/// One instruction, and what is known before it.
+struct Step<'w, 'm> {
+    walk: &'w mut Walk<'m>,
+    state: &'w mut State,
+    instruction: Instruction,
+    /// Text offset of the instruction.
+    at: u32,
+}
+
+/// Where execution continues after an instruction.
+enum Next {
+    /// With the next instruction.
+    Falls,
+    /// At this text offset, in place of the next instruction.
+    Jumps(u32),
+    /// Nowhere in this function.
+    Ends,
+}
+
+/// Proves all properties of the code of one entry. Returns the number of instructions.
+pub(crate) fn prove(module: &Module<'_>, entry: CodeEntry) -> Result<usize, Refusal> {
+    let mut at = entry.start;
+    let proof = Walk::new(module, entry).and_then(|mut walk| {
+        let result = walk.run(&mut at);
+        result.map(|()| walk.instructions.len())
+    });
+    proof.map_err(|Unproven { property, message }| Refusal {
+        property,
+        code: entry.kind,
+        offset: at,
+        message,
+    })
+}
+
+impl<'m> Walk<'m> {
+    fn new(module: &'m Module<'m>, entry: CodeEntry) -> Proof<Self> {
+        let end = entry.start as usize + entry.len as usize;
+        let Some(code) = module.text.get(entry.start as usize..end) else {
+            return refuse(
+                Property::Instructions,
+                format!("ends at {end}; the text has {} bytes", module.text.len()),
+            );
+        };
+        let signature = signature(module, entry.kind);
+        Ok(Self {
+            module,
+            entry,
+            places: Places::of(&signature),
+            words: signature.params.len(),
+            decoder: Decoder::with_ip(64, code, u64::from(entry.start), DecoderOptions::NONE),
+            factory: InstructionInfoFactory::new(),
+            numbers: vec![0; code.len()],
+            instructions: vec![],
+            leaders: BTreeSet::new(),
+            blocks: BTreeMap::new(),
+            todo: BTreeSet::new(),
+        })
+    }
+
+    /// Walks over all paths. `at` is the instruction that is being proven.
+    fn run(&mut self, at: &mut u32) -> Proof<()> {
+        let state = self.entry_state()?;
+        self.flow(self.entry.start, &state)?;
+        while let Some(block) = self.todo.pop_first() {
+            let Some(found) = self.blocks.get(&block) else {
+                continue;
+            };
+            let mut state = found.state.clone();
+            *at = block;
+            loop {
+                let instruction = self.instruction(*at)?;
+                let next = instruction.next_ip() as u32;
+                let step = Step {
+                    at: *at,
+                    instruction,
+                    walk: self,
+                    state: &mut state,
+                };
+                let continues = match step.run()? {
+                    Next::Falls => next,
+                    Next::Jumps(target) => target,
+                    Next::Ends => break,
+                };
+                if self.leaders.contains(&continues) {
+                    self.flow(continues, &state)?;
+                    break;
+                }
+                *at = continues;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a path to a block.
+    fn flow(&mut self, target: u32, state: &State) -> Proof<()> {
+        let end = self.entry.start + self.entry.len;
+        if !(self.entry.start..end).contains(&target) {
+            return refuse(
+                Property::Targets,
+                format!("jumps to text offset {target:#x}, outside of the function"),
+            );
+        }
+        if self.leaders.insert(target) {
+            self.discover(target);
+        }
+        let name = |at: usize| Symbol(1 << 63 | u64::from(target) << 24 | at as u64);
+        match self.blocks.get_mut(&target) {
+            None => {
+                let state = state.clone();
+                self.blocks.insert(target, Block { state, joins: 0 });
+            }
+            Some(block) => {
+                block.joins += 1;
+                let widen = block.joins > PRECISE_JOINS;
+                if !block.state.join(state, widen, name) {
+                    return Ok(());
+                }
+            }
+        }
+        self.todo.insert(target);
+        Ok(())
+    }
+
+    /// Decodes from an offset to the next end of a path, and finds the targets of jumps. An
+    /// instruction that cannot be decoded is refused when a path reaches it.
+    fn discover(&mut self, from: u32) {
+        let mut todo = vec![from];
+        while let Some(mut at) = todo.pop() {
+            while let Some(index) = at.checked_sub(self.entry.start)
+                && let Some(number) = self.numbers.get(index as usize)
+                && *number == 0
+            {
+                let Ok(instruction) = self.decode(at) else {
+                    break;
+                };
+                let end = self.entry.start + self.entry.len;
+                let target = instruction.near_branch_target() as u32;
+                let is_branch =
+                    instruction.is_jcc_short_or_near() || instruction.is_jmp_short_or_near();
+                if is_branch && (self.entry.start..end).contains(&target) {
+                    self.leaders.insert(target);
+                    todo.push(target);
+                }
+                let falls = !matches!(
+                    instruction.mnemonic(),
+                    iced_x86::Mnemonic::Jmp | iced_x86::Mnemonic::Ret | iced_x86::Mnemonic::Ud2
+                );
+                if !falls {
+                    break;
+                }
+                at = instruction.next_ip() as u32;
+            }
+        }
+    }
+
+    /// Decodes the instruction at an offset. It must not overlap another one.
+    fn decode(&mut self, at: u32) -> Proof<Instruction> {
+        let index = (at - self.entry.start) as usize;
+        let placed = self.decoder.set_position(index);
+        self.decoder.set_ip(u64::from(at));
+        let instruction = self.decoder.decode();
+        if placed.is_err() || instruction.is_invalid() || !list::is_known(&instruction) {
+            let bytes = self.numbers.len() - index;
+            let start = at as usize;
+            let shown = &self.module.text[start..start + bytes.min(15)];
+            return refuse(
+                Property::Instructions,
+                format!(
+                    "{:?} is not on the verifier's list; bytes {shown:02x?}",
+                    instruction.code()
+                ),
+            );
+        }
+        let bytes = &mut self.numbers[index..index + instruction.len()];
+        if bytes.iter().any(|number| *number != 0) {
+            return refuse(
+                Property::Instructions,
+                "overlaps another instruction that is reached, too",
+            );
+        }
+        // Bytes inside an instruction have a number that is none.
+        bytes.fill(u32::MAX);
+        self.instructions.push(instruction);
+        bytes[0] = self.instructions.len() as u32;
+        Ok(instruction)
+    }
+
+    /// The instruction at an offset.
+    fn instruction(&mut self, at: u32) -> Proof<Instruction> {
+        let index = at.checked_sub(self.entry.start).map(|index| index as usize);
+        match index.and_then(|index| self.numbers.get(index).copied()) {
+            Some(u32::MAX) => refuse(
+                Property::Instructions,
+                "jumps into the middle of an instruction",
+            ),
+            Some(0) => {
+                let instruction = self.decode(at)?;
+                self.discover(instruction.next_ip() as u32);
+                Ok(instruction)
+            }
+            Some(number) => Ok(self.instructions[number as usize - 1]),
+            None => refuse(
+                Property::Targets,
+                format!("continues at text offset {at:#x}, past the end of the function"),
+            ),
+        }
+    }
+
+    /// What is known when the function is entered.
+    fn entry_state(&self) -> Proof<State> {
+        let module = self.module;
+        let name = |number: usize| Symbol(1 << 62 | number as u64);
+        let places = &self.places;
+        if let CodeKind::Entry(ty) = self.entry.kind {
+            return Ok(host_entry(module.metadata.func_type(ty), name));
+        }
+        let mut state = State::new(8 + places.argument_bytes, places.area_bytes);
+        for (register, value) in state.registers.iter_mut().enumerate() {
+            *value = Value::named(Symbol(1 << 58 | register as u64), Kind::Junk);
+        }
+        state.registers[abi::RSP] = Value::of(Kind::Stack);
+        for register in abi::PRESERVED {
+            state.registers[register] = Value::of(Kind::Saved(register as u8));
+        }
+        let return_address = Value::of(Kind::ReturnAddress);
+        state.set_slot(0, Slot::whole(return_address));
+        let context = match self.entry.kind {
+            CodeKind::Import(ty) => Kind::Import(ty),
+            _ => Kind::Instance,
+        };
+        state.registers[places.context] = Value::of(context);
+        if let Some(area) = places.area {
+            state.registers[area] = Value::of(Kind::ResultArea);
+        }
+        for (number, (place, ty)) in places.params.iter().enumerate() {
+            let value = match self.entry.kind {
+                CodeKind::Builtin(builtin) => builtin_parameter(module, builtin, number, name),
+                _ => typed(*ty, name(number)),
+            };
+            match place {
+                Place::General(register) => state.registers[*register] = value,
+                Place::Vector(register) => state.vectors[*register].extent = Extent::of(*ty),
+                Place::Memory(offset) => {
+                    state.set_slot(8 + offset, Slot::whole(value));
+                    if *ty == ValType::V128 {
+                        state.set_slot(16 + offset, Slot::whole(value));
+                    }
+                }
+            }
+        }
+        Ok(state)
+    }
+}
+
+/// The state at the start of an entry trampoline: C's registers `(context, code, cells)`, and the
+/// cells above the return address.
+fn host_entry(ty: &FuncType, name: impl Fn(usize) -> Symbol) -> State {
+    let cells = ty.params.len().max(ty.results.len()).max(1) as i32;
+    let mut state = State::new(8 + cells * CELL_BYTES as i32, 0);
+    state.registers[abi::RSP] = Value::of(Kind::Stack);
+    for register in abi::PRESERVED {
+        state.registers[register] = Value::of(Kind::Saved(register as u8));
+    }
+    state.set_slot(0, Slot::whole(Value::of(Kind::ReturnAddress)));
+    state.registers[abi::RDI] = Value::of(Kind::Instance);
+    state.registers[abi::RSI] = Value::of(Kind::EntryCode);
+    state.registers[abi::RDX] = Value::at(Kind::Stack, 8);
+    for (number, ty) in ty.params.iter().enumerate() {
+        let at = 8 + number as i32 * CELL_BYTES as i32;
+        state.set_cell(at, *ty, typed(*ty, name(number)));
+    }
+    state
+}
+
+/// The signature of a piece of code, with words for what is no value of a guest.
+fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
+    let metadata = module.metadata;
+    match kind {
+        CodeKind::Func(index) => metadata.func_type(metadata.funcs[index as usize]).clone(),
+        CodeKind::Import(ty) | CodeKind::Entry(ty) => metadata.func_type(ty).clone(),
+        CodeKind::Builtin(number) => {
+            let builtin = Builtin::from_number(number);
+            FuncType {
+                params: vec![ValType::I64; builtin.map_or(0, Builtin::params)],
+                results: vec![ValType::I64; usize::from(builtin.is_some_and(Builtin::has_result))],
+            }
+        }
+        // The stub of calls by known tables has a second argument, the entry's type.
+        CodeKind::Trap(_) => FuncType {
+            params: vec![ValType::I64],
+            results: vec![],
+        },
+    }
+}
+
+/// A parameter of a builtin. Addresses of copies and fills have 32 bits, unless a memory has 64-bit
+/// addresses: calls are checked for that.
+fn builtin_parameter(
+    module: &Module<'_>,
+    builtin: u32,
+    number: usize,
+    name: impl Fn(usize) -> Symbol,
+) -> Value {
+    let symbol = name(number);
+    match Builtin::from_number(builtin) {
+        Some(builtin) if calls::is_word(module, builtin, number) => Value::word(symbol),
+        _ => Value::any(symbol),
+    }
+}

@@ -1,0 +1,223 @@
+//! Operands of x86_64 instructions: registers, immediates and addresses.
+
+use super::{Step, vectors};
+use crate::access::{self, Access, Address, Use, is_data};
+use crate::error::{Proof, Property, refuse};
+use crate::value::{Kind, Symbol, Value};
+use iced_x86::{OpKind, Register};
+
+impl Step<'_, '_> {
+    /// A symbol for a value that this instruction makes.
+    pub(super) fn fresh(&self, number: u64) -> Symbol {
+        Symbol(u64::from(self.at) << 4 | 8 | number)
+    }
+
+    /// Bytes of an operand.
+    pub(super) fn bytes(&self, operand: u32) -> u32 {
+        match self.instruction.op_kind(operand) {
+            OpKind::Register => self.instruction.op_register(operand).size() as u32,
+            OpKind::Memory => self.instruction.memory_size().size() as u32,
+            _ => self.bytes(0),
+        }
+    }
+
+    /// The address that the instruction's memory operand names.
+    pub(super) fn address(&self) -> Proof<Address> {
+        let instruction = self.instruction;
+        let (base, index) = (instruction.memory_base(), instruction.memory_index());
+        if base == Register::RIP {
+            let target = instruction.ip_rel_memory_address();
+            return Ok(Address {
+                base: Value::at(Kind::Text, target.cast_signed()),
+                displacement: 0,
+            });
+        }
+        let register = |register: Register| match register {
+            Register::None => Ok(Value::constant(0)),
+            register if register.is_gpr64() => Ok(self.state.registers[register.number()]),
+            register => refuse(
+                Property::Accesses,
+                format!("an address of register {register:?}, which has no 64 bits"),
+            ),
+        };
+        let base = register(base)?;
+        let index = register(index)?;
+        let scale = instruction.memory_index_scale().trailing_zeros();
+        let index = match scale {
+            0 => index,
+            _ if index.is_number() => index.shifted(scale, self.fresh(6)),
+            _ => return refuse(Property::Accesses, "multiplies an address"),
+        };
+        let displacement = instruction.memory_displacement64().cast_signed();
+        let base = match instruction.memory_index() {
+            Register::None => base,
+            _ => match base.plus(index, self.fresh(7)) {
+                Some(sum) => sum,
+                None => {
+                    return refuse(
+                        Property::Accesses,
+                        format!("adds {:?} and {:?} in an address", base.kind, index.kind),
+                    );
+                }
+            },
+        };
+        Ok(Address { base, displacement })
+    }
+
+    /// Checks the access of a memory operand.
+    pub(super) fn access(&mut self, bytes: u32, usage: Use) -> Proof<Value> {
+        let access = Access {
+            address: self.address()?,
+            bytes,
+            usage,
+            at: self.at,
+            fresh: self.fresh(5),
+            is_aligned: bytes == 16 && vectors::needs_alignment(&self.instruction),
+        };
+        access::access(self.walk.module, self.state, access)
+    }
+
+    /// The value of an operand, zero-extended.
+    pub(super) fn read(&mut self, operand: u32) -> Proof<Value> {
+        let bytes = self.bytes(operand);
+        match self.instruction.op_kind(operand) {
+            OpKind::Register => {
+                let register = self.instruction.op_register(operand);
+                Ok(self.read_register(register))
+            }
+            OpKind::Memory => {
+                let value = self.access(bytes, Use::Read)?;
+                Ok(plain(value, self.fresh(4)))
+            }
+            _ => Ok(self.immediate(operand)),
+        }
+    }
+
+    /// The value of a general register's part, zero-extended.
+    pub(super) fn read_register(&self, register: Register) -> Value {
+        let value = self.state.registers[register.full_register().number()];
+        let fresh = self.fresh(3);
+        match register.size() {
+            8 => value,
+            4 if is_word_kind(value.kind) => value,
+            4 if value.is_number() => value.low_word(fresh),
+            // Unknown bits, of which only some are used.
+            4 if matches!(value.kind, Kind::Junk | Kind::Byte) => value,
+            2 if value.is_number() => low_part(value, 16, fresh),
+            1 if is_high_byte(register) => match value.is_number() {
+                true => Value::number(fresh, 0, 255),
+                false => Value::JUNK,
+            },
+            1 if is_data(value, 1) => low_part(value, 8, fresh),
+            _ => Value::JUNK,
+        }
+    }
+
+    fn immediate(&self, operand: u32) -> Value {
+        let value = self.instruction.immediate(operand).cast_signed();
+        let bits = 8 * self.bytes(0);
+        match bits {
+            8 | 16 | 32 => Value::constant(value & ((1 << bits) - 1)),
+            _ => Value::constant(value),
+        }
+    }
+
+    /// Writes a value, which is zero-extended, to a register's part.
+    pub(super) fn write_register(&mut self, register: Register, value: Value) -> Proof<()> {
+        let number = register.full_register().number();
+        if number == crate::abi::RSP {
+            return self.write_stack_pointer(value);
+        }
+        let old = self.state.registers[number];
+        let fresh = self.fresh(2);
+        let new = match register.size() {
+            8 => value,
+            4 if is_word_kind(value.kind) => value,
+            4 if value.is_number() => value.low_word(fresh),
+            4 if value.kind == Kind::Byte => value,
+            2 if old.is_number() && value.is_number() => merged(old, 0xffff, fresh),
+            1 if is_high_byte(register) => match old.is_number() && value.is_number() {
+                true => merged(old, 0xffff, fresh),
+                false => Value::named(fresh, Kind::Junk),
+            },
+            1 if is_data(value, 1) => match old.is_number() {
+                true => merged(old, 0xff, fresh),
+                false => Value::named(fresh, Kind::Byte),
+            },
+            _ => Value::named(fresh, Kind::Junk),
+        };
+        self.state.registers[number] = new;
+        Ok(())
+    }
+
+    fn write_stack_pointer(&mut self, value: Value) -> Proof<()> {
+        if value.kind != Kind::Stack || value.exact().is_none() {
+            return refuse(
+                Property::Stack,
+                format!("sets the stack pointer to {:?}", value.kind),
+            );
+        }
+        if value.high > i64::from(self.state.top()) {
+            return refuse(
+                Property::Stack,
+                format!(
+                    "moves the stack pointer to {}, above the arguments, which end at {}",
+                    value.high,
+                    self.state.top()
+                ),
+            );
+        }
+        self.state.registers[crate::abi::RSP] = value;
+        Ok(())
+    }
+
+    /// Writes the first operand.
+    pub(super) fn write(&mut self, value: Value) -> Proof<()> {
+        match self.instruction.op0_kind() {
+            OpKind::Register => self.write_register(self.instruction.op0_register(), value),
+            _ => {
+                let bytes = self.bytes(0);
+                self.access(bytes, Use::Write(value)).map(|_| ())
+            }
+        }
+    }
+}
+
+fn is_high_byte(register: Register) -> bool {
+    matches!(
+        register,
+        Register::AH | Register::BH | Register::CH | Register::DH
+    )
+}
+
+/// Kinds of 32 bits that comparisons know.
+fn is_word_kind(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::TypeOf(_) | Kind::TypeId(_) | Kind::DispatchType(_)
+    )
+}
+
+/// An entry of a table of code is a number, unless it is sign-extended.
+pub(super) fn plain(value: Value, fresh: Symbol) -> Value {
+    match value.kind {
+        Kind::JumpOffset(_) | Kind::DispatchOffset(..) => Value::word(fresh),
+        _ => value,
+    }
+}
+
+fn low_part(value: Value, bits: u32, fresh: Symbol) -> Value {
+    let high = (1 << bits) - 1;
+    match value.is_number() && value.low >= 0 && value.high <= high {
+        true => value,
+        false => Value::number(fresh, 0, high),
+    }
+}
+
+/// A number of which some of the lowest bits have changed.
+fn merged(old: Value, mask: i64, fresh: Symbol) -> Value {
+    match old.low >= 0 {
+        true => Value::number(fresh, 0, old.high | mask),
+        false => Value::any(fresh),
+    }
+}

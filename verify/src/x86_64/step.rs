@@ -1,0 +1,244 @@
+//! One instruction: which file knows what it does, and where execution continues.
+
+use super::{Next, Step, list};
+use crate::abi::RSP;
+use crate::error::{Proof, Property, refuse};
+use crate::state::{Comparison, Relation, Slot};
+use crate::value::{Kind, Value};
+use iced_x86::{ConditionCode, Mnemonic, OpKind, Register};
+
+impl Step<'_, '_> {
+    /// Proves the instruction, and changes the state as it does.
+    pub(super) fn run(mut self) -> Proof<Next> {
+        let mnemonic = self.instruction.mnemonic();
+        if list::is_jump(mnemonic) {
+            return self.branch();
+        }
+        match mnemonic {
+            Mnemonic::Jmp => return self.jump(),
+            Mnemonic::Call => self.call()?,
+            Mnemonic::Ret => {
+                self.ret()?;
+                return Ok(Next::Ends);
+            }
+            Mnemonic::Ud2 => {
+                self.needs_trap("raises a fault")?;
+                return Ok(Next::Ends);
+            }
+            Mnemonic::Push => {
+                let value = self.read(0)?;
+                self.push(value)?;
+            }
+            Mnemonic::Pop => {
+                let value = self.pop()?;
+                self.write(value)?;
+            }
+            Mnemonic::Sub if self.is_probe() => return self.probe(),
+            _ => self.compute()?,
+        }
+        Ok(Next::Falls)
+    }
+
+    /// Refuses an instruction that may fault but is not in the trap table.
+    pub(super) fn needs_trap(&self, what: &str) -> Proof<()> {
+        if self.walk.module.traps.code(self.at).is_some() {
+            return Ok(());
+        }
+        refuse(
+            Property::Instructions,
+            format!("{what} without an entry in the trap table"),
+        )
+    }
+
+    /// A conditional branch.
+    fn branch(&mut self) -> Proof<Next> {
+        let target = self.instruction.near_branch_target() as u32;
+        let relation = relation(self.instruction.condition_code());
+        let Some((comparison, relation)) = self.state.flags.zip(relation) else {
+            self.walk.flow(target, self.state)?;
+            return Ok(Next::Falls);
+        };
+        let mut taken = self.state.clone();
+        if taken.assume(comparison, relation) {
+            self.walk.flow(target, &taken)?;
+        }
+        match self.state.assume(comparison, relation.negated()) {
+            true => Ok(Next::Falls),
+            false => Ok(Next::Ends),
+        }
+    }
+
+    /// An unconditional jump: within the function, by a jump table, or a tail call.
+    fn jump(&mut self) -> Proof<Next> {
+        let entry = self.walk.entry;
+        if self.instruction.op0_kind() == OpKind::NearBranch64 {
+            let target = self.instruction.near_branch_target() as u32;
+            if (entry.start + 1..entry.start + entry.len).contains(&target) {
+                return Ok(Next::Jumps(target));
+            }
+            self.tail_call_direct(target)?;
+            return Ok(Next::Ends);
+        }
+        let target = self.read(0)?;
+        let (table, entries) = match target.kind {
+            Kind::JumpTarget(table, entries) => (table, entries),
+            // An entry that is known.
+            Kind::Text if target.exact().is_some() => {
+                let target = target.exact().and_then(|at| u32::try_from(at).ok());
+                return Ok(Next::Jumps(target.unwrap_or(u32::MAX)));
+            }
+            _ => {
+                self.tail_call(target)?;
+                return Ok(Next::Ends);
+            }
+        };
+        let function_end = entry.start + entry.len;
+        if table < entry.start || entries.first < table || entries.last >= function_end {
+            return refuse(
+                Property::Targets,
+                format!(
+                    "jumps by entries {:#x} to {:#x} of the table at {table:#x}, outside of the \
+                     function",
+                    entries.first, entries.last
+                ),
+            );
+        }
+        for at in (entries.first..=entries.last).step_by(4) {
+            let Some(offset) = self.walk.module.word(at) else {
+                return refuse(
+                    Property::Targets,
+                    "jumps by a table that ends after the text",
+                );
+            };
+            self.walk.flow(table.wrapping_add(offset), self.state)?;
+        }
+        Ok(Next::Ends)
+    }
+
+    fn push(&mut self, value: Value) -> Proof<()> {
+        // The stack pointer is never above the arguments, so the word is not the caller's.
+        let at = self.stack_pointer()? - 8;
+        self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(at));
+        crate::access::touch(self.state, at)?;
+        self.state.set_slot(at, Slot::whole(value));
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Proof<Value> {
+        let at = self.stack_pointer()?;
+        let slot = self.state.slot(at);
+        if slot.written != u8::MAX || at + 8 > self.state.top() {
+            return refuse(
+                Property::Stack,
+                format!("pops byte {at}, which was not written"),
+            );
+        }
+        self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(at) + 8);
+        Ok(slot.value)
+    }
+
+    /// The stack pointer's distance from its value at entry.
+    pub(super) fn stack_pointer(&self) -> Proof<i32> {
+        let value = self.state.registers[RSP];
+        let exact = value.exact().filter(|_| value.kind == Kind::Stack);
+        match exact.and_then(|at| i32::try_from(at).ok()) {
+            Some(at) if at % 8 == 0 && at > i32::MIN / 2 => Ok(at),
+            _ => refuse(
+                Property::Stack,
+                "the stack pointer is unknown, or no multiple of 8",
+            ),
+        }
+    }
+
+    /// Whether this is the loop that touches each page of a large frame:
+    ///
+    /// ```text
+    /// sub rsp, page;  mov [rsp], 0;  cmp rsp, end;  jne sub
+    /// ```
+    fn is_probe(&mut self) -> bool {
+        let first = self.instruction;
+        if first.op0_register() != Register::RSP || !self.walk.leaders.contains(&self.at) {
+            return false;
+        }
+        let mut at = first.next_ip() as u32;
+        let mut next = || {
+            let instruction = self.walk.instruction(at).ok()?;
+            at = instruction.next_ip() as u32;
+            Some(instruction)
+        };
+        let (Some(touch), Some(compare), Some(branch)) = (next(), next(), next()) else {
+            return false;
+        };
+        touch.mnemonic() == Mnemonic::Mov
+            && touch.memory_base() == Register::RSP
+            && touch.memory_index() == Register::None
+            && touch.memory_displacement64() == 0
+            && compare.mnemonic() == Mnemonic::Cmp
+            && compare.op0_register() == Register::RSP
+            && branch.mnemonic() == Mnemonic::Jne
+            && branch.near_branch_target() == u64::from(self.at)
+    }
+
+    /// The whole loop of [`is_probe`](Self::is_probe).
+    fn probe(&mut self) -> Proof<Next> {
+        let step = self.instruction.immediate(1).cast_signed();
+        let start = self.stack_pointer()?;
+        let touch_at = self.instruction.next_ip() as u32;
+        let compare_at = self.walk.instruction(touch_at)?.next_ip() as u32;
+        let compare = self.walk.instruction(compare_at)?;
+        let branch = self.walk.instruction(compare.next_ip() as u32)?;
+        let end = self.read_register(compare.op1_register());
+        let distance = end.exact().map(|end| i64::from(start) - end);
+        let is_sound = end.kind == Kind::Stack
+            && (8..=4096).contains(&step)
+            && distance.is_some_and(|distance| distance > 0 && distance % step == 0);
+        let (true, Some(end)) = (is_sound, end.exact()) else {
+            return refuse(
+                Property::Stack,
+                format!("touches the frame in steps of {step} bytes that do not meet its end"),
+            );
+        };
+        crate::access::touch(self.state, start - step as i32)?;
+        self.state.forget_below(start);
+        self.state.registers[RSP] = end_of_stack(end)?;
+        self.state.touched = self.state.touched.min(end as i32);
+        self.state.flags = None;
+        Ok(Next::Jumps(branch.next_ip() as u32))
+    }
+}
+
+fn end_of_stack(end: i64) -> Proof<Value> {
+    match i32::try_from(end) {
+        Ok(_) => Ok(Value::at(Kind::Stack, end)),
+        Err(_) => refuse(Property::Stack, "a frame of more than 2 GiB"),
+    }
+}
+
+/// The relation that a condition tests after a comparison.
+pub(super) fn relation(condition: ConditionCode) -> Option<Relation> {
+    Some(match condition {
+        ConditionCode::b => Relation::Below,
+        ConditionCode::ae => Relation::NotBelow,
+        ConditionCode::e => Relation::Equal,
+        ConditionCode::ne => Relation::NotEqual,
+        ConditionCode::be => Relation::NotAbove,
+        ConditionCode::a => Relation::Above,
+        ConditionCode::l => Relation::Less,
+        ConditionCode::ge => Relation::NotLess,
+        ConditionCode::le => Relation::NotGreater,
+        ConditionCode::g => Relation::Greater,
+        _ => return None,
+    })
+}
+
+impl Step<'_, '_> {
+    /// What a comparison of two operands compares.
+    pub(super) fn comparison(&self, left: Value, right: Value) -> Option<Comparison> {
+        let bytes = self.bytes(0);
+        (bytes >= 4).then_some(Comparison {
+            left,
+            right,
+            is_word: bytes == 4,
+        })
+    }
+}

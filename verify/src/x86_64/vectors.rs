@@ -1,0 +1,312 @@
+//! How much of a vector register an instruction uses.
+//!
+//! A floating-point number lies in the lowest bits of a vector register. The other bits may be data
+//! of the host, as after a call. A guest must not learn them, so only instructions that keep each
+//! lane in its place may read such a register.
+
+use crate::state::Extent;
+use crate::value::{Kind, Value};
+use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind};
+
+/// How much of the vector registers that an instruction reads must be a number.
+pub(super) fn needed(instruction: &Instruction) -> Extent {
+    let mnemonic = instruction.mnemonic();
+    let stored = match instruction.op0_kind() {
+        OpKind::Memory => match instruction.memory_size().size() {
+            0..=4 => Extent::Single,
+            5..=8 => Extent::Double,
+            _ => Extent::Whole,
+        },
+        _ => Extent::Nothing,
+    };
+    match mnemonic {
+        _ if merged(mnemonic).is_some() => Extent::Nothing,
+        _ if is_lane_move(instruction) => Extent::Nothing,
+        _ if is_lanewise(mnemonic) => stored,
+        _ if is_splat(instruction) || is_single(mnemonic) => Extent::Single,
+        _ if is_double(mnemonic) || is_low_half(mnemonic) || is_wide_splat(instruction) => {
+            Extent::Double
+        }
+        _ => Extent::Whole,
+    }
+}
+
+/// How much of the result is a number, if so much of the operands and of the old value is.
+pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -> Extent {
+    use Mnemonic::{Cvtsd2ss, Cvtss2sd, Vcvtsd2ss, Vcvtss2sd};
+    let mnemonic = instruction.mnemonic();
+    match mnemonic {
+        _ if merged(mnemonic).is_some() => merged(mnemonic).max(Some(old)).unwrap_or(old),
+        _ if is_lane_move(instruction) => match mnemonic {
+            Mnemonic::Insertps if operands >= Extent::Single => old,
+            Mnemonic::Insertps => Extent::Nothing,
+            Mnemonic::Movss => old.max(operands.min(Extent::Single)),
+            _ => old.max(operands.min(Extent::Double)),
+        },
+        Cvtsd2ss | Vcvtsd2ss => Extent::Single,
+        Cvtss2sd | Vcvtss2sd => Extent::Double,
+        _ if is_splat(instruction) || is_wide_splat(instruction) || is_low_half(mnemonic) => {
+            Extent::Whole
+        }
+        _ => operands,
+    }
+}
+
+/// How much a loaded value fills of a vector register; `None` if it is no number.
+pub(super) fn loaded(value: Value) -> Option<Extent> {
+    match value.kind {
+        Kind::Junk => Some(Extent::Nothing),
+        Kind::Single => Some(Extent::Single),
+        Kind::Double => Some(Extent::Double),
+        _ => value.is_number().then_some(Extent::Whole),
+    }
+}
+
+/// Whether an access of 16 bytes must be at a multiple of 16 (Intel SDM volume 1, 4.1.1 and 14.9).
+pub(super) fn needs_alignment(instruction: &Instruction) -> bool {
+    use Mnemonic::{Lddqu, Movdqu, Movupd, Movups, Vmovapd, Vmovaps, Vmovdqa, Vmovntdq, Vmovntdqa};
+    use Mnemonic::{Vmovntpd, Vmovntps};
+    match instruction.encoding() {
+        EncodingKind::Legacy => !matches!(instruction.mnemonic(), Lddqu | Movdqu | Movupd | Movups),
+        _ => matches!(
+            instruction.mnemonic(),
+            Vmovapd | Vmovaps | Vmovdqa | Vmovntdq | Vmovntdqa | Vmovntpd | Vmovntps
+        ),
+    }
+}
+
+/// Whether the instruction moves a whole register.
+pub(super) fn is_move(instruction: &Instruction) -> bool {
+    use Mnemonic::{Movapd, Movaps, Movdqa, Movdqu, Movupd, Movups};
+    use Mnemonic::{Vmovapd, Vmovaps, Vmovdqa, Vmovdqu, Vmovupd, Vmovups};
+    let is_move = matches!(
+        instruction.mnemonic(),
+        Movapd
+            | Movaps
+            | Movdqa
+            | Movdqu
+            | Movupd
+            | Movups
+            | Vmovapd
+            | Vmovaps
+            | Vmovdqa
+            | Vmovdqu
+            | Vmovupd
+            | Vmovups
+    );
+    let is_register = instruction.op0_register().is_xmm() && instruction.op1_register().is_xmm();
+    is_move && (is_register || instruction.memory_size().size() == 16)
+}
+
+/// Conversions that replace the lowest lane, of this extent, and keep the other bits.
+fn merged(mnemonic: Mnemonic) -> Option<Extent> {
+    use Mnemonic::{Cvtsi2sd, Cvtsi2ss, Vcvtsi2sd, Vcvtsi2ss, Vcvtusi2sd, Vcvtusi2ss};
+    match mnemonic {
+        Cvtsi2ss | Vcvtsi2ss | Vcvtusi2ss => Some(Extent::Single),
+        Cvtsi2sd | Vcvtsi2sd | Vcvtusi2sd => Some(Extent::Double),
+        _ => None,
+    }
+}
+
+/// Whether the instruction moves the lowest lane of a register and keeps the other bits.
+pub(super) fn is_lane_move(instruction: &Instruction) -> bool {
+    let is_register = |at| instruction.op_kind(at) == OpKind::Register;
+    let moves = match instruction.mnemonic() {
+        Mnemonic::Movss | Mnemonic::Movsd => true,
+        // The upper bits of the immediate select the lane of the second operand.
+        Mnemonic::Insertps => instruction.immediate(2) >> 6 & 3 == 0,
+        _ => false,
+    };
+    moves && is_register(0) && is_register(1)
+}
+
+/// Whether the instruction copies the lowest lane of 32 bits to all lanes.
+fn is_splat(instruction: &Instruction) -> bool {
+    use Mnemonic::{Pshufd, Shufps, Vbroadcastss, Vpshufd, Vshufps};
+    let last = instruction.op_count().saturating_sub(1);
+    match instruction.mnemonic() {
+        Vbroadcastss => true,
+        Pshufd | Shufps | Vpshufd | Vshufps => {
+            instruction.op_kind(last) == OpKind::Immediate8 && instruction.immediate(last) == 0
+        }
+        _ => false,
+    }
+}
+
+/// Whether the instruction copies the lower half to both halves.
+fn is_wide_splat(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Pshufd | Mnemonic::Vpshufd)
+        && instruction.immediate(2) == 0b01_00_01_00
+}
+
+/// Instructions that use the lower half of each operand and fill the whole result.
+fn is_low_half(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Movddup, Movlhps, Punpcklbw, Punpckldq, Punpcklqdq, Punpcklwd, Unpcklpd, Unpcklps,
+        Vmovddup, Vmovlhps, Vpunpcklbw, Vpunpckldq, Vpunpcklqdq, Vpunpcklwd, Vunpcklpd, Vunpcklps,
+    };
+    matches!(
+        mnemonic,
+        Movddup
+            | Movlhps
+            | Punpcklbw
+            | Punpckldq
+            | Punpcklqdq
+            | Punpcklwd
+            | Unpcklpd
+            | Unpcklps
+            | Vmovddup
+            | Vmovlhps
+            | Vpunpcklbw
+            | Vpunpckldq
+            | Vpunpcklqdq
+            | Vpunpcklwd
+            | Vunpcklpd
+            | Vunpcklps
+    )
+}
+
+/// Instructions on the lowest 32 bits.
+fn is_single(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Addss, Comiss, Cvtss2sd, Cvtss2si, Cvttss2si, Divss, Maxss, Minss, Movd, Movss, Mulss,
+        Roundss, Sqrtss, Subss, Ucomiss, Vaddss, Vcomiss, Vcvtss2sd, Vcvtss2si, Vcvttss2si, Vdivss,
+        Vfmadd132ss, Vfmadd213ss, Vfmadd231ss, Vmaxss, Vminss, Vmovd, Vmovss, Vmulss, Vroundss,
+        Vsqrtss, Vsubss, Vucomiss,
+    };
+    matches!(
+        mnemonic,
+        Addss
+            | Comiss
+            | Cvtss2sd
+            | Cvtss2si
+            | Cvttss2si
+            | Divss
+            | Maxss
+            | Minss
+            | Movd
+            | Movss
+            | Mulss
+            | Roundss
+            | Sqrtss
+            | Subss
+            | Ucomiss
+            | Vaddss
+            | Vcomiss
+            | Vcvtss2sd
+            | Vcvtss2si
+            | Vcvttss2si
+            | Vdivss
+            | Vfmadd132ss
+            | Vfmadd213ss
+            | Vfmadd231ss
+            | Vmaxss
+            | Vminss
+            | Vmovd
+            | Vmovss
+            | Vmulss
+            | Vroundss
+            | Vsqrtss
+            | Vsubss
+            | Vucomiss
+    )
+}
+
+/// Instructions on the lowest 64 bits.
+fn is_double(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Addsd, Comisd, Cvtsd2si, Cvtsd2ss, Cvttsd2si, Divsd, Maxsd, Minsd, Movq, Movsd, Mulsd,
+        Roundsd, Sqrtsd, Subsd, Ucomisd, Vaddsd, Vcomisd, Vcvtsd2si, Vcvtsd2ss, Vcvttsd2si, Vdivsd,
+        Vfmadd132sd, Vfmadd213sd, Vfmadd231sd, Vmaxsd, Vminsd, Vmovq, Vmovsd, Vmulsd, Vroundsd,
+        Vsqrtsd, Vsubsd, Vucomisd,
+    };
+    matches!(
+        mnemonic,
+        Addsd
+            | Comisd
+            | Cvtsd2si
+            | Cvtsd2ss
+            | Cvttsd2si
+            | Divsd
+            | Maxsd
+            | Minsd
+            | Movq
+            | Movsd
+            | Mulsd
+            | Roundsd
+            | Sqrtsd
+            | Subsd
+            | Ucomisd
+            | Vaddsd
+            | Vcomisd
+            | Vcvtsd2si
+            | Vcvtsd2ss
+            | Vcvttsd2si
+            | Vdivsd
+            | Vfmadd132sd
+            | Vfmadd213sd
+            | Vfmadd231sd
+            | Vmaxsd
+            | Vminsd
+            | Vmovq
+            | Vmovsd
+            | Vmulsd
+            | Vroundsd
+            | Vsqrtsd
+            | Vsubsd
+            | Vucomisd
+    )
+}
+
+/// Instructions that compute each bit of the result from bits at the same place.
+fn is_lanewise(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Andnpd, Andnps, Andpd, Andps, Cmpsd, Cmpss, Movapd, Movaps, Movdqa, Movdqu, Movupd, Movups,
+        Orpd, Orps, Pand, Pandn, Por, Pxor, Vandnpd, Vandnps, Vandpd, Vandps, Vcmpsd, Vcmpss,
+        Vmovapd, Vmovaps, Vmovdqa, Vmovdqu, Vmovupd, Vmovups, Vorpd, Vorps, Vpand, Vpandn, Vpor,
+        Vpxor, Vxorpd, Vxorps, Xorpd, Xorps,
+    };
+    matches!(
+        mnemonic,
+        Andnpd
+            | Andnps
+            | Andpd
+            | Andps
+            | Cmpsd
+            | Cmpss
+            | Movapd
+            | Movaps
+            | Movdqa
+            | Movdqu
+            | Movupd
+            | Movups
+            | Orpd
+            | Orps
+            | Pand
+            | Pandn
+            | Por
+            | Pxor
+            | Vandnpd
+            | Vandnps
+            | Vandpd
+            | Vandps
+            | Vcmpsd
+            | Vcmpss
+            | Vmovapd
+            | Vmovaps
+            | Vmovdqa
+            | Vmovdqu
+            | Vmovupd
+            | Vmovups
+            | Vorpd
+            | Vorps
+            | Vpand
+            | Vpandn
+            | Vpor
+            | Vpxor
+            | Vxorpd
+            | Vxorps
+            | Xorpd
+            | Xorps
+    )
+}

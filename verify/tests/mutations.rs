@@ -1,0 +1,457 @@
+//! Code that was changed so that it breaks a property is refused.
+//!
+//! Each kind of change breaks its property wherever it is applied, whatever the code around it
+//! does. The test applies each kind at places that are chosen at random in the code of example
+//! guests, which the verifier has proven before. It counts the changes by property; none may be
+//! proven.
+//!
+//! `PIRN_MUTATIONS` is the number of changes, 4,000 by default.
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use pirn_compiler::Options;
+use pirn_format::layout::{CONTEXT_ACTIVATION, CONTEXT_RUNTIME};
+use pirn_format::read::Checked;
+use pirn_format::sections::Section;
+use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, TrapTable};
+use pirn_verify::{ARCH, Property, Verifier, VerifyError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The guests whose code is changed: C, Rust, vectors, threads and hand-written modules.
+const GUESTS: [&str; 8] = [
+    "tour-c.wasm",
+    "tour-rust.wasm",
+    "simd.wasm",
+    "crypto.wasm",
+    "threads-c.wasm",
+    "warm-c.wasm",
+    "traps.wat",
+    "hostcalls.wat",
+];
+
+/// A module that calls through a table, changes it and throws exceptions.
+const CALLS: &str = r#"(module
+    (type $binary (func (param i32 i32) (result i32)))
+    (import "host" "log" (func $log (param i32 i64)))
+    (table $t (export "t") 4 8 funcref)
+    (memory 1 2)
+    (tag $e (param i32))
+    (elem (i32.const 0) $add $sub)
+    (func $add (type $binary) (i32.add (local.get 0) (local.get 1)))
+    (func $sub (type $binary) (i32.sub (local.get 0) (local.get 1)))
+    (func (export "call") (param i32 i32 i32) (result i32)
+        (call_indirect $t (type $binary) (local.get 0) (local.get 1) (local.get 2)))
+    (func (export "set") (param i32) (table.set $t (local.get 0) (ref.func $sub)))
+    (func (export "tail") (param i32 i32 i32) (result i32)
+        (return_call_indirect $t (type $binary) (local.get 0) (local.get 1) (local.get 2)))
+    (func (export "log") (param i32) (call $log (local.get 0) (i64.const 7)))
+    (func $throw (param i32) (throw $e (local.get 0)))
+    (func (export "catch") (param i32) (result i32)
+        (block $caught (result i32)
+            (try_table (catch $e $caught) (call $throw (local.get 0)))
+            (i32.const 0)))
+)"#;
+
+/// A jump to the second byte of an instruction.
+const OVERLAP: &str = "jump into an instruction";
+
+/// A change: where in the text, and the new bytes.
+#[derive(Clone)]
+struct Change {
+    kind: &'static str,
+    property: Property,
+    /// The instruction that is changed, and the first changed byte.
+    instruction: usize,
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+/// The instructions of a function that its start reaches by direct jumps.
+fn reachable(text: &[u8], entry: CodeEntry) -> BTreeMap<u32, Instruction> {
+    let end = entry.start + entry.len;
+    let mut found = BTreeMap::new();
+    let mut todo = vec![entry.start];
+    while let Some(mut at) = todo.pop() {
+        while at < end && !found.contains_key(&at) {
+            let bytes = &text[at as usize..end as usize];
+            let mut decoder = Decoder::with_ip(64, bytes, u64::from(at), DecoderOptions::NONE);
+            let instruction = decoder.decode();
+            found.insert(at, instruction);
+            if matches!(instruction.op0_kind(), OpKind::NearBranch64)
+                && instruction.mnemonic() != Mnemonic::Call
+            {
+                todo.push(instruction.near_branch_target() as u32);
+            }
+            if matches!(
+                instruction.mnemonic(),
+                Mnemonic::Jmp | Mnemonic::Ret | Mnemonic::Ud2
+            ) {
+                break;
+            }
+            at = instruction.next_ip() as u32;
+        }
+    }
+    found
+}
+
+/// All changes to one function.
+fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>) -> Vec<Change> {
+    let code = reachable(text, entry);
+    let falls = code.values().filter(|instruction| {
+        let mnemonic = instruction.mnemonic();
+        !matches!(mnemonic, Mnemonic::Jmp | Mnemonic::Ret | Mnemonic::Ud2)
+    });
+    let entered: BTreeSet<u32> = falls
+        .map(|instruction| instruction.next_ip() as u32)
+        .collect();
+    let mut all = vec![];
+    for (at, instruction) in &code {
+        let mut add = |kind, property, offset: usize, bytes: &[u8]| {
+            all.push(Change {
+                kind,
+                property,
+                instruction: *at as usize,
+                at: *at as usize + offset,
+                bytes: bytes.to_vec(),
+            });
+        };
+        let len = instruction.len();
+        forbidden(len, &mut add);
+        jumps(entry, instruction, (&code, &entered), &mut add);
+        frames(entry, *at, instruction, &mut add);
+        accesses(text, *at, instruction, traps, &mut add);
+        calls(&code, *at, instruction, &mut add);
+    }
+    all
+}
+
+type Add<'a> = &'a mut dyn FnMut(&'static str, Property, usize, &[u8]);
+
+/// An instruction that no guest may execute.
+fn forbidden(len: usize, add: Add<'_>) {
+    let forbidden: [(&str, &[u8]); 6] = [
+        ("hlt", &[0xf4]),
+        ("syscall", &[0x0f, 0x05]),
+        ("int 0x80", &[0xcd, 0x80]),
+        ("cpuid", &[0x0f, 0xa2]),
+        ("rdtscp", &[0x0f, 0x01, 0xf9]),
+        ("ldmxcsr [rax]", &[0x0f, 0xae, 0x10]),
+    ];
+    for (kind, bytes) in forbidden {
+        if bytes.len() <= len {
+            add(kind, Property::Instructions, 0, bytes);
+        }
+    }
+    // An access to the thread's own data of the host.
+    if len >= 5 {
+        let bytes = [0x64, 0x48, 0x8b, 0x04, 0x25];
+        add("mov rax, fs:[...]", Property::Instructions, 0, &bytes);
+    }
+}
+
+/// Jumps and calls to other places.
+fn jumps(
+    entry: CodeEntry,
+    instruction: &Instruction,
+    (code, entered): (&BTreeMap<u32, Instruction>, &BTreeSet<u32>),
+    add: Add<'_>,
+) {
+    if instruction.op0_kind() != OpKind::NearBranch64 || instruction.len() < 5 {
+        return;
+    }
+    let (at, len) = (instruction.ip() as u32, instruction.len());
+    let target = instruction.near_branch_target() as u32;
+    let mut to = |kind, opcode: u8, target: u32| {
+        // A conditional jump becomes an unconditional one, which is always taken.
+        let distance = target.wrapping_sub(at + 5).to_le_bytes();
+        let mut bytes = vec![opcode];
+        bytes.extend(distance);
+        bytes.resize(len, 0x90);
+        add(kind, Property::Targets, 0, &bytes);
+    };
+    if instruction.mnemonic() == Mnemonic::Call {
+        to("call after a start", 0xe8, target + 1);
+        to("call of the next instruction", 0xe8, at + 5);
+        return;
+    }
+    to(
+        "jump out of the function",
+        0xe9,
+        entry.start + entry.len + 1,
+    );
+    to(
+        "jump before the function",
+        0xe9,
+        entry.start.wrapping_sub(1),
+    );
+    // The instruction is reached from the one before it, too, so that both would overlap.
+    let is_always = instruction.mnemonic() == Mnemonic::Jmp;
+    if is_always && entered.contains(&target) && !code.contains_key(&(target + 1)) {
+        to(OVERLAP, 0xe9, target + 1);
+    }
+}
+
+/// Prologues and epilogues.
+fn frames(entry: CodeEntry, at: u32, instruction: &Instruction, add: Add<'_>) {
+    let property = Property::Stack;
+    match instruction.mnemonic() {
+        Mnemonic::Push if at == entry.start => {
+            add("no push of the frame pointer", property, 0, &[0x90]);
+        }
+        Mnemonic::Pop if instruction.op0_register() == Register::RBP => {
+            add("no pop of the frame pointer", property, 0, &[0x90]);
+        }
+        _ => {}
+    }
+}
+
+/// Addresses.
+fn accesses(text: &[u8], at: u32, instruction: &Instruction, traps: &TrapTable<'_>, add: Add<'_>) {
+    let is_access = (0..instruction.op_count()).any(|at| instruction.op_kind(at) == OpKind::Memory)
+        && !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);
+    let base = instruction.memory_base();
+    if !is_access
+        || matches!(
+            base,
+            Register::RIP | Register::RSP | Register::RBP | Register::None
+        )
+    {
+        return;
+    }
+    let displacement = instruction.memory_displacement64().cast_signed();
+    let bytes = &text[at as usize..at as usize + instruction.len()];
+    let size = instruction.memory_displ_size() as usize;
+    let wide = (displacement as i32).to_le_bytes();
+    let offset = match size {
+        4 | 8 => bytes.windows(4).position(|window| *window == wide),
+        1 => bytes.iter().rposition(|byte| *byte == displacement as u8),
+        _ => None,
+    };
+    let Some(offset) = offset else { return };
+    let is_wide = size >= 4;
+    if displacement < 0 {
+        // A negative displacement is one from the context.
+        if is_wide {
+            let private = (CONTEXT_RUNTIME + 64).to_le_bytes();
+            add(
+                "a private field of the context",
+                Property::Accesses,
+                offset,
+                &private,
+            );
+            let below = (-(1_i32 << 29)).to_le_bytes();
+            add("below the instance", Property::Accesses, offset, &below);
+        } else {
+            let private = [CONTEXT_ACTIVATION as u8];
+            add(
+                "the activation of the call",
+                Property::Accesses,
+                offset,
+                &private,
+            );
+        }
+    } else if is_wide && traps.code(at).is_some() {
+        let below = (-(1_i32 << 28)).to_le_bytes();
+        add("below the memory", Property::Accesses, offset, &below);
+    }
+}
+
+/// Indirect calls.
+fn calls(code: &BTreeMap<u32, Instruction>, at: u32, instruction: &Instruction, add: Add<'_>) {
+    let mut after = code.range(at + 1..).map(|(_, instruction)| instruction);
+    let next = after.next();
+    let then = after.next();
+    let is_call = |next: Option<&Instruction>| {
+        next.is_some_and(|next| {
+            next.mnemonic() == Mnemonic::Call && next.op0_kind() == OpKind::Register
+        })
+    };
+    // The callee's context is loaded from the record of the function.
+    if instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op0_register() == Register::RDI
+        && instruction.op1_kind() == OpKind::Memory
+        && instruction.memory_displacement64() == 8
+        && instruction.memory_displ_size() == 1
+        && instruction.memory_index() == Register::None
+        && instruction.memory_base() != Register::RSP
+        && is_call(next)
+    {
+        let last = instruction.len() - 1;
+        add(
+            "another word as the callee's context",
+            Property::Types,
+            last,
+            &[0x10],
+        );
+    }
+    // The type of a function is compared before it is called.
+    if instruction.mnemonic() == Mnemonic::Jne
+        && instruction.len() == 6
+        && next.is_some_and(|next| {
+            next.mnemonic() == Mnemonic::Xor && next.op0_register() == next.op1_register()
+        })
+        && then.is_some_and(|then| then.mnemonic() == Mnemonic::Cmp)
+    {
+        let nop = [0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00];
+        add(
+            "no comparison of the callee's type",
+            Property::Types,
+            0,
+            &nop,
+        );
+    }
+}
+
+/// A module, and the changes to it.
+struct Guest {
+    file: Vec<u8>,
+    checked: Checked,
+    text_at: usize,
+    traps_at: usize,
+    changes: Vec<(CodeEntry, Change)>,
+}
+
+impl Change {
+    /// The instruction before whose second byte the changed jump goes.
+    fn target(&self) -> usize {
+        let distance = i32::from_le_bytes(self.bytes[1..5].try_into().expect("four bytes"));
+        self.at.wrapping_add_signed(distance as isize + 5) - 1
+    }
+}
+
+impl Guest {
+    /// Whether a path reaches an instruction. The verifier may know that a comparison always fails:
+    /// then it reads one side of the branch only, and there it must refuse `hlt`.
+    fn reaches(&mut self, entry: CodeEntry, instruction: usize) -> bool {
+        const HLT: u8 = 0xf4;
+        let at = self.text_at + instruction;
+        let old = std::mem::replace(&mut self.file[at], HLT);
+        let verifier = Verifier::new(&self.file, &self.checked).expect("the tables are the same");
+        let is_refused = verifier.verify_code(entry).is_err();
+        self.file[at] = old;
+        is_refused
+    }
+}
+
+fn guest(wasm: &[u8]) -> Guest {
+    let file = pirn_compiler::compile(wasm, &Options::new(ARCH)).expect("it compiles");
+    let checked = Checked::new(&file).expect("the compiler wrote it");
+    let range = |section| {
+        let range = checked.header.section(section);
+        range.vaddr as usize..(range.vaddr + range.len) as usize
+    };
+    let text = &file[range(Section::Text)];
+    let table = CodeTable::new(&file[range(Section::Code)]).expect("the compiler wrote it");
+    let traps = TrapTable::new(&file[range(Section::Traps)]).expect("the compiler wrote it");
+    let verifier = Verifier::new(&file, &checked).expect("it is a module");
+    let mut found = vec![];
+    for entry in table.iter() {
+        verifier
+            .verify_code(entry)
+            .expect("the code is proven before it is changed");
+        if matches!(entry.kind, CodeKind::Func(_)) {
+            let changes = changes(text, entry, &traps);
+            found.extend(changes.into_iter().map(|change| (entry, change)));
+        }
+    }
+    Guest {
+        text_at: range(Section::Text).start,
+        traps_at: range(Section::Traps).start,
+        changes: found,
+        checked,
+        file,
+    }
+}
+
+#[test]
+fn no_change_that_breaks_a_property_is_proven() {
+    let count = std::env::var("PIRN_MUTATIONS")
+        .ok()
+        .and_then(|count| count.parse().ok());
+    let count: usize = count.unwrap_or(4_000);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
+    let read = |name: &&str| std::fs::read(folder.join(name)).expect("it is readable");
+    let sources = GUESTS.iter().map(read).chain([CALLS.as_bytes().to_vec()]);
+    let guests = sources.map(|source| {
+        let wasm = pirn_compiler::parse_text(&source).expect("it is a module");
+        guest(&wasm)
+    });
+    let mut guests: Vec<Guest> = guests.collect();
+    // By kind of change, its places.
+    let mut kinds: BTreeMap<(Property, &str), Vec<(usize, usize)>> = BTreeMap::new();
+    for (number, guest) in guests.iter().enumerate() {
+        for (at, (_, change)) in guest.changes.iter().enumerate() {
+            let places = kinds.entry((change.property, change.kind)).or_default();
+            places.push((number, at));
+        }
+    }
+    let (mut random, mut unreached) = (1_u64, 0);
+    let mut refused: BTreeMap<(Property, &str), usize> = BTreeMap::new();
+    for number in 0..count {
+        // Each kind in turn, at a place chosen by a linear congruential generator (Knuth's MMIX).
+        let (key, places) = kinds
+            .iter()
+            .nth(number % kinds.len())
+            .expect("there are kinds");
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let (guest, change) = places[(random >> 33) as usize % places.len()];
+        let guest = &mut guests[guest];
+        let (entry, change) = guest.changes[change].clone();
+        let start = guest.text_at + change.at;
+        let place = start..start + change.bytes.len();
+        let old = guest.file[place.clone()].to_vec();
+        if old == change.bytes {
+            continue;
+        }
+        if !guest.reaches(entry, change.instruction) {
+            unreached += 1;
+            continue;
+        }
+        guest.file[place.clone()].copy_from_slice(&change.bytes);
+        let verifier = Verifier::new(&guest.file, &guest.checked).expect("the tables are the same");
+        match verifier.verify_code(entry) {
+            Err(VerifyError::Refused(_)) => *refused.entry(*key).or_default() += 1,
+            // The instruction that was jumped to may have been reached by this jump alone.
+            Ok(_) if change.kind == OVERLAP && !guest.reaches(entry, change.target()) => {
+                unreached += 1;
+            }
+            other => panic!(
+                "{:?} at {:#x} of {:?}: {other:?}",
+                change.kind, change.at, entry.kind
+            ),
+        }
+        guest.file[place].copy_from_slice(&old);
+    }
+    for ((property, kind), count) in &refused {
+        println!("{:<13}{kind:<40}{count:>7}", property.name());
+    }
+    println!("{unreached} places are never reached");
+    assert!(
+        unreached < count / 10,
+        "{unreached} places are never reached"
+    );
+    assert_eq!(refused.len(), kinds.len(), "each kind was applied");
+}
+
+#[test]
+fn each_access_to_memory_needs_its_entry_in_the_trap_table() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
+    let wasm = std::fs::read(folder.join("tour-c.wasm")).expect("it is readable");
+    let mut guest = guest(&wasm);
+    let range = guest.checked.header.section(Section::Traps);
+    let entries = range.len as usize / 8;
+    let mut refused = 0;
+    for number in (0..entries).step_by(7) {
+        let at = guest.traps_at + 8 * number;
+        let old = guest.file[at..at + 4].to_vec();
+        let offset = u32::from_le_bytes(old.clone().try_into().expect("four bytes"));
+        // The table stays ascending, and names the byte after the instruction's first one.
+        guest.file[at..at + 4].copy_from_slice(&(offset + 1).to_le_bytes());
+        let verifier = Verifier::new(&guest.file, &guest.checked).expect("the tables are sorted");
+        refused += usize::from(verifier.verify().is_err());
+        guest.file[at..at + 4].copy_from_slice(&old);
+    }
+    assert_eq!(refused, entries.div_ceil(7));
+}
