@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 18] = [
     (
         "format/src",
         &[
@@ -42,6 +42,10 @@ const CRATES: [(&str, &[&str]); 17] = [
             "read",
             "rewrite",
         ],
+    ),
+    (
+        "signature/src",
+        &["text", "error", "key", "comment", "check", "file"],
     ),
     (
         "compiler/src",

@@ -161,6 +161,7 @@ fn safety_md_lists_all_files_with_unsafe_code() {
     }
     for krate in [
         "format",
+        "signature",
         "compiler",
         "memory-files",
         "wasi",
@@ -267,6 +268,7 @@ fn documents_name_files_that_exist() {
                 .trim_end_matches('/');
             let looks = [
                 "format/",
+                "signature/",
                 "compiler/",
                 "runtime/",
                 "wasi/",
@@ -317,6 +319,7 @@ fn dependencies_point_one_way() {
     };
     let forbidden = [
         ("format", &["pirn-"][..]),
+        ("signature", &["pirn-"]),
         ("compiler", &["pirn-runtime", "pirn-wasi"]),
         (
             "runtime",
