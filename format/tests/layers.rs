@@ -80,7 +80,7 @@ const CRATES: [(&str, &[&str]); 18] = [
     ),
     (
         "compiler/src/bin/aotc",
-        &["output", "args", "inspect", "usage"],
+        &["output", "key", "signing", "args", "inspect", "usage"],
     ),
     (
         "runtime/src",

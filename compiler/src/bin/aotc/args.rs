@@ -1,11 +1,13 @@
 //! The command line.
 
-use crate::output::Output;
-use anyhow::{Result, bail};
+use crate::output::{Output, is_same};
+use crate::signing::Signer;
+use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use pirn_compiler::{Cache, Emit, OptLevel, Options, Pass, RelaxedSimd};
 use pirn_format::cpu::{Arch, CpuFeatures};
+use pirn_signature::signature_path;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,10 +66,39 @@ pub(crate) struct Args {
     /// Most MiB of all files of the cache together
     #[arg(long, value_name = "MIB", default_value_t = 1024, requires = "cache")]
     cache_max: u32,
+    /// Signs the module with this secret key: writes the signature beside the module, with .minisig
+    /// after its name
+    #[arg(long, value_name = "KEY")]
+    pub(crate) sign: Option<PathBuf>,
+    /// File whose first line is the password of the secret key [default: AOTC_PASSWORD of the
+    /// environment, or the terminal]
+    #[arg(long, value_name = "FILE", requires = "sign")]
+    pub(crate) password_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Makes a pair of keys: NAME.key to sign modules with, and NAME.pub to verify them with
+    Keygen {
+        /// Name of the two files, without .key and .pub; neither is ever overwritten
+        #[arg(short, long, value_name = "NAME", default_value = "pirn")]
+        output: PathBuf,
+        /// Does not encrypt the secret key: whoever reads the file can sign
+        #[arg(long, conflicts_with = "password_file")]
+        no_password: bool,
+        /// File whose first line is the password [default: AOTC_PASSWORD of the environment, or the
+        /// terminal]
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// Checks that a module is signed with one of the keys
+    Verify {
+        /// The compiled module, with its signature beside it
+        file: PathBuf,
+        /// Public key that is trusted: a .pub file; may be repeated
+        #[arg(long = "key", value_name = "PUB", required = true)]
+        keys: Vec<PathBuf>,
+    },
     /// Shows the content of a compiled module: imports, exports, memory, cpu, bytes of each section
     Inspect {
         /// The compiled module
@@ -146,6 +177,43 @@ impl Args {
     /// Whether debug information is to be carried over to what has none.
     pub(crate) fn has_idle_debug_info(&self) -> bool {
         self.debug_info && matches!(self.emit, Kind::Clif)
+    }
+
+    /// The secret key to sign with, opened, and the file that the module will be.
+    ///
+    /// Fails before anything is compiled or asked if the output cannot be signed.
+    pub(crate) fn signer(&self, input: &Path, output: &Output) -> Result<Option<Signer>> {
+        let Some(key) = &self.sign else {
+            return Ok(None);
+        };
+        if !matches!(self.emit, Kind::So) {
+            bail!("--sign signs modules, and --emit asks for another output; remove one");
+        }
+        let module = output.replaced().context("cannot sign the output")?;
+        let signature = signature_path(module);
+        for file in [module, &signature] {
+            if is_same(file, key) {
+                let file = file.display();
+                bail!("cannot write {file}: it is the secret key; give another name with -o");
+            }
+        }
+        Output::File(signature).spares(input)?;
+        Signer::open(key, self.password_file.as_deref()).map(Some)
+    }
+
+    /// A warning if a module was written beside the signature of an earlier one.
+    pub(crate) fn outdated_signature(&self, output: &Output) -> Option<String> {
+        let module = output
+            .replaced()
+            .ok()
+            .filter(|_| matches!(self.emit, Kind::So))?;
+        let signature = signature_path(module);
+        signature.symlink_metadata().is_ok().then(|| {
+            format!(
+                "{} is the signature of an earlier module; sign this one with --sign, or remove it",
+                signature.display()
+            )
+        })
     }
 
     fn arch(&self) -> Result<Arch> {

@@ -1,8 +1,11 @@
-//! `aotc`: compiles a WebAssembly module ahead of time, and inspects compiled modules.
+//! `aotc`: compiles a WebAssembly module ahead of time, and inspects, signs and verifies compiled
+//! modules.
 
 #![forbid(unsafe_code)]
 
 mod output;
+mod key;
+mod signing;
 mod args;
 mod inspect;
 mod usage;
@@ -11,6 +14,7 @@ use anyhow::{Context, Result};
 use args::{Args, Command};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pirn_signature::signature_path;
 use signal_hook::consts::SIGABRT;
 use signal_hook::flag;
 use std::any::Any;
@@ -65,6 +69,18 @@ fn run(args: &Args) -> Result<()> {
         (Some(Command::Inspect { file }), _) => {
             output::print(&inspect::describe(&read(file)?).with_context(|| name(file))?)
         }
+        (
+            Some(Command::Keygen {
+                output,
+                no_password,
+                password_file,
+            }),
+            _,
+        ) => {
+            let told = key::generate(output, !no_password, password_file.as_deref())?;
+            output::print(&told)
+        }
+        (Some(Command::Verify { file, keys }), _) => output::print(&signing::verify(file, keys)?),
         (None, Some(input)) => compile(args, input),
         (None, None) => {
             anyhow::bail!("no module was given; run `aotc module.wasm`, or see `aotc --help`")
@@ -78,6 +94,7 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     let bytes = read(input)?;
     let wasm = pirn_compiler::parse_text(&bytes).with_context(|| name(input))?;
     output.spares(input)?;
+    let signer = args.signer(input, &output)?;
     let bar = bar();
     let start = Instant::now();
     let progress = |done: usize, total: usize| {
@@ -95,7 +112,19 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     let kind = args.emit.into();
     let result = pirn_compiler::emit_noting(&wasm, &options, kind, &progress, &mut note);
     bar.finish_and_clear();
-    output.write(&result.with_context(|| name(input))?)?;
+    let emitted = result.with_context(|| name(input))?;
+    match signer {
+        Some(signer) => {
+            let module = output.replaced()?;
+            let file_name = module.file_name().unwrap_or_default();
+            let signature = signer.sign(file_name, &emitted)?;
+            output.write_signed(&emitted, &signature_path(module), &signature)?;
+        }
+        None => {
+            output.write(&emitted)?;
+            notes.extend(args.outdated_signature(&output));
+        }
+    }
     for note in notes {
         eprintln!("aotc: warning: {}: {note}", name(input));
     }

@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 pub(crate) enum Output {
     Stdout,
@@ -20,6 +22,43 @@ impl Output {
             ),
             _ => Ok(()),
         }
+    }
+
+    /// The file that is replaced or made. Fails for standard output, pipes and devices.
+    pub(crate) fn replaced(&self) -> Result<&Path> {
+        match self {
+            Self::Stdout => bail!("it is standard output; name a file with -o"),
+            Self::File(path) if path.exists() && !path.is_file() => bail!(
+                "{} is a folder, a pipe or a device; name a regular file with -o",
+                path.display()
+            ),
+            Self::File(path) => Ok(path),
+        }
+    }
+
+    /// Writes a module and its signature. Both are on the disk under temporary names before either
+    /// gets its own.
+    ///
+    /// The signature gets its name first, so that whoever finds the new module finds its signature.
+    /// Between the two renames, and for good if the second fails, the earlier module has a
+    /// signature that is not its own, and is refused.
+    pub(crate) fn write_signed(&self, module: &[u8], beside: &Path, signature: &str) -> Result<()> {
+        let path = self.replaced()?;
+        let place = |path: &Path| format!("cannot write {}", path.display());
+        let folder = folder_of(path).with_context(|| place(path))?;
+        let staged_module = staged(folder, module, MODULE_MODE);
+        let staged_module = staged_module
+            .map_err(other_place)
+            .with_context(|| place(path))?;
+        let signature = staged(folder, signature.as_bytes(), SIGNATURE_MODE);
+        let signature = signature
+            .map_err(other_place)
+            .with_context(|| place(beside))?;
+        for (file, path) in [(signature, beside), (staged_module, path)] {
+            let renamed = file.persist(path).map_err(|error| other_place(error.error));
+            renamed.with_context(|| place(path))?;
+        }
+        Ok(())
     }
 
     /// Writes all bytes. A file is written under a temporary name and renamed. So a reader never
@@ -41,7 +80,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
 
 /// Whether two paths refer to the same regular file. A terminal, for example, may be both read and
 /// written.
-fn is_same(path: &Path, other: &Path) -> bool {
+pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     // A path that does not exist is not the same file.
     let [Ok(path), Ok(other)] = [path, other].map(std::fs::metadata) else {
@@ -70,6 +109,14 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
             .open(path)?
             .write_all(bytes)?);
     }
+    let folder = folder_of(path)?;
+    let renamed = staged(folder, bytes, MODULE_MODE)
+        .and_then(|file| file.persist(path).map_err(|error| error.error));
+    renamed.map(drop).map_err(other_place)
+}
+
+/// The folder of a file.
+fn folder_of(path: &Path) -> Result<&Path> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -78,25 +125,26 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
         let folder = folder.display();
         bail!("folder {folder} does not exist; create it, or give another");
     }
-    replace(path, folder, bytes).map_err(|error| {
-        // The message does not mention the temporary name.
-        let kind = error.kind();
-        anyhow!("{kind}; give another place")
-    })
+    Ok(folder)
 }
 
-fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// An error that does not mention the temporary name.
+#[expect(clippy::needless_pass_by_value, reason = "a function for `map_err`")]
+fn other_place(error: std::io::Error) -> anyhow::Error {
+    anyhow!("{}; give another place", error.kind())
+}
+
+/// A file with a temporary name that has these bytes.
+fn staged(folder: &Path, bytes: &[u8], mode: u32) -> std::io::Result<NamedTempFile> {
     let mut file = tempfile::Builder::new()
         .prefix(".aotc-")
-        .permissions(mode())
+        .permissions(std::fs::Permissions::from_mode(mode))
         .tempfile_in(folder)?;
     file.write_all(bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    Ok(file)
 }
 
 /// Readable and executable by all, as far as the process's umask allows.
-fn mode() -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::Permissions::from_mode(0o777)
-}
+const MODULE_MODE: u32 = 0o777;
+/// Readable by all, as far as the process's umask allows.
+const SIGNATURE_MODE: u32 = 0o666;

@@ -1,0 +1,71 @@
+//! `aotc --sign` and `aotc verify`: signatures of modules, in minisign's format.
+
+use crate::key;
+use anyhow::{Context, Result, anyhow};
+use minisign::SecretKey;
+use pirn_signature::{PublicKey, describe, printable, read_signed};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A secret key that is ready to sign.
+pub(crate) struct Signer {
+    secret: SecretKey,
+    minisign: minisign::PublicKey,
+    public: PublicKey,
+}
+
+impl Signer {
+    /// Opens a secret key. May ask for its password.
+    pub(crate) fn open(path: &Path, password_file: Option<&Path>) -> Result<Self> {
+        let secret = key::open(path, password_file)?;
+        let minisign = minisign::PublicKey::from_secret_key(&secret);
+        let minisign = minisign.map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        let text = minisign.to_box().map_err(|error| anyhow!("{error}"))?;
+        let public =
+            PublicKey::parse(&text.to_string()).with_context(|| path.display().to_string())?;
+        Ok(Self {
+            secret,
+            minisign,
+            public,
+        })
+    }
+
+    /// The text of the signature of a module that will have this name.
+    pub(crate) fn sign(&self, name: &OsStr, module: &[u8]) -> Result<String> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let seconds = now.context("the clock is before 1970; set it")?.as_secs();
+        let trusted = describe(name, module, seconds);
+        let untrusted = format!("signature of aotc, key {}", self.public.id());
+        let signature = minisign::sign(
+            Some(&self.minisign),
+            &self.secret,
+            module,
+            Some(&trusted),
+            Some(&untrusted),
+        );
+        let text = signature.map_err(|error| anyhow!("cannot sign: {error}"))?;
+        let text = text.to_string();
+        // By the code that will verify it. A damaged key, or a fault of the machine, ends here.
+        pirn_signature::check(module, &text, std::slice::from_ref(&self.public))
+            .context("cannot sign: the new signature does not hold")?;
+        Ok(text)
+    }
+}
+
+/// Checks that one of the keys signed a module. Returns what the user is told.
+pub(crate) fn verify(module: &Path, keys: &[PathBuf]) -> Result<String> {
+    let keys = keys
+        .iter()
+        .map(|path| PublicKey::read(path).with_context(|| path.display().to_string()));
+    let keys = keys.collect::<Result<Vec<_>>>()?;
+    let (bytes, signed) =
+        read_signed(module, &keys).with_context(|| module.display().to_string())?;
+    Ok(format!(
+        "{}: {} bytes are signed with key {}\ntrusted comment: {}\n",
+        printable(&module.display().to_string()),
+        bytes.len(),
+        signed.key,
+        signed.comment
+    ))
+}
