@@ -16,7 +16,8 @@ use crate::link::{elf, listing, object};
 use crate::options::Options;
 use crate::parse::{self, ParsedModule};
 use cranelift_codegen::isa::TargetIsa;
-use pirn_format::metadata::Metadata;
+use pirn_format::metadata::{Metadata, Source};
+use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::hash::Hash as _;
@@ -109,6 +110,7 @@ fn emit_counting(
     let mut parsed = parse::parse(&core)?;
     parsed.metadata.component = component;
     parsed.metadata.fuel = options.fuel;
+    parsed.metadata.source = source(wasm, options);
     let facts = Facts::of(&mut parsed, options);
     let outputs = Outputs {
         clif: emit == Emit::Clif,
@@ -149,6 +151,20 @@ fn emit_counting(
         }
     };
     Ok((file, work))
+}
+
+/// What the metadata says of a compilation. It depends on nothing else, so that the same input
+/// gives the same bytes.
+fn source(wasm: &[u8], options: &Options) -> Source {
+    Source {
+        wasm_sha256: Sha256::digest(wasm).into(),
+        compiler: format!(
+            "pirn-compiler {}, cranelift {}",
+            env!("CARGO_PKG_VERSION"),
+            cranelift_codegen::VERSION
+        ),
+        options: options.command_line(),
+    }
 }
 
 /// A module whose functions are compiled.

@@ -1,7 +1,7 @@
 //! [`Options`]: the settings of a compilation.
 
 use crate::cache::Cache;
-use crate::passes::Passes;
+use crate::passes::{Pass, Passes};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -93,6 +93,50 @@ impl Options {
     /// Whether functions are inlined.
     pub(crate) fn inlines(&self) -> bool {
         self.inline && self.opt_level != OptLevel::None
+    }
+
+    /// The options that decide the output, as `aotc` takes them. Options that are defaults on every
+    /// machine are left out.
+    pub(crate) fn command_line(&self) -> String {
+        // Destructures all options, so that a new one cannot be forgotten.
+        let Self {
+            cpu,
+            opt_level,
+            inline,
+            passes,
+            spectre,
+            relaxed_simd,
+            fuel,
+            debug_info,
+            // It decides whether there is an output, but not which.
+            work_per_byte: _,
+            cache: _,
+        } = self;
+        let level = match opt_level {
+            OptLevel::None => "none",
+            OptLevel::Speed => "speed",
+            OptLevel::SpeedAndSize => "speed-and-size",
+        };
+        let (target, cpu) = (cpu.arch(), cpu.name());
+        let mut line = format!("--target {target} --cpu {cpu} --opt-level {level}");
+        for (is_given, option) in [
+            (!inline, "--no-inline"),
+            (!spectre, "--no-spectre-masks"),
+            (
+                *relaxed_simd == RelaxedSimd::Deterministic,
+                "--relaxed-simd deterministic",
+            ),
+            (*fuel, "--fuel"),
+            (*debug_info, "--debug-info"),
+        ] {
+            if is_given {
+                line.extend([" ", option]);
+            }
+        }
+        for pass in Pass::ALL.into_iter().filter(|pass| !passes.has(*pass)) {
+            line.extend([" --without-pass ", pass.name()]);
+        }
+        line
     }
 
     /// Hashes the options that decide machine code or what is recorded of it, for the keys of the

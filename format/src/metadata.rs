@@ -80,6 +80,20 @@ pub struct Metadata {
     pub snapshot: Option<Snapshot>,
     /// If the module was a component, its types, imports and exports.
     pub component: Option<Component>,
+    /// What the module was compiled from, and how. A snapshot has that of the module that its code
+    /// comes from.
+    pub source: Source,
+}
+
+/// What a module was compiled from, and how. Nothing but people and tools reads it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// SHA-256 of the `.wasm` file, which `sha256sum` prints, too.
+    pub wasm_sha256: [u8; 32],
+    /// Name and version of the compiler and of its code generator.
+    pub compiler: String,
+    /// The options that decide the output, as `aotc` takes them on its command line.
+    pub options: String,
 }
 
 /// One import.

@@ -31,6 +31,15 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
     }
     writeln!(out, "format     {}", pirn_format::FORMAT_VERSION)?;
     writeln!(out, "hash       {}", short_hash(&header.hash))?;
+    let source = &m.source;
+    let sha256: String = source
+        .wasm_sha256
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    writeln!(out, "wasm       sha256 {sha256}")?;
+    writeln!(out, "compiler   {}", source.compiler.escape_debug())?;
+    writeln!(out, "options    {}", source.options.escape_debug())?;
     if let Some(snapshot) = &m.snapshot {
         write!(out, "snapshot   of {}", short_hash(&snapshot.of))?;
         let names = snapshot
