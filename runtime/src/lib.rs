@@ -44,6 +44,7 @@ pub use instance::{
 pub use linker::Linker;
 pub use memory::{Memory, MemoryMut, ReadStrError, SharedMemory, SharedMemoryError};
 pub use module::{ExternType, Module, OpenError};
+pub use pirn_signature::{KeyError, KeyId, PublicKey, SignatureError};
 pub use region::{Region, RegionBuilder, RegionError, RegionStats, Reset};
 pub use stop::kill::{KillError, KillOutcome, KillSwitch};
 pub use store::growth::{Growing, Growth, GrowthError};

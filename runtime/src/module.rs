@@ -21,6 +21,7 @@ use pirn_format::rewrite;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeTable, HandlerTable, InlinedTable, SiteTable};
 use pirn_format::types::{ExternType as FormatType, Layouts};
+use pirn_signature::PublicKey;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -134,14 +135,32 @@ impl Module {
         Self::from_file(load::File::copy(bytes)?)
     }
 
+    /// Checks that one of these keys signed a file that `aotc` wrote, and maps the checked bytes.
+    ///
+    /// The signature lies beside the file, under its name with `.minisig` after it, as
+    /// `aotc --sign` and minisign write it. Each of the two files is read once, and the module has
+    /// at most 4 GiB. The signature is checked before anything else is read from the bytes. What is
+    /// mapped is a sealed copy of the checked bytes, so nobody can change it later.
+    ///
+    /// As with [`from_bytes`](Self::from_bytes), debuggers know the functions only as long as the
+    /// process lives, profilers do not know them, and one file descriptor stays open. A signature
+    /// says who made the module, not when: an earlier module with its own signature is accepted.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Signature`], which says what disagrees, and otherwise as
+    /// [`from_bytes`](Self::from_bytes).
+    pub fn open_signed(path: impl AsRef<Path>, keys: &[PublicKey]) -> Result<Self, OpenError> {
+        fork_lock::hold_over_forks();
+        Self::from_file(load::File::signed(path.as_ref(), keys)?)
+    }
+
     fn from_file(file: load::File) -> Result<Self, OpenError> {
         // Held until the module is in the list, so that no content is mapped twice.
         let mut open = OPEN.take();
         open.retain(|module| module.strong_count() > 0);
         let alive: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
-        let same = alive
-            .iter()
-            .find(|inner| inner.code().loaded.hash == file.checked.header.hash);
+        let same = alive.iter().find(|inner| file.is(&inner.code().loaded));
         if let Some(same) = same {
             same.code().loaded.keep(file);
             return Ok(Self(Arc::clone(same)));

@@ -1,6 +1,7 @@
 //! [`OpenError`]: why a file is no module.
 
 use pirn_format::FormatError;
+use pirn_signature::SignatureError;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -24,6 +25,14 @@ pub enum OpenError {
         path: PathBuf,
         /// The defect.
         error: FormatError,
+    },
+    /// The file is not signed with a trusted key, or was changed after that.
+    #[error("{path}: {error}")]
+    Signature {
+        /// The file.
+        path: PathBuf,
+        /// What disagrees.
+        error: SignatureError,
     },
     /// The dynamic loader refused the file.
     #[error("cannot load {path}: {message}")]

@@ -6,7 +6,8 @@
 //! The loader identifies files by name and by inode. Suppose a new version is renamed over an old
 //! one that is still loaded. Then it has the old one's name, so it is loaded through a descriptor
 //! of ours. The descriptor stays open, so that the name stays unique. A module that was never in a
-//! file is loaded in this way as well.
+//! file is loaded in this way as well, and so is a signed one: its path may name another file after
+//! the check, and whoever may write to its file could change the mapping.
 //!
 //! # Safety
 //!
@@ -25,6 +26,7 @@ use pirn_format::cpu;
 use pirn_format::header::{HASH_BYTES, HEADER_BYTES, HEADER_SYMBOL, content_hash};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
+use pirn_signature::{PublicKey, ReadSignedError, read_signed};
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -40,6 +42,10 @@ pub(super) struct File {
     /// Whether the file has a path.
     named: bool,
     file: fs::File,
+    /// Whether the file is in memory and sealed.
+    sealed: bool,
+    /// Whether only a sealed file with this content may take its place.
+    signed: bool,
     inode: (u64, u64),
 }
 
@@ -72,7 +78,40 @@ impl File {
             path: path.clone(),
             error,
         })?;
-        Self::check(bytes, &path, path.clone(), file)
+        Self::check(bytes, &path, path.clone(), file).map(|file| Self {
+            sealed: true,
+            ..file
+        })
+    }
+
+    /// Reads a file and its signature, each once, checks the signature, and copies the checked
+    /// bytes to a file in memory. The path is not used after that: it may name another file by
+    /// then.
+    pub(super) fn signed(path: &Path, keys: &[PublicKey]) -> Result<Self, OpenError> {
+        let unreadable = |error| OpenError::Read {
+            path: path.to_owned(),
+            error,
+        };
+        let (bytes, _) = read_signed(path, keys).map_err(|error| match error {
+            ReadSignedError::Module(error) => unreadable(error),
+            ReadSignedError::Signature(error) => OpenError::Signature {
+                path: path.to_owned(),
+                error,
+            },
+        })?;
+        let file = sys::memory::code_file(&bytes).map_err(unreadable)?;
+        Self::check(&bytes, path, path.to_owned(), file).map(|file| Self {
+            sealed: true,
+            signed: true,
+            ..file
+        })
+    }
+
+    /// Whether a mapped module with the content of this file may take its place. The mapping of a
+    /// file that has a path changes if that file is written to, so it cannot stand for a signed
+    /// one.
+    pub(super) fn is(&self, loaded: &Loaded) -> bool {
+        loaded.hash == self.checked.header.hash && (loaded.sealed || !self.signed)
     }
 
     fn check(
@@ -100,12 +139,14 @@ impl File {
             header,
             path: absolute,
             named: false,
+            sealed: false,
+            signed: false,
             inode: (about.dev(), about.ino()),
             file,
         })
     }
 
-    /// Maps the file. `others` are all mapped modules. None of them has the same content.
+    /// Maps the file. `others` are all mapped modules. None of them can take its place.
     pub(super) fn load<'a>(
         &self,
         mut others: impl Iterator<Item = &'a Loaded>,
@@ -159,6 +200,7 @@ impl File {
             header_at: self.checked.header_at as usize,
             file_bytes: self.checked.header.file_bytes as usize,
             path: self.path.clone(),
+            sealed: self.sealed,
             inode: self.inode,
             library: Some(library),
             held: held.map_or_else(OnceBox::new, |file| OnceBox::with_value(Box::new(file))),
@@ -214,6 +256,8 @@ pub(super) struct Loaded {
     /// Bytes of the file.
     file_bytes: usize,
     pub(super) path: PathBuf,
+    /// Whether the mapping is of a sealed file in memory, so that nothing changes it.
+    sealed: bool,
     inode: (u64, u64),
     /// Unmaps the sections when dropped. Present until then.
     library: Option<Library>,
