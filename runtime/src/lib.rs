@@ -70,6 +70,9 @@ mod guide {
     #[doc = include_str!("../../docs/guide/limits.md")]
     pub struct Limits;
 
+    #[doc = include_str!("../../docs/guide/signatures.md")]
+    pub struct Signatures;
+
     #[doc = include_str!("../../docs/guide/suspending.md")]
     pub struct Suspending;
 

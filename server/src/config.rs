@@ -40,6 +40,8 @@ pub struct Config {
     pub warm_deadline: Duration,
     /// Limits of what one request changes in a directory in memory.
     pub memory_dir: MemoryLimits,
+    /// Files of the keys that must have signed the guests. `None` if guests need no signature.
+    pub trust: Option<Vec<PathBuf>>,
     /// The guests, in the order of their routes.
     pub routes: Vec<Route>,
     /// Level of the log.
@@ -114,6 +116,9 @@ impl Config {
         } else {
             &RESERVED
         };
+        if options.trust.as_ref().is_some_and(Vec::is_empty) {
+            bail!("trust is an empty list, so no module could be served; name a key, or remove it");
+        }
         for (at, route) in routes.iter().enumerate() {
             let earlier = routes[..at].iter().map(|route| route.path.as_str());
             check(&route.path, reserved, earlier).with_context(|| route.origin.clone())?;
@@ -140,6 +145,7 @@ impl Config {
                 bytes_max: options.memory_dir_max.map_or(16 << 20, |max| max.0 as u64),
                 files_max: options.memory_dir_files.map_or(4096, |max| max.0.into()),
             },
+            trust: options.trust.clone(),
             routes,
             log: options.log.unwrap_or(LevelFilter::INFO),
             access_log: options.access_log.clone(),
@@ -290,6 +296,9 @@ fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
         .filter(|log| **log != Path::new("-"))
     {
         *log = folder.join(&*log);
+    }
+    for key in options.trust.iter_mut().flatten() {
+        *key = folder.join(&*key);
     }
     if let Some(dirs) = options.memory_dirs.take() {
         let dirs = dirs.into_iter().map(|dir| dir.in_folder(folder));

@@ -85,6 +85,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) memory_dir_files: Option<Count>,
+    /// Public key, a .pub file: nothing is served that none of these keys signed, and nothing is
+    /// compiled; may be given several times
+    #[arg(long, value_name = "PUB")]
+    pub(crate) trust: Option<Vec<PathBuf>>,
     /// Most bytes of a request's body [default: 1MiB]
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "parsed")]
@@ -196,6 +200,6 @@ impl Options {
             memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
             header_timeout body_timeout write_timeout connections client_connections log_max grace
             log access_log access_log_format otlp otlp_ratio stop_delay http_allow
-            memory_dirs memory_dir_max memory_dir_files)
+            memory_dirs memory_dir_max memory_dir_files trust)
     }
 }

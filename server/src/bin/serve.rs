@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result};
-use pirn_runtime::Module;
+use pirn_runtime::{Module, PublicKey};
 use pirn_server::Config;
 use pirn_server::config::Route;
 use pirn_server::grants::{GrantedDir, Grants};
@@ -25,11 +25,12 @@ fn main() -> ExitCode {
 /// Opens the modules of a configuration, and makes slots for their guests, or takes those of the
 /// engine that is replaced.
 fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
+    let keys = keys(config)?;
     let mut bases = HashMap::new();
     let mut all = vec![];
     for route in &config.routes {
         let granted = grants(config, route, &mut bases).with_context(|| route.origin.clone())?;
-        let module = open(config, route, &granted);
+        let module = open(config, route, &granted, keys.as_deref());
         let module =
             module.with_context(|| format!("{}: {}", route.origin, route.module.display()))?;
         all.push((module, granted));
@@ -55,6 +56,18 @@ fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
     }
     tracing::info!("{}", engine.region().describe());
     Ok(engine)
+}
+
+/// The keys that must have signed each module. `None` if modules need no signature.
+fn keys(config: &Config) -> Result<Option<Vec<PublicKey>>> {
+    let Some(paths) = &config.trust else {
+        return Ok(None);
+    };
+    let keys = paths.iter().map(|path| {
+        let key = PublicKey::read(path);
+        key.with_context(|| format!("--trust {}", path.display()))
+    });
+    keys.collect::<Result<_>>().map(Some)
 }
 
 /// What the guest of a route may use. Routes share the content of a directory or an archive.
@@ -90,8 +103,16 @@ fn grants(
 }
 
 /// The module of a route, initialised if the route says so.
-fn open(config: &Config, route: &Route, grants: &Grants) -> Result<Module> {
-    let module = read(&route.module)?;
+fn open(
+    config: &Config,
+    route: &Route,
+    grants: &Grants,
+    keys: Option<&[PublicKey]>,
+) -> Result<Module> {
+    let module = match keys {
+        Some(keys) => read_signed(&route.module, keys)?,
+        None => read(&route.module)?,
+    };
     match route.warm {
         true => pirn::warm(
             &module,
@@ -102,6 +123,19 @@ fn open(config: &Config, route: &Route, grants: &Grants) -> Result<Module> {
         ),
         false => Ok(module),
     }
+}
+
+/// Opens a compiled module that one of the keys signed.
+fn read_signed(path: &Path, keys: &[PublicKey]) -> Result<Module> {
+    // By its name alone, for a better message: whatever the name is, the bytes must be signed.
+    let name = path.extension().unwrap_or_default();
+    if name == "wasm" || name == "wat" {
+        anyhow::bail!(
+            "it is not compiled, and with --trust only signed modules are served; compile it by \
+             `aotc --sign`"
+        );
+    }
+    Ok(Module::open_signed(path, keys)?)
 }
 
 /// Opens a compiled module, or compiles a WebAssembly module first.

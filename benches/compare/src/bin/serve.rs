@@ -166,6 +166,10 @@ fn ended(error: wasmtime::Error) -> End {
 
 fn main() -> ExitCode {
     program::serve("serve", |config, _| {
+        anyhow::ensure!(
+            config.trust.is_none(),
+            "--trust is of pirn-serve, and this server checks no signatures; remove it"
+        );
         Wasmtime::new(config.settings.clone(), config.modules())
     })
 }

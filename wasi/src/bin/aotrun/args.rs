@@ -44,6 +44,10 @@ pub(crate) struct Args {
     #[cfg(feature = "components")]
     #[arg(long, value_name = "RULE")]
     pub(crate) net_allow: Vec<String>,
+    /// Runs only a compiled module that this public key, a .pub file, has signed, and compiles
+    /// nothing; may be repeated: one of the keys must have signed it
+    #[arg(long, value_name = "PUB")]
+    pub(crate) trust: Vec<PathBuf>,
     /// Most memory of the guest, as in 64MiB
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes)]
     pub(crate) memory_max: usize,

@@ -2,15 +2,29 @@
 
 use crate::timings::Timings;
 use anyhow::{Context, Result};
-use pirn_runtime::Module;
-use std::path::Path;
+use pirn_runtime::{Module, PublicKey};
+use std::path::{Path, PathBuf};
 
 /// The magic number of an ELF file, which a compiled module starts with.
 const ELF: &[u8] = b"\x7fELF";
 
 /// Opens a compiled module, or compiles a WebAssembly module first. With `fuel`, the compiled code
-/// counts fuel.
-pub(crate) fn open(program: &Path, fuel: bool, timings: &mut Timings) -> Result<Module> {
+/// counts fuel. If any key is to be trusted, nothing is compiled, and one of them must have signed
+/// the module.
+pub(crate) fn open(
+    program: &Path,
+    fuel: bool,
+    trust: &[PathBuf],
+    timings: &mut Timings,
+) -> Result<Module> {
+    if !trust.is_empty() {
+        let keys = trust.iter().map(|path| {
+            let key = PublicKey::read(path);
+            key.with_context(|| format!("--trust {}", path.display()))
+        });
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        return Ok(timings.measure("load", || Module::open_signed(program, &keys))?);
+    }
     if is_compiled(program)? {
         return Ok(timings.measure("load", || Module::open(program))?);
     }

@@ -38,7 +38,7 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     let given = Given::of(args)?;
     #[cfg(feature = "components")]
     let network = component::Outside::of(args)?;
-    let module = load::open(&args.program, args.fuel.is_some(), timings)?;
+    let module = load::open(&args.program, args.fuel.is_some(), &args.trust, timings)?;
     #[cfg(feature = "components")]
     match module.component() {
         Some(_) => return component::run(args, &module, given, network, timings),

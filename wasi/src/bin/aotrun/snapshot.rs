@@ -40,7 +40,7 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
     let mut wasi = given.add_to(wasi)?;
     let opened = wasi.opened();
     let wasi = wasi.build();
-    let module = load::open(&args.program, args.fuel.is_some(), timings)?;
+    let module = load::open(&args.program, args.fuel.is_some(), &args.trust, timings)?;
     if module.component().is_some() {
         return Err(Outcome::Failed(anyhow!(
             "{program} is a component, and --snapshot takes only core modules; initialise it with \
