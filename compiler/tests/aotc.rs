@@ -184,6 +184,43 @@ fn debug_lines_are_kept_or_a_warning_reports_their_absence() {
     assert!(wasm.with_extension("so").exists());
 }
 
+#[test]
+fn verify_proves_the_machine_code_of_a_module() {
+    let (_folder, wasm) = folder("hello.wasm");
+    works(&aotc([&wasm]));
+    let so = wasm.with_extension("so");
+    let verify = |path: &Path| aotc(["verify".as_ref(), path.as_os_str()]);
+    let said = works(&verify(&so));
+    let start = format!("{}: ", so.display());
+    assert!(
+        said.starts_with(&start) && said.lines().count() == 1,
+        "{said}"
+    );
+    assert!(said.contains(" functions stay in the sandbox: "), "{said}");
+    // A file that is damaged, cut, absent, no module, or for another architecture.
+    let module = fs::read(&so).expect("it is written");
+    let mut damaged = module.clone();
+    damaged[module.len() / 2] ^= 1;
+    let other = wasm.with_file_name("other.so");
+    for (bytes, part) in [
+        (&damaged[..], "hash"),
+        (&module[..100], "header"),
+        (b"", "module"),
+    ] {
+        fs::write(&other, bytes).expect("room for a file");
+        refused(&verify(&other), &["other.so: ", part]);
+    }
+    refused(&verify(&wasm), &["hello.wasm: ", "not a compiled module"]);
+    refused(
+        &verify(&wasm.with_file_name("no.so")),
+        &["cannot read ", "no.so"],
+    );
+    let arm = ["--target", "aarch64"].map(OsStr::new);
+    works(&aotc([wasm.as_os_str()].into_iter().chain(arm)));
+    refused(&verify(&so), &["for aarch64", "x86_64 only"]);
+    refused(&aotc(["verify"]), &["FILE"]);
+}
+
 /// The output of `aotc inspect` for a module's shared object.
 fn inspected(module: &Path) -> String {
     let so = module.with_extension("so");

@@ -320,6 +320,10 @@ fn dependencies_point_one_way() {
     let forbidden = [
         ("format", &["pirn-"][..]),
         ("signature", &["pirn-"]),
+        (
+            "verify",
+            &["pirn-compiler", "pirn-runtime", "cranelift", "wasmparser"],
+        ),
         ("compiler", &["pirn-runtime", "pirn-wasi"]),
         (
             "runtime",

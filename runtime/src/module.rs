@@ -155,6 +155,23 @@ impl Module {
         Self::from_file(load::File::signed(path.as_ref(), keys)?)
     }
 
+    /// Proves that a file's machine code stays in its sandbox, and maps a copy of the proven bytes.
+    ///
+    /// The file is read once, so nobody can exchange it after the proof. `pirn-verify` says what is
+    /// proven, and which modules it refuses because it does not know their code. As with
+    /// [`from_bytes`](Self::from_bytes), debuggers know the functions only as long as the process
+    /// lives, profilers do not know them, and one file descriptor stays open.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Unproven`] with the property, the function and the place in the text that could
+    /// not be proven, and otherwise as [`from_bytes`](Self::from_bytes).
+    #[cfg(feature = "verify")]
+    pub fn open_verified(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        fork_lock::hold_over_forks();
+        Self::from_file(load::File::verified(path.as_ref())?)
+    }
+
     fn from_file(file: load::File) -> Result<Self, OpenError> {
         // Held until the module is in the list, so that no content is mapped twice.
         let mut open = OPEN.take();

@@ -49,9 +49,10 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] for machine
-/// code of an architecture that the verifier does not know, [`VerifyError::Refused`] for the first
-/// property in the order of the text that could not be proven.
+/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] and
+/// [`VerifyError::Heap`] for machine code that the verifier does not know,
+/// [`VerifyError::Refused`] for the first property in the order of the text that could not be
+/// proven.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     Verifier::new(file, &Checked::new(file)?)?.verify()
 }
@@ -64,13 +65,16 @@ impl<'a> Verifier<'a> {
     ///
     /// # Errors
     ///
-    /// [`VerifyError::Architecture`] for machine code of an architecture that the verifier does not
-    /// know, [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables contradict
+    /// [`VerifyError::Architecture`] and [`VerifyError::Heap`] for machine code that the verifier
+    /// does not know, [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables contradict
     /// `checked`.
     pub fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
         let arch = checked.header.cpu.arch();
         if arch != ARCH {
             return Err(VerifyError::Architecture(arch.name()));
+        }
+        if checked.metadata.heap {
+            return Err(VerifyError::Heap);
         }
         Module::new(file, checked).map(Self)
     }

@@ -34,6 +34,15 @@ pub enum OpenError {
         /// What disagrees.
         error: SignatureError,
     },
+    /// The machine code could not be proven to stay in its sandbox.
+    #[cfg(feature = "verify")]
+    #[error("{path}: {error}")]
+    Unproven {
+        /// The file.
+        path: PathBuf,
+        /// The property, and where it could not be proven.
+        error: pirn_verify::VerifyError,
+    },
     /// The dynamic loader refused the file.
     #[error("cannot load {path}: {message}")]
     Load {

@@ -44,8 +44,9 @@ pub(super) struct File {
     file: fs::File,
     /// Whether the file is in memory and sealed.
     sealed: bool,
-    /// Whether only a sealed file with this content may take its place.
-    signed: bool,
+    /// Whether only a sealed file with this content may take its place: its bytes were signed or
+    /// proven.
+    only_sealed: bool,
     inode: (u64, u64),
 }
 
@@ -102,16 +103,37 @@ impl File {
         let file = sys::memory::code_file(&bytes).map_err(unreadable)?;
         Self::check(&bytes, path, path.to_owned(), file).map(|file| Self {
             sealed: true,
-            signed: true,
+            only_sealed: true,
+            ..file
+        })
+    }
+
+    /// Reads a file once, proves its code, and copies the proven bytes to a file in memory. The path
+    /// is not used after that.
+    #[cfg(feature = "verify")]
+    pub(super) fn verified(path: &Path) -> Result<Self, OpenError> {
+        let unreadable = |error| OpenError::Read {
+            path: path.to_owned(),
+            error,
+        };
+        let bytes = fs::read(path).map_err(unreadable)?;
+        pirn_verify::verify(&bytes).map_err(|error| OpenError::Unproven {
+            path: path.to_owned(),
+            error,
+        })?;
+        let file = sys::memory::code_file(&bytes).map_err(unreadable)?;
+        Self::check(&bytes, path, path.to_owned(), file).map(|file| Self {
+            sealed: true,
+            only_sealed: true,
             ..file
         })
     }
 
     /// Whether a mapped module with the content of this file may take its place. The mapping of a
-    /// file that has a path changes if that file is written to, so it cannot stand for a signed
-    /// one.
+    /// file that has a path changes if that file is written to, so it cannot stand for a signed or
+    /// proven one.
     pub(super) fn is(&self, loaded: &Loaded) -> bool {
-        loaded.hash == self.checked.header.hash && (loaded.sealed || !self.signed)
+        loaded.hash == self.checked.header.hash && (loaded.sealed || !self.only_sealed)
     }
 
     fn check(
@@ -140,7 +162,7 @@ impl File {
             path: absolute,
             named: false,
             sealed: false,
-            signed: false,
+            only_sealed: false,
             inode: (about.dev(), about.ino()),
             file,
         })

@@ -91,12 +91,13 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
-    /// Checks that a module is signed with one of the keys
+    /// Proves from a module's machine code that it stays in its sandbox; with --key, checks that it
+    /// is signed with one of the keys, and nothing else
     Verify {
-        /// The compiled module, with its signature beside it
+        /// The compiled module; with --key, its signature is beside it
         file: PathBuf,
         /// Public key that is trusted: a .pub file; may be repeated
-        #[arg(long = "key", value_name = "PUB", required = true)]
+        #[arg(long = "key", value_name = "PUB")]
         keys: Vec<PathBuf>,
     },
     /// Shows the content of a compiled module: imports, exports, memory, cpu, bytes of each section

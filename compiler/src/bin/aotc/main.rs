@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use args::{Args, Command};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pirn_signature::signature_path;
+use pirn_signature::{printable, signature_path};
 use signal_hook::consts::SIGABRT;
 use signal_hook::flag;
 use std::any::Any;
@@ -80,12 +80,27 @@ fn run(args: &Args) -> Result<()> {
             let told = key::generate(output, !no_password, password_file.as_deref())?;
             output::print(&told)
         }
+        (Some(Command::Verify { file, keys }), _) if keys.is_empty() => {
+            output::print(&prove(file)?)
+        }
         (Some(Command::Verify { file, keys }), _) => output::print(&signing::verify(file, keys)?),
         (None, Some(input)) => compile(args, input),
         (None, None) => {
             anyhow::bail!("no module was given; run `aotc module.wasm`, or see `aotc --help`")
         }
     }
+}
+
+/// Proves the machine code of a module. Returns what the user is told.
+fn prove(file: &Path) -> Result<String> {
+    let report = pirn_verify::verify(&read(file)?).with_context(|| name(file))?;
+    Ok(format!(
+        "{}: {} functions stay in the sandbox: {} instructions, {} bytes of code\n",
+        printable(&name(file)),
+        report.functions,
+        report.instructions,
+        report.code_bytes
+    ))
 }
 
 fn compile(args: &Args, input: &Path) -> Result<()> {

@@ -1,0 +1,118 @@
+//! `Module::open_verified`: what is proven is what runs, and nothing unproven is mapped.
+
+use pirn_compiler::{Options, compile, parse_text};
+use pirn_format::cpu::Arch;
+use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
+use pirn_format::read::Checked;
+use pirn_format::sections::Section;
+use pirn_runtime::{Linker, Module, OpenError, Region};
+use pirn_verify::{ARCH, VerifyError};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A module whose function `v` returns a number from its memory.
+fn module(options: &Options) -> Vec<u8> {
+    let text = br#"(module (memory 1) (data (i32.const 8) "\07")
+        (func (export "v") (param i32) (result i32) (i32.load (local.get 0))))"#;
+    let wasm = parse_text(text).expect("the text is well-formed");
+    compile(&wasm, options).expect("the module is valid")
+}
+
+fn write(module: &[u8]) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("module.so");
+    fs::write(&path, module).expect("room");
+    (folder, path)
+}
+
+fn ask(module: &Module) -> i32 {
+    let region = Region::builder().slots(1).build().expect("a region");
+    let prepared = region.prepare(module, &Linker::new()).expect("it fits");
+    let v = prepared.func::<i32, i32>("v").expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    instance.call(&v, 8).expect("it returns")
+}
+
+/// Why a file is not opened, in one line that begins with its path. Nothing of it is mapped.
+fn refusal(path: &Path) -> VerifyError {
+    let error = Module::open_verified(path).expect_err("it is refused");
+    let line = error.to_string();
+    let is_line = line.starts_with(&path.display().to_string()) && !line.contains('\n');
+    assert!(is_line, "{line}");
+    let maps = fs::read_to_string("/proc/self/maps").expect("the mappings");
+    assert!(!maps.contains(&path.display().to_string()), "{line}");
+    match error {
+        OpenError::Unproven { error, .. } => error,
+        other => panic!("{other}"),
+    }
+}
+
+/// Changes a byte of the text, and the hash, so that the format's check finds nothing.
+fn forge(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
+    let checked = Checked::new(file).expect("the compiler wrote it");
+    let text = checked.header.section(Section::Text);
+    let start = text.vaddr as usize;
+    change(&mut file[start..start + text.len as usize]);
+    let header_at = checked.header_at as usize;
+    let hash = content_hash(file, header_at).expect("it has a header");
+    let place = header_at + HASH_OFFSET;
+    file[place..place + HASH_BYTES].copy_from_slice(&hash);
+}
+
+#[test]
+fn a_proven_module_runs_and_its_file_no_longer_matters() {
+    let (_folder, path) = write(&module(&Options::new(ARCH)));
+    let module = Module::open_verified(&path).expect("it is proven");
+    fs::write(&path, b"another file").expect("room");
+    assert_eq!(ask(&module), 7);
+}
+
+#[test]
+fn forged_code_is_refused_though_its_hash_is_right() {
+    let mut file = module(&Options::new(ARCH));
+    forge(&mut file, |text| {
+        // The first instruction after the prologue: `push rbp; mov rbp, rsp`.
+        text[4] = 0xf4;
+    });
+    Checked::new(&file).expect("the format's check finds nothing");
+    let (_folder, path) = write(&file);
+    let error = refusal(&path);
+    let line = error.to_string();
+    assert!(
+        line.starts_with("instructions: function 0, text offset 0x4: "),
+        "{line}"
+    );
+    // It is opened where nobody asks for a proof: an object is trusted like a program.
+    Module::open(&path).expect("it is not damaged");
+}
+
+#[test]
+fn a_mapping_of_an_unproven_path_does_not_stand_for_a_proven_module() {
+    let (_folder, path) = write(&module(&Options::new(ARCH)));
+    let unproven = Module::open(&path).expect("it is a module");
+    let proven = Module::open_verified(&path).expect("it is proven");
+    // Whoever may write to the file changes the first mapping, not the second.
+    let maps = fs::read_to_string("/proc/self/maps").expect("the mappings");
+    assert!(
+        maps.contains("memfd:"),
+        "the proven bytes are mapped from a copy"
+    );
+    assert_eq!((ask(&unproven), ask(&proven)), (7, 7));
+}
+
+#[test]
+fn files_that_are_no_modules_of_this_architecture_are_refused() {
+    let (_folder, path) = write(&module(&Options::new(Arch::Aarch64)));
+    assert!(matches!(
+        refusal(&path),
+        VerifyError::Architecture("aarch64")
+    ));
+    for bytes in [&b""[..], b"\x7fELF", b"\0asm\x01\0\0\0"] {
+        let (_folder, path) = write(bytes);
+        assert!(matches!(refusal(&path), VerifyError::Format(_)));
+    }
+    let missing = Path::new("/no such folder/module.so");
+    let error = Module::open_verified(missing).expect_err("there is no file");
+    assert!(matches!(error, OpenError::Read { .. }), "{error}");
+}
