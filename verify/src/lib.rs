@@ -27,8 +27,10 @@ pub use error::{Property, Refusal, VerifyError};
 
 use module::Module;
 use pirn_format::cpu::Arch;
+use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
 use pirn_format::traps::CodeEntry;
+use pirn_format::types::{CompositeType, HeapType, SubType, ValType};
 use rayon::prelude::*;
 
 /// The architecture whose machine code the verifier reads.
@@ -55,6 +57,22 @@ pub struct Report {
 /// proven.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     Verifier::new(file, &Checked::new(file)?)?.verify()
+}
+
+/// Whether the verifier knows the code for all types of a module: it has neither structs nor
+/// arrays, nor references to any of them or to 31-bit integers. Other modules may be refused
+/// whatever their code is.
+#[must_use]
+pub fn is_known(metadata: &Metadata) -> bool {
+    let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
+    let is_known = |ty: &SubType| match &ty.composite {
+        CompositeType::Func(func) => !func.values().any(is_any),
+        CompositeType::Struct(_) | CompositeType::Array(_) => false,
+    };
+    !metadata.heap
+        && metadata.types.iter().all(is_known)
+        && !metadata.tables.iter().any(|table| is_any(table.element))
+        && !metadata.globals.iter().any(|global| is_any(global.content))
 }
 
 /// The verifier of one module.

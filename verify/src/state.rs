@@ -114,6 +114,8 @@ pub(crate) enum Fact {
     IsHost(u32),
     /// The caught exception has the tag with this index.
     Caught(u32),
+    /// The lowest 32 bits of a number, which this symbol names, lie between these bounds.
+    Bounds(Symbol, i64, i64),
     /// The relation holds between values that are no numbers.
     Holds(Comparison, Relation),
 }
@@ -357,13 +359,16 @@ impl State {
     /// What a relation says about values that are not numbers alone.
     fn assume_kinds(&mut self, left: Value, right: Value, relation: Relation) {
         match (left.kind, right.kind, relation) {
-            (Kind::Number, Kind::TableLen(table), Relation::Below) if left.exact().is_some() => {
+            (_, Kind::TableLen(table), Relation::Below) if left.exact().is_some() => {
                 if let Some(index) = left.exact().and_then(|index| u64::try_from(index).ok()) {
                     self.add(Fact::Elements(table, index + 1));
                 }
             }
-            (Kind::Number, Kind::TableLen(table), Relation::Below)
-                if left.shift == 0 && left.constant == 0 && left.symbol != Symbol::ZERO =>
+            (_, Kind::TableLen(table), Relation::Below)
+                if left.is_number()
+                    && left.shift == 0
+                    && left.constant == 0
+                    && left.symbol != Symbol::ZERO =>
             {
                 for value in self.values().filter(|value| value.symbol == left.symbol) {
                     value.below = table;
@@ -403,6 +408,22 @@ impl State {
         }
     }
 
+    /// The lowest 32 bits of a number, with the bounds that a comparison of them has found.
+    pub(crate) fn low_word(&self, number: Value, fresh: Symbol) -> Value {
+        let mut word = number.low_word(fresh);
+        for fact in &self.facts {
+            if let Fact::Bounds(symbol, low, high) = *fact
+                && symbol == word.symbol
+                && word.shift == 0
+                && word.constant == 0
+            {
+                word.low = word.low.max(low);
+                word.high = word.high.min(high).max(word.low);
+            }
+        }
+        word
+    }
+
     /// Narrows all values that contain the same symbol as `value`, which lies within `bounds`.
     fn narrow(&mut self, value: Value, (low, high): (i64, i64)) {
         if value.symbol == Symbol::ZERO {
@@ -412,6 +433,10 @@ impl State {
         let (Some(low), Some(high)) = (term(low), term(high)) else {
             return;
         };
+        // The number may be in a register whose lowest bits alone were compared.
+        if value.symbol.is_word() && value.shift == 0 {
+            self.add(Fact::Bounds(value.symbol, low, high));
+        }
         for other in self.values().filter(|other| other.symbol == value.symbol) {
             let Some(by) = other.shift.checked_sub(value.shift) else {
                 continue;

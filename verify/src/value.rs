@@ -20,6 +20,11 @@ impl Symbol {
 
     /// Marks the symbol of the lowest 32 bits of the number that has the symbol without this bit.
     const WORD: u64 = 1 << 56;
+
+    /// Whether it names the lowest 32 bits of a number.
+    pub(crate) fn is_word(self) -> bool {
+        self.0 & Self::WORD != 0
+    }
 }
 
 /// What the base of a value is.

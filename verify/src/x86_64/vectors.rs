@@ -21,7 +21,7 @@ pub(super) fn needed(instruction: &Instruction) -> Extent {
     };
     match mnemonic {
         _ if merged(mnemonic).is_some() => Extent::Nothing,
-        _ if is_lane_move(instruction) => Extent::Nothing,
+        _ if lane(instruction).is_some() => Extent::Nothing,
         _ if is_lanewise(mnemonic) => stored,
         _ if is_splat(instruction) || is_single(mnemonic) => Extent::Single,
         _ if is_double(mnemonic) || is_low_half(mnemonic) || is_wide_splat(instruction) => {
@@ -33,18 +33,19 @@ pub(super) fn needed(instruction: &Instruction) -> Extent {
 
 /// How much of the result is a number, if so much of the operands and of the old value is.
 pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -> Extent {
-    use Mnemonic::{Cvtsd2ss, Cvtss2sd, Vcvtsd2ss, Vcvtss2sd};
+    use Mnemonic::{Vcvtsd2ss, Vcvtss2sd};
     let mnemonic = instruction.mnemonic();
+    if let Some((read, replaced)) = lane(instruction) {
+        return if operands >= read {
+            old.max(replaced)
+        } else {
+            Extent::Nothing
+        };
+    }
     match mnemonic {
         _ if merged(mnemonic).is_some() => merged(mnemonic).max(Some(old)).unwrap_or(old),
-        _ if is_lane_move(instruction) => match mnemonic {
-            Mnemonic::Insertps if operands >= Extent::Single => old,
-            Mnemonic::Insertps => Extent::Nothing,
-            Mnemonic::Movss => old.max(operands.min(Extent::Single)),
-            _ => old.max(operands.min(Extent::Double)),
-        },
-        Cvtsd2ss | Vcvtsd2ss => Extent::Single,
-        Cvtss2sd | Vcvtss2sd => Extent::Double,
+        Vcvtsd2ss => Extent::Single,
+        Vcvtss2sd => Extent::Double,
         _ if is_splat(instruction) || is_wide_splat(instruction) || is_low_half(mnemonic) => {
             Extent::Whole
         }
@@ -108,16 +109,25 @@ fn merged(mnemonic: Mnemonic) -> Option<Extent> {
     }
 }
 
-/// Whether the instruction moves the lowest lane of a register and keeps the other bits.
-pub(super) fn is_lane_move(instruction: &Instruction) -> bool {
-    let is_register = |at| instruction.op_kind(at) == OpKind::Register;
-    let moves = match instruction.mnemonic() {
-        Mnemonic::Movss | Mnemonic::Movsd => true,
+/// If the instruction replaces the lowest lane of its first operand and keeps the other bits: how
+/// much it reads of the second operand, and how much it replaces.
+pub(super) fn lane(instruction: &Instruction) -> Option<(Extent, Extent)> {
+    use Extent::{Double, Single};
+    let is_register = instruction.op1_kind() == OpKind::Register;
+    match instruction.mnemonic() {
+        Mnemonic::Movss if is_register => Some((Single, Single)),
+        Mnemonic::Movsd if is_register => Some((Double, Double)),
         // The upper bits of the immediate select the lane of the second operand.
-        Mnemonic::Insertps => instruction.immediate(2) >> 6 & 3 == 0,
-        _ => false,
-    };
-    moves && is_register(0) && is_register(1)
+        Mnemonic::Insertps if is_register && instruction.immediate(2) >> 6 & 3 == 0 => {
+            Some((Single, Extent::Nothing))
+        }
+        Mnemonic::Roundss | Mnemonic::Sqrtss => Some((Single, Single)),
+        Mnemonic::Roundsd | Mnemonic::Sqrtsd => Some((Double, Double)),
+        Mnemonic::Cvtss2sd => Some((Single, Double)),
+        Mnemonic::Cvtsd2ss => Some((Double, Single)),
+        _ => None,
+    }
+    .filter(|_| instruction.op0_kind() == OpKind::Register)
 }
 
 /// Whether the instruction copies the lowest lane of 32 bits to all lanes.

@@ -3,6 +3,7 @@
 use crate::guest::{Call, FUNCS, GLOBALS, Guest, MEMORIES, Plan};
 use crate::setting::Setting;
 use crate::value::{End, Fault, Host, Ref, Run, Val};
+use pirn_compiler::OptLevel;
 use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
 use pirn_runtime::{
@@ -24,15 +25,21 @@ pub struct Pirn {
 const FUEL: u64 = 1 << 40;
 
 impl Pirn {
-    /// Compiles and opens a module.
+    /// Compiles and opens a module. Its machine code must be proven, unless the verifier does not
+    /// know it.
     ///
     /// # Errors
     ///
-    /// The error of the compiler or the runtime.
+    /// The error of the compiler, the verifier or the runtime.
     pub fn new(wasm: &[u8], setting: &Setting) -> Result<Self, String> {
         let so = setting.compile(wasm)?;
         let module = Module::from_bytes(&so).map_err(|error| error.to_string())?;
         let checked = Checked::new(&so).map_err(|error| error.to_string())?;
+        // Without the optimiser, lanes may be inserted into a register with unknown bits.
+        let is_proven = setting.level != OptLevel::None && pirn_verify::is_known(&checked.metadata);
+        if is_proven && checked.header.cpu.arch() == pirn_verify::ARCH {
+            pirn_verify::verify(&so).map_err(|error| format!("not proven: {error}"))?;
+        }
         let (metadata, reset) = (checked.metadata, setting.reset);
         Ok(Self {
             module,
