@@ -6,8 +6,9 @@ mod common;
 use common::retry::with_longer_limits;
 use common::values::invalid;
 use pirn_runtime::{
-    CallError, CallState, Caller, HostError, Instance, InvalidCall, KillError, KillOutcome, Linker,
-    Operation, Prepared, Region, StateError, Step, Trap, TrapCode, TypedFunc, Value,
+    CallError, CallState, Caller, FlatParams, FlatResult, FuncType, HostError, Instance,
+    InvalidCall, KillError, KillOutcome, LinkError, Linker, Operation, Prepared, Region,
+    StateError, Step, Trap, TrapCode, TypedFunc, ValType, Value,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -145,6 +146,66 @@ fn a_guest_asks_and_gets_an_answer() {
         assert!(!instance.is_suspended());
     }
     assert_eq!(instance.into_data(), [0, 1, 2]);
+}
+
+/// Functions over numbers ask too, if their types are known only when a module is opened.
+#[test]
+fn a_function_over_numbers_asks() {
+    let text = r#"(module (import "h" "ask" (func $ask (param i64 f32) (result f64)))
+      (import "h" "tell" (func $tell (param i32)))
+      (func (export "asks") (param i64) (result f64)
+        (call $tell (i32.const -1))
+        (call $ask (local.get 0) (f32.const 1.5))))"#;
+    let (i32s, i64s) = (vec![ValType::I32], vec![ValType::I64]);
+    let (asks, tells, none) = (
+        FuncType {
+            params: vec![ValType::I64, ValType::F32],
+            results: vec![ValType::F64],
+        },
+        FuncType {
+            params: i32s,
+            results: vec![],
+        },
+        FuncType {
+            params: vec![],
+            results: i64s,
+        },
+    );
+    let ask = |_: Caller<'_, ()>, params: FlatParams| Ok(params.words().to_vec());
+    let mut linker = Linker::<(), Vec<u64>, f64>::asking();
+    let reply = |_: Caller<'_, ()>, params: FlatParams, answer: f64| {
+        assert_eq!(params.words()[0], 7, "the parameters are still there");
+        FlatResult(answer.to_bits())
+    };
+    linker
+        .func_flat_ask("h", "ask", asks, ask, reply)
+        .and_then(|linker| linker.func_flat_ask("h", "tell", tells, ask, |_, _, _| ()))
+        .expect("the names are free");
+    // As many results as the reply gives, and numbers only.
+    let refused = linker.func_flat_ask("h", "other", none.clone(), ask, |_, _, _| ());
+    assert!(matches!(refused, Err(LinkError::HostFunc { .. })));
+    let vectors = FuncType {
+        params: vec![ValType::V128],
+        ..none
+    };
+    let refused = linker.func_flat_ask("h", "other", vectors, ask, reply);
+    assert!(matches!(refused, Err(LinkError::HostFunc { .. })));
+
+    let region = Region::builder().slots(1).build().expect("a region");
+    let prepared = region.prepare(&common::wat(text), &linker);
+    let prepared = prepared.expect("it is linked");
+    let func = prepared.func::<i64, f64>("asks").expect("it is exported");
+    let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+    let Step::Asked(words) = instance.start(&func, 7).expect("it asks") else {
+        panic!("it asks");
+    };
+    assert_eq!((words.len(), words[0] as i32), (1, -1));
+    let Step::Asked(words) = instance.resume_with(&func, 0.0).expect("it asks") else {
+        panic!("it asks again");
+    };
+    assert_eq!((words[0], words[1] as u32), (7, 1.5_f32.to_bits()));
+    let step = instance.resume_with(&func, 2.5).expect("it returns");
+    assert_eq!(step, Step::Returned(2.5));
 }
 
 #[test]

@@ -23,6 +23,7 @@ use core::task::Poll;
 struct Asking<P, R, F, G> {
     ask: F,
     reply: G,
+    cells: usize,
     types: PhantomData<fn(P) -> R>,
 }
 
@@ -38,8 +39,38 @@ where
     F: Fn(Caller<'_, T>, P) -> Result<Q, HostError> + Send + Sync + 'static,
     G: Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
 {
-    let types = PhantomData;
-    HostFunc::of(func_type::<P, R::Results>(), Asking { ask, reply, types })
+    let (cells, types) = (cells::<P, R>(), PhantomData);
+    let code = Asking {
+        ask,
+        reply,
+        cells,
+        types,
+    };
+    HostFunc::of(func_type::<P, R::Results>(), code)
+}
+
+/// As [`asking`], over numbers. `ty` must be flat, with as many results as `R`.
+pub(crate) fn flat_asking<T, Q, A, R, F, G>(
+    ty: FuncType,
+    ask: F,
+    reply: G,
+) -> HostFunc<HostState<T, Q, A>>
+where
+    T: 'static,
+    Q: 'static,
+    A: 'static,
+    R: HostResult,
+    F: Fn(Caller<'_, T>, FlatParams) -> Result<Q, HostError> + Send + Sync + 'static,
+    G: Fn(Caller<'_, T>, FlatParams, A) -> R + Send + Sync + 'static,
+{
+    let (cells, types) = (ty.params.len().max(ty.results.len()), PhantomData);
+    let code = Asking {
+        ask,
+        reply,
+        cells,
+        types,
+    };
+    HostFunc::of(ty, code)
 }
 
 impl<T, Q, A, P, R, F, G> HostCode<HostState<T, Q, A>> for Asking<P, R, F, G>
@@ -50,7 +81,7 @@ where
     G: Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
 {
     fn cells(&self) -> usize {
-        cells::<P, R>()
+        self.cells
     }
 
     #[inline]
@@ -109,7 +140,7 @@ where
     let code = unsafe { &*code.cast::<Asking<P, R, F, G>>() };
     // SAFETY: the caller ensures that `at` points to the cells of the call. The guest waits, and
     // its parameters are still there.
-    let cells = unsafe { slice::from_raw_parts_mut(at, cells::<P, R>()) };
+    let cells = unsafe { slice::from_raw_parts_mut(at, code.cells) };
     let instance_id = instance_id(&caller, needs_instance_id::<P, R>());
     let results = (code.reply)(caller, P::load(cells, instance_id), answer).into_result()?;
     sealed::List::store(results, cells, instance_id)?;

@@ -175,6 +175,24 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
+    /// As [`func_ask`](Self::func_ask), over numbers as in [`func_flat`](Self::func_flat).
+    ///
+    /// # Errors
+    ///
+    /// As [`func_flat`](Self::func_flat).
+    pub fn func_flat_ask<R: HostResult>(
+        &mut self,
+        module: &str,
+        name: &str,
+        ty: FuncType,
+        ask: impl Fn(Caller<'_, T>, FlatParams) -> Result<Q, HostError> + Send + Sync + 'static,
+        reply: impl Fn(Caller<'_, T>, FlatParams, A) -> R + Send + Sync + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        check_flat::<R>(module, name, &ty)?;
+        let func = later::flat_asking(ty, ask, reply);
+        self.define(module, name, Item::Func(Arc::new(func)))
+    }
+
     /// Adds a function that asks the caller of the guest.
     ///
     /// `ask` gets the parameters as a tuple, and returns a question.
