@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 18] = [
+const CRATES: [(&str, &[&str]); 19] = [
     (
         "format/src",
         &[
@@ -178,6 +178,35 @@ const CRATES: [(&str, &[&str]); 18] = [
             "filesystem",
             "http",
             "link",
+        ],
+    ),
+    (
+        "capi/src",
+        &[
+            "abi",
+            "texts",
+            "error",
+            "entry",
+            "bytes",
+            "inspect",
+            "kinds",
+            "references",
+            "value",
+            "module",
+            "region",
+            "wasi",
+            "caller",
+            "data",
+            "lend",
+            "host",
+            "linker",
+            "prepared",
+            "instance",
+            "calls",
+            "nested",
+            "memory",
+            "steps",
+            "kill",
         ],
     ),
     (

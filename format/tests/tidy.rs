@@ -276,6 +276,7 @@ fn documents_name_files_that_exist() {
                 "examples/guests/",
                 "server/",
                 "include/",
+                "capi/",
             ];
             let is_path =
                 looks.iter().any(|start| path.starts_with(start)) && !path.contains([' ', '*']);
@@ -341,6 +342,10 @@ fn dependencies_point_one_way() {
         ),
         ("memory-files", &["pirn-", "wasi", "wiggle"]),
         ("wasi2", &["pirn-compiler", "cranelift", "wasmparser"]),
+        (
+            "capi",
+            &["pirn-compiler", "cranelift", "wasmparser", "cbindgen"],
+        ),
     ];
     for (krate, names) in forbidden {
         for name in names {

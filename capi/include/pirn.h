@@ -1,0 +1,1983 @@
+/*
+ * pirn: runs WebAssembly modules that `aotc` compiled, each instance in a sandbox of its own.
+ *
+ * cbindgen generates this file from the sources in capi/src. docs/guide/c-api.md is the guide.
+ *
+ * ERRORS. A function that can fail returns `pirn_error_t *`: NULL, or an error that the caller owns
+ * and frees with pirn_error_delete. Results that are written through a pointer are written only on
+ * success. Other functions say what they return for an invalid argument. A NULL handle, a NULL
+ * result, an unknown number of a kind or an option, and a text that is not UTF-8 are errors of kind
+ * PIRN_ERROR_ARGUMENT. A defect of the library (a Rust panic) is an error of kind PIRN_ERROR_PANIC.
+ * The handle that the function was changing then refuses everything but its end.
+ *
+ * OWNERS. Whoever calls a function that makes a handle (`*_new`, `*_open`, `*_clone`, and functions
+ * that write a handle through a pointer) owns the handle and ends it with the `*_delete` of its
+ * type, once. Every `*_delete` accepts NULL. A handle that a function "takes over" ends with that
+ * call, even if the function fails. Handles keep what they need: they may be deleted in any order.
+ *
+ * TEXTS. Parameters are C strings: UTF-8 with a zero byte at the end, and copied if they are kept.
+ * Paths of the host may have any encoding. Names of a guest with a zero byte inside cannot be
+ * passed. Texts that the library returns are UTF-8 C strings, owned by a handle and valid as long
+ * as that handle.
+ *
+ * THREADS. Modules, regions, preparations, functions, files, kill switches, captures, bytes and
+ * errors are immutable or synchronised: any threads may use one handle at the same time. Linkers
+ * and WASI contexts belong to one thread at a time. An instance, too; it may move to another thread
+ * between calls, also while a call of it is suspended. If two functions use an instance at the same
+ * time, the second one returns PIRN_ERROR_BUSY. No function may use a handle while another thread
+ * deletes it.
+ *
+ * CALLBACKS. Functions of the embedder run on the stack of the thread that called the guest. They
+ * may call any function of this library, but for the running instance only those that take their
+ * `pirn_caller_t`. They may delete any handle but the preparation of an instance that is being
+ * made. An instance that is deleted while it runs ends when its call has returned. They must
+ * return: no longjmp, no pthread_exit, no exception.
+ *
+ * SIGNALS. The first region installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGURG, and
+ * each thread that calls a guest gets an alternate signal stack. Signals that belong to no guest go
+ * to the handlers that were installed before.
+ *
+ * FORKS. Instances of the parent may not work in a child of fork(2): their calls then fail with
+ * PIRN_ERROR_ARGUMENT. Make new instances there.
+ *
+ * NOT THERE YET: components and WASI 0.2, instances that import from each other, shared memories
+ * and threads of guests, tables, async host functions, measured use, WASI with a virtual clock.
+ */
+
+#ifndef PIRN_H
+#define PIRN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * The version of this interface. A version changes when a program that was compiled with the
+ * earlier header would misbehave with the new library.
+ */
+#define PIRN_ABI_VERSION 1
+
+/**
+ * The guest used up the stack of its slot.
+ */
+#define PIRN_TRAP_STACK_OVERFLOW 1
+
+/**
+ * A load, store or bulk operation past the end of a memory.
+ */
+#define PIRN_TRAP_MEMORY_OUT_OF_BOUNDS 2
+
+/**
+ * A table access past the end of a table.
+ */
+#define PIRN_TRAP_TABLE_OUT_OF_BOUNDS 3
+
+/**
+ * `call_indirect` through an index past the end of its table.
+ */
+#define PIRN_TRAP_UNDEFINED_ELEMENT 4
+
+/**
+ * `call_indirect` of a null reference.
+ */
+#define PIRN_TRAP_UNINITIALIZED_ELEMENT 5
+
+/**
+ * `call_indirect` of a function of another type.
+ */
+#define PIRN_TRAP_INDIRECT_CALL_TYPE_MISMATCH 6
+
+/**
+ * Signed division overflow, or a conversion whose result does not fit.
+ */
+#define PIRN_TRAP_INTEGER_OVERFLOW 7
+
+/**
+ * Division or remainder by zero.
+ */
+#define PIRN_TRAP_INTEGER_DIVIDE_BY_ZERO 8
+
+/**
+ * Conversion of NaN to an integer.
+ */
+#define PIRN_TRAP_INVALID_CONVERSION_TO_INTEGER 9
+
+/**
+ * `unreachable` was executed.
+ */
+#define PIRN_TRAP_UNREACHABLE 10
+
+/**
+ * `ref.as_non_null` of a null reference.
+ */
+#define PIRN_TRAP_NULL_REFERENCE 11
+
+/**
+ * The system has no memory for a page on its first access.
+ */
+#define PIRN_TRAP_MEMORY_EXHAUSTED 12
+
+/**
+ * The guest used all its fuel. Only code compiled to count fuel raises it.
+ */
+#define PIRN_TRAP_OUT_OF_FUEL 13
+
+/**
+ * `call_ref` of a null reference.
+ */
+#define PIRN_TRAP_NULL_FUNCTION_REFERENCE 14
+
+/**
+ * `throw_ref` of a null reference.
+ */
+#define PIRN_TRAP_NULL_EXCEPTION_REFERENCE 15
+
+/**
+ * Exception references hold more exceptions than an instance has room for.
+ */
+#define PIRN_TRAP_EXCEPTIONS_EXHAUSTED 16
+
+/**
+ * A struct operation on a null reference.
+ */
+#define PIRN_TRAP_NULL_STRUCT_REFERENCE 17
+
+/**
+ * An array operation on a null reference.
+ */
+#define PIRN_TRAP_NULL_ARRAY_REFERENCE 18
+
+/**
+ * `i31.get_s` or `i31.get_u` of a null reference.
+ */
+#define PIRN_TRAP_NULL_I31_REFERENCE 19
+
+/**
+ * An access past the end of an array.
+ */
+#define PIRN_TRAP_ARRAY_OUT_OF_BOUNDS 20
+
+/**
+ * `ref.cast` of a reference of another type.
+ */
+#define PIRN_TRAP_CAST_FAILURE 21
+
+/**
+ * The guest makes more structs and arrays than the instance has room for.
+ */
+#define PIRN_TRAP_HEAP_EXHAUSTED 22
+
+/**
+ * An atomic access whose address is no multiple of its size.
+ */
+#define PIRN_TRAP_UNALIGNED_ATOMIC 23
+
+/**
+ * `memory.atomic.wait32` or `memory.atomic.wait64` on a memory that is not shared.
+ */
+#define PIRN_TRAP_EXPECTED_SHARED_MEMORY 24
+
+/**
+ * The host would need more memory for the guest than its limit allows. Only the runtime raises
+ * it; it appears in no module's trap table.
+ */
+#define PIRN_TRAP_HOST_MEMORY_EXHAUSTED 25
+
+/**
+ * A function.
+ */
+#define PIRN_EXTERN_FUNC 0
+
+/**
+ * A table.
+ */
+#define PIRN_EXTERN_TABLE 1
+
+/**
+ * A memory.
+ */
+#define PIRN_EXTERN_MEMORY 2
+
+/**
+ * A global.
+ */
+#define PIRN_EXTERN_GLOBAL 3
+
+/**
+ * A tag.
+ */
+#define PIRN_EXTERN_TAG 4
+
+/**
+ * Number of slots: the most instances that exist at one time. 16 by default.
+ */
+#define PIRN_REGION_SLOTS 1
+
+/**
+ * Most memories that a module defines. 1 by default.
+ */
+#define PIRN_REGION_MEMORIES 2
+
+/**
+ * Largest size of a memory in bytes. 64 MiB by default.
+ */
+#define PIRN_REGION_MEMORY_BYTES_MAX 3
+
+/**
+ * Most tables that a module defines. 4 by default.
+ */
+#define PIRN_REGION_TABLES 4
+
+/**
+ * Most elements of a table. 65,536 by default.
+ */
+#define PIRN_REGION_TABLE_ELEMENTS 5
+
+/**
+ * Size of an instance's stack in bytes. 1 MiB by default.
+ */
+#define PIRN_REGION_STACK_BYTES 6
+
+/**
+ * Size of an instance's globals, imports and function references in bytes. 512 KiB by default.
+ */
+#define PIRN_REGION_INSTANCE_BYTES 7
+
+/**
+ * Most bytes of the host's memory that are held for an instance. 1 MiB by default.
+ */
+#define PIRN_REGION_HOST_BYTES_MAX 8
+
+/**
+ * Most nested calls (pirn_caller_call) of an instance that run at one time. 32 by default.
+ */
+#define PIRN_REGION_NESTED_CALLS_MAX 9
+
+/**
+ * The strategy that resets slots: one of PIRN_RESET_AUTO to PIRN_RESET_SCANNED.
+ */
+#define PIRN_REGION_RESET 10
+
+/**
+ * The fastest strategy that works on this machine. The default.
+ */
+#define PIRN_RESET_AUTO 0
+
+/**
+ * Returns all pages to the system.
+ */
+#define PIRN_RESET_DECOMMITTED 1
+
+/**
+ * Writes all pages again.
+ */
+#define PIRN_RESET_REWRITTEN 2
+
+/**
+ * Writes the pages again that userfaultfd reported.
+ */
+#define PIRN_RESET_TRACKED 3
+
+/**
+ * Writes the pages again that the kernel lists.
+ */
+#define PIRN_RESET_SCANNED 4
+
+/**
+ * Standard input, of pirn_wasi_stdio_fd.
+ */
+#define PIRN_STDIN 0
+
+/**
+ * Standard output.
+ */
+#define PIRN_STDOUT 1
+
+/**
+ * Standard error.
+ */
+#define PIRN_STDERR 2
+
+/**
+ * The call has returned: pirn_step_t has its result.
+ */
+#define PIRN_STEP_RETURNED 0
+
+/**
+ * The guest called a function of pirn_linker_ask, and waits for pirn_instance_answer.
+ */
+#define PIRN_STEP_ASKED 1
+
+/**
+ * The time slice has ended. Continue by pirn_instance_resume.
+ */
+#define PIRN_STEP_PREEMPTED 2
+
+/**
+ * The instance was not running. Every later call fails.
+ */
+#define PIRN_KILL_IDLE 0
+
+/**
+ * A call was suspended. It cannot be resumed.
+ */
+#define PIRN_KILL_SUSPENDED 1
+
+/**
+ * Guest code was running. The guest is interrupted where it is.
+ */
+#define PIRN_KILL_GUEST 2
+
+/**
+ * A host function was running. The guest ends when the function returns.
+ */
+#define PIRN_KILL_HOST 3
+
+/**
+ * Bytes that the library made. Immutable; any threads may read them at the same time.
+ */
+typedef struct pirn_bytes_t pirn_bytes_t;
+
+/**
+ * A host function's access to the instance that calls it. The library owns it. It is valid until
+ * the host function returns, on the thread that runs the function.
+ */
+typedef struct pirn_caller_t pirn_caller_t;
+
+/**
+ * The output of a guest in memory. Any threads may read it at the same time, also while the guest
+ * runs.
+ */
+typedef struct pirn_capture_t pirn_capture_t;
+
+/**
+ * Why a function failed. Immutable; any threads may read it at the same time. Its texts and frames
+ * are valid until it is deleted.
+ */
+typedef struct pirn_error_t pirn_error_t;
+
+/**
+ * A directory in memory that instances share, each with changes of its own. Immutable; any threads
+ * may use it at the same time.
+ */
+typedef struct pirn_files_t pirn_files_t;
+
+/**
+ * A function of a module, looked up and checked once, for all instances of its preparation. It may
+ * outlive the preparation. Immutable; any threads may use it at the same time.
+ */
+typedef struct pirn_func_t pirn_func_t;
+
+/**
+ * A module in its own slot. One thread at a time may use it, and it may move between threads. A
+ * function that finds it in use returns PIRN_ERROR_BUSY.
+ */
+typedef struct pirn_instance_t pirn_instance_t;
+
+/**
+ * Stops a guest from any thread, whatever its state. Any threads may use it at the same time. It
+ * may outlive its instance.
+ */
+typedef struct pirn_kill_switch_t pirn_kill_switch_t;
+
+/**
+ * Functions and globals that guests can import, by module and name. One thread at a time may use
+ * it. Preparations copy what they need, so it may be changed or deleted after
+ * pirn_region_prepare.
+ */
+typedef struct pirn_linker_t pirn_linker_t;
+
+/**
+ * A compiled module, checked and mapped. Immutable; any threads may use it at the same time.
+ */
+typedef struct pirn_module_t pirn_module_t;
+
+/**
+ * A module that is linked to the host and checked against a region. Immutable; any threads may use
+ * it at the same time.
+ */
+typedef struct pirn_prepared_t pirn_prepared_t;
+
+/**
+ * A set of preallocated slots. Any threads may use it at the same time.
+ */
+typedef struct pirn_region_t pirn_region_t;
+
+/**
+ * What WASI preview 1 gives a guest. A new one has no arguments, variables or directories; its
+ * input is empty, and its output is discarded. One thread at a time may use it.
+ *
+ * A function that fails has spent the handle: it can only be deleted.
+ */
+typedef struct pirn_wasi_t pirn_wasi_t;
+
+/**
+ * The kind of an error: one of PIRN_ERROR_ARGUMENT to PIRN_ERROR_POISONED. PIRN_OK is no error.
+ */
+typedef uint32_t pirn_error_kind_t;
+
+/**
+ * A frame of a WebAssembly function in a backtrace.
+ */
+typedef struct {
+    /**
+     * Index of the function in its module, counting imported functions.
+     */
+    uint32_t func_index;
+    /**
+     * Offset in the `.wasm` file, in bytes: of the faulting instruction in the innermost frame, of
+     * the call in the others. -1 if it is unknown.
+     */
+    int64_t wasm_offset;
+    /**
+     * Name of the function, or NULL if it has none. Valid as long as the error.
+     */
+    const char *func_name;
+    /**
+     * Name of the module, or NULL if it has none. Valid as long as the error.
+     */
+    const char *module_name;
+} pirn_frame_t;
+
+/**
+ * An import or an export. Its texts are valid as long as the handle of the module. A zero byte in
+ * a name is shown as U+FFFD.
+ */
+typedef struct {
+    /**
+     * One of PIRN_EXTERN_FUNC to PIRN_EXTERN_TAG.
+     */
+    uint32_t kind;
+    /**
+     * The module of an import; NULL for an export.
+     */
+    const char *module;
+    /**
+     * The name.
+     */
+    const char *name;
+    /**
+     * The type in words, such as `func (i32) -> i64`.
+     */
+    const char *type_text;
+} pirn_extern_t;
+
+/**
+ * A setting of a region.
+ */
+typedef struct {
+    /**
+     * One of PIRN_REGION_SLOTS to PIRN_REGION_RESET.
+     */
+    uint32_t option;
+    /**
+     * The value.
+     */
+    uint64_t value;
+} pirn_region_option_t;
+
+/**
+ * The type of a value: one of PIRN_I32 to PIRN_ANYREF.
+ */
+typedef uint32_t pirn_kind_t;
+
+/**
+ * The content of a value. `kind` of the value says which field it has.
+ */
+typedef union {
+    /**
+     * PIRN_I32.
+     */
+    int32_t i32;
+    /**
+     * PIRN_I64.
+     */
+    int64_t i64;
+    /**
+     * PIRN_F32. The bits of a NaN survive.
+     */
+    float f32;
+    /**
+     * PIRN_F64. The bits of a NaN survive.
+     */
+    double f64;
+    /**
+     * PIRN_V128: lane 0 first, each lane little-endian.
+     */
+    uint8_t v128[16];
+    /**
+     * PIRN_EXTERNREF: any number of the embedder's, 0 for null. The numbers from 2^64 - 2^49 up to
+     * 2^64 - 2^48 are reserved. The other reference types: a number that an instance gave, valid
+     * for that instance only, or 0 for null.
+     */
+    uint64_t reference;
+} pirn_val_of_t;
+
+/**
+ * A WebAssembly value. It owns nothing, and may be copied.
+ */
+typedef struct {
+    /**
+     * The type of the value.
+     */
+    pirn_kind_t kind;
+    /**
+     * The content.
+     */
+    pirn_val_of_t of;
+} pirn_val_t;
+
+/**
+ * A host function by values. `args` has as many values as the function has parameters. `results`
+ * has as many as it has results; they begin as zero or null, and the function writes them. Both
+ * lists are valid until the function returns.
+ *
+ * It returns NULL, or an error that it owns and gives to the library: the guest's call then ends
+ * with that error. It is called on the thread that called the guest, on several threads at the
+ * same time if several call guests. It must not leave by longjmp(3). A C++ exception that leaves
+ * it ends the process.
+ */
+typedef pirn_error_t *(*pirn_host_func_t)(void *env,
+                                          pirn_caller_t *caller,
+                                          const pirn_val_t *args,
+                                          pirn_val_t *results);
+
+/**
+ * Frees the `env` of a function. It may be called on any thread that deletes a handle. It must not
+ * use the handle for whose function it is called.
+ */
+typedef void (*pirn_env_delete_t)(void *env);
+
+/**
+ * A host function by words, for functions over numbers: up to 17 parameters and one result. A
+ * 32-bit number is the lower half of its word; the upper half of an argument is zero. `result` is
+ * one word, even if the function has no result. The rest is as for pirn_host_func_t.
+ */
+typedef pirn_error_t *(*pirn_host_words_t)(void *env,
+                                           pirn_caller_t *caller,
+                                           const uint64_t *args,
+                                           uint64_t *result);
+
+/**
+ * Decides whether a memory of an instance, or its heap of structs and arrays, may grow from
+ * `current` to `desired` bytes: not 0 if it may. `maximum` is that of the memory's type, or
+ * UINT64_MAX if it has none, as the heap. `data` is that of pirn_instance_new.
+ */
+typedef int32_t (*pirn_limiter_t)(void *env,
+                                  void *data,
+                                  uint64_t current,
+                                  uint64_t desired,
+                                  uint64_t maximum);
+
+/**
+ * The limits of one call, or of one step of a call. 0 is no limit. The guest is interrupted at any
+ * instruction. A host function runs to its end first.
+ */
+typedef struct {
+    /**
+     * Nanoseconds of wall time. After that the call ends with PIRN_ERROR_DEADLINE.
+     */
+    uint64_t deadline_ns;
+    /**
+     * Nanoseconds of the thread's processor time. After that the call ends with
+     * PIRN_ERROR_CPU_BUDGET.
+     */
+    uint64_t cpu_ns;
+    /**
+     * Nanoseconds after which the guest is suspended, to be resumed by pirn_instance_resume. Only
+     * for pirn_instance_start and the functions that resume.
+     */
+    uint64_t slice_ns;
+} pirn_limits_t;
+
+/**
+ * The progress of a call after one step.
+ */
+typedef struct {
+    /**
+     * One of PIRN_STEP_RETURNED to PIRN_STEP_PREEMPTED.
+     */
+    uint32_t kind;
+    /**
+     * Number of arguments of the function that the guest called, for PIRN_STEP_ASKED; otherwise 0.
+     */
+    uint32_t args_count;
+    /**
+     * The `tag` of pirn_linker_ask, for PIRN_STEP_ASKED; otherwise 0.
+     */
+    uint64_t tag;
+    /**
+     * The result of the call, for PIRN_STEP_RETURNED; 0 if the function has none.
+     */
+    uint64_t result;
+    /**
+     * The arguments, as in pirn_host_words_t. The others are 0.
+     */
+    uint64_t args[17];
+} pirn_step_t;
+
+/**
+ * No error: the kind of NULL.
+ */
+#define PIRN_OK 0
+
+/**
+ * An argument is invalid: a null pointer, a text that is not UTF-8, a wrong kind or number of
+ * values, a function of another module.
+ */
+#define PIRN_ERROR_ARGUMENT 1
+
+/**
+ * A file is no module that this library can open.
+ */
+#define PIRN_ERROR_OPEN 2
+
+/**
+ * A name is missing or defined twice, or a type or a limit does not match.
+ */
+#define PIRN_ERROR_LINK 3
+
+/**
+ * A setting of a region is out of range, or the system refuses the region.
+ */
+#define PIRN_ERROR_REGION 4
+
+/**
+ * All slots of the region are taken.
+ */
+#define PIRN_ERROR_FULL 5
+
+/**
+ * The guest trapped: see pirn_error_trap_code.
+ */
+#define PIRN_ERROR_TRAP 6
+
+/**
+ * The guest threw an exception that nothing in it caught.
+ */
+#define PIRN_ERROR_EXCEPTION 7
+
+/**
+ * The guest called `proc_exit` of WASI: see pirn_error_exit_code. This is no fault.
+ */
+#define PIRN_ERROR_EXIT 8
+
+/**
+ * A host function returned an error of pirn_error_new, or WASI failed.
+ */
+#define PIRN_ERROR_HOST 9
+
+/**
+ * A part of the library failed by a panic, which is a defect of the library. The handle that the
+ * function changes can only be deleted.
+ */
+#define PIRN_ERROR_PANIC 10
+
+/**
+ * A kill switch ended the guest.
+ */
+#define PIRN_ERROR_KILLED 11
+
+/**
+ * The deadline of the call passed.
+ */
+#define PIRN_ERROR_DEADLINE 12
+
+/**
+ * The call used up its processor time.
+ */
+#define PIRN_ERROR_CPU_BUDGET 13
+
+/**
+ * The state of the instance does not allow the operation: a call is suspended, or none is.
+ */
+#define PIRN_ERROR_STATE 14
+
+/**
+ * Another function uses the handle at this moment: one on another thread, or the call in which
+ * this host function runs.
+ */
+#define PIRN_ERROR_BUSY 15
+
+/**
+ * An instance gives no snapshot.
+ */
+#define PIRN_ERROR_SNAPSHOT 16
+
+/**
+ * The system refused memory, a mapping, a file or another resource.
+ */
+#define PIRN_ERROR_SYSTEM 17
+
+/**
+ * The handle was changed by a function that panicked, or was spent by an earlier error. It can
+ * only be deleted.
+ */
+#define PIRN_ERROR_POISONED 18
+
+/**
+ * A 32-bit integer.
+ */
+#define PIRN_I32 0
+
+/**
+ * A 64-bit integer.
+ */
+#define PIRN_I64 1
+
+/**
+ * A 32-bit float.
+ */
+#define PIRN_F32 2
+
+/**
+ * A 64-bit float.
+ */
+#define PIRN_F64 3
+
+/**
+ * A vector of 128 bits.
+ */
+#define PIRN_V128 4
+
+/**
+ * A reference to a function, of any function type.
+ */
+#define PIRN_FUNCREF 5
+
+/**
+ * A reference of the host: a number, where 0 is null.
+ */
+#define PIRN_EXTERNREF 6
+
+/**
+ * A reference to an exception.
+ */
+#define PIRN_EXNREF 7
+
+/**
+ * A reference to a struct, an array, a 31-bit number, or a converted reference of the host.
+ */
+#define PIRN_ANYREF 8
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * A symbol that only a library of this version has. The header refers to it from each object file
+ * that includes the header. So a program fails to link, or to start, with a library of another
+ * version.
+ */
+extern const uint32_t pirn_abi_1;
+
+/**
+ * The version of the library, for programs that load it by dlopen(3) and see no missing symbol.
+ * Compare it with PIRN_ABI_VERSION.
+ */
+uint32_t pirn_abi_version(void);
+
+/**
+ * Makes an error for a host function to return: the guest's call ends with it. `message` is
+ * copied. `user` is any number of the embedder's, which pirn_error_user returns.
+ *
+ * The caller owns the error. A host function that returns it gives it to the library. This
+ * function never returns NULL. If `message` is no valid text, the error says so.
+ *
+ * # Safety
+ *
+ * `message` is a C string or NULL.
+ */
+pirn_error_t *pirn_error_new(const char *message, uint64_t user);
+
+/**
+ * Makes the error of a trap for a host function to return: the guest's call of the host function
+ * traps with this code (see PIRN_TRAP_UNREACHABLE and the others). The call's error then has a
+ * backtrace.
+ *
+ * The caller owns the error. An unknown code gives an error of kind PIRN_ERROR_ARGUMENT.
+ */
+pirn_error_t *pirn_error_trap(uint32_t code);
+
+/**
+ * The kind of an error; PIRN_OK for NULL.
+ *
+ * # Safety
+ *
+ * `error` is a live error or NULL.
+ */
+pirn_error_kind_t pirn_error_kind(const pirn_error_t *error);
+
+/**
+ * The message: one line, UTF-8, valid as long as the error. An empty text for NULL.
+ *
+ * # Safety
+ *
+ * `error` is a live error or NULL.
+ */
+const char *pirn_error_message(const pirn_error_t *error);
+
+/**
+ * The message and the backtrace: a line each, UTF-8, without a line break at the end, valid as
+ * long as the error. An empty text for NULL.
+ *
+ * # Safety
+ *
+ * `error` is a live error or NULL.
+ */
+const char *pirn_error_report(const pirn_error_t *error);
+
+/**
+ * The code of the trap, one of PIRN_TRAP_STACK_OVERFLOW to PIRN_TRAP_HOST_MEMORY_EXHAUSTED; 0 if
+ * the error is no trap, or NULL.
+ *
+ * # Safety
+ *
+ * `error` is a live error or NULL.
+ */
+uint32_t pirn_error_trap_code(const pirn_error_t *error);
+
+/**
+ * The exit code of a guest that called `proc_exit`; 0 if the kind is not PIRN_ERROR_EXIT.
+ *
+ * # Safety
+ *
+ * `error` is a live error or NULL.
+ */
+uint32_t pirn_error_exit_code(const pirn_error_t *error);
+
+/**
+ * The number that the embedder gave to pirn_error_new; 0 for other errors and for NULL.
+ *
+ * # Safety
+ *
+ * `error` is a live error or NULL.
+ */
+uint64_t pirn_error_user(const pirn_error_t *error);
+
+/**
+ * The number of frames in the backtrace, at most 64. 0 for NULL, and for errors that have none:
+ * only traps, exceptions, panics of host functions, kills, deadlines and budgets have frames.
+ *
+ * # Safety
+ *
+ * `error` is a live error or NULL.
+ */
+size_t pirn_error_frame_count(const pirn_error_t *error);
+
+/**
+ * Writes frame `index` of the backtrace to `frame`; 0 is the innermost frame. Returns 1, or 0
+ * without a write if there is no such frame or if a pointer is NULL.
+ *
+ * # Safety
+ *
+ * `error` is a live error or NULL, and `frame` is writable or NULL. The texts of the frame are
+ * valid as long as the error.
+ */
+int32_t pirn_error_frame(const pirn_error_t *error, size_t index, pirn_frame_t *frame);
+
+/**
+ * Frees an error, with its texts and frames.
+ *
+ * # Safety
+ *
+ * `error` is a live error, which ends, or NULL.
+ */
+void pirn_error_delete(pirn_error_t *error);
+
+/**
+ * The first byte. A zero byte follows the last one, so that text is a C string. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `bytes` is a live handle or NULL. The pointer is valid until `bytes` is deleted.
+ */
+const uint8_t *pirn_bytes_data(const pirn_bytes_t *bytes);
+
+/**
+ * The number of bytes, without the zero byte after them. 0 for NULL.
+ *
+ * # Safety
+ *
+ * `bytes` is a live handle or NULL.
+ */
+size_t pirn_bytes_len(const pirn_bytes_t *bytes);
+
+/**
+ * Frees the bytes.
+ *
+ * # Safety
+ *
+ * `bytes` is a live handle, which ends, or NULL.
+ */
+void pirn_bytes_delete(pirn_bytes_t *bytes);
+
+/**
+ * Opens a file that `aotc` wrote: checks it, and maps it.
+ *
+ * The file is trusted like a program: the checks find damage and mistakes, but no malicious code.
+ *
+ * # Safety
+ *
+ * `path` is a C string, `module` is writable.
+ */
+pirn_error_t *pirn_module_open(const char *path, pirn_module_t **module);
+
+/**
+ * Opens a module whose file is in memory. The bytes are copied.
+ *
+ * # Safety
+ *
+ * `bytes` points to `len` readable bytes, `module` is writable.
+ */
+pirn_error_t *pirn_module_from_bytes(const uint8_t *bytes, size_t len, pirn_module_t **module);
+
+/**
+ * The file of the module, for pirn_module_from_bytes or for a file that pirn_module_open opens.
+ * For a snapshot this is how it is saved. The caller owns the bytes.
+ *
+ * # Safety
+ *
+ * `module` is a live handle, `bytes` is writable.
+ */
+pirn_error_t *pirn_module_to_bytes(const pirn_module_t *module, pirn_bytes_t **bytes);
+
+/**
+ * Another handle to the module, with an end of its own. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `module` is a live handle or NULL.
+ */
+pirn_module_t *pirn_module_clone(const pirn_module_t *module);
+
+/**
+ * Whether pirn_instance_snapshot made the module, in this process or in the one that saved it: 1
+ * or 0. 0 for NULL.
+ *
+ * # Safety
+ *
+ * `module` is a live handle or NULL.
+ */
+int32_t pirn_module_is_snapshot(const pirn_module_t *module);
+
+/**
+ * Writes import `index` of the module to `import`, in the module's order. Returns 1, or 0 without
+ * a write if there is no such import or if a pointer is NULL.
+ *
+ * # Safety
+ *
+ * `module` is a live handle or NULL, `import` is writable or NULL.
+ */
+int32_t pirn_module_import(const pirn_module_t *module, size_t index, pirn_extern_t *import);
+
+/**
+ * Writes export `index` of the module to `exported`, in the module's order. Returns 1, or 0
+ * without a write if there is no such export or if a pointer is NULL.
+ *
+ * # Safety
+ *
+ * `module` is a live handle or NULL, `exported` is writable or NULL.
+ */
+int32_t pirn_module_export(const pirn_module_t *module, size_t index, pirn_extern_t *exported);
+
+/**
+ * Frees a handle. The module stays as long as another handle, a preparation or an instance uses
+ * it.
+ *
+ * # Safety
+ *
+ * `module` is a live handle, which ends, or NULL.
+ */
+void pirn_module_delete(pirn_module_t *module);
+
+/**
+ * Reserves the slots of a region.
+ *
+ * The first region of a process installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGURG.
+ * A signal that belongs to no guest goes to the handler that was installed before. A later option
+ * replaces an earlier one of the same number.
+ *
+ * # Safety
+ *
+ * `options` points to `count` options, `region` is writable.
+ */
+pirn_error_t *pirn_region_new(const pirn_region_option_t *options,
+                              size_t count,
+                              pirn_region_t **region);
+
+/**
+ * Another handle to the region, with an end of its own. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `region` is a live handle or NULL.
+ */
+pirn_region_t *pirn_region_clone(const pirn_region_t *region);
+
+/**
+ * The number of slots that are free at this moment; 0 for NULL.
+ *
+ * # Safety
+ *
+ * `region` is a live handle or NULL.
+ */
+size_t pirn_region_slots_free(const pirn_region_t *region);
+
+/**
+ * The settings, the state and the reset strategy of the region in one line of text. The caller
+ * owns the bytes.
+ *
+ * # Safety
+ *
+ * `region` is a live handle, `text` is writable.
+ */
+pirn_error_t *pirn_region_describe(const pirn_region_t *region, pirn_bytes_t **text);
+
+/**
+ * Frees a handle. The slots stay as long as another handle, a preparation or an instance uses
+ * them.
+ *
+ * # Safety
+ *
+ * `region` is a live handle, which ends, or NULL.
+ */
+void pirn_region_delete(pirn_region_t *region);
+
+/**
+ * Makes an empty linker. NULL only if the library panics.
+ */
+pirn_linker_t *pirn_linker_new(void);
+
+/**
+ * Adds a host function by values.
+ *
+ * `params` and `results` list the kinds of its type. `func` gets `env` at each call. The library
+ * takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once, when
+ * nothing can call `func` any more, and before this function returns an error.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
+ * counts say. `func` and `env_delete` can be called with `env` as their types say.
+ */
+pirn_error_t *pirn_linker_func(pirn_linker_t *linker,
+                               const char *module,
+                               const char *name,
+                               const pirn_kind_t *params,
+                               size_t params_count,
+                               const pirn_kind_t *results,
+                               size_t results_count,
+                               pirn_host_func_t func,
+                               void *env,
+                               pirn_env_delete_t env_delete);
+
+/**
+ * Adds a host function by words: the faster form, for functions over numbers with up to 17
+ * parameters and one result. Its parameters are those of pirn_linker_func.
+ *
+ * # Safety
+ *
+ * As pirn_linker_func.
+ */
+pirn_error_t *pirn_linker_words(pirn_linker_t *linker,
+                                const char *module,
+                                const char *name,
+                                const pirn_kind_t *params,
+                                size_t params_count,
+                                const pirn_kind_t *results,
+                                size_t results_count,
+                                pirn_host_words_t func,
+                                void *env,
+                                pirn_env_delete_t env_delete);
+
+/**
+ * Adds a host function that asks the embedder: the guest that calls it is suspended, and
+ * pirn_instance_start or pirn_instance_resume returns PIRN_STEP_ASKED with `tag` and the
+ * arguments. pirn_instance_answer resumes the guest. The function is over numbers, as one by
+ * words.
+ *
+ * A guest that calls it in a plain call, or in a nested one, ends with PIRN_ERROR_STATE.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
+ * counts say.
+ */
+pirn_error_t *pirn_linker_ask(pirn_linker_t *linker,
+                              const char *module,
+                              const char *name,
+                              const pirn_kind_t *params,
+                              size_t params_count,
+                              const pirn_kind_t *results,
+                              size_t results_count,
+                              uint64_t tag);
+
+/**
+ * Adds an immutable global. A reference must be a PIRN_EXTERNREF, or null.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `module` and `name` are C strings. The field of `value` that its kind
+ * names was written.
+ */
+pirn_error_t *pirn_linker_global(pirn_linker_t *linker,
+                                 const char *module,
+                                 const char *name,
+                                 pirn_val_t value);
+
+/**
+ * Adds the functions of WASI preview 1. Each instance has the context that pirn_instance_new got,
+ * or an empty one.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle.
+ */
+pirn_error_t *pirn_linker_wasi(pirn_linker_t *linker);
+
+/**
+ * Sets the function that decides whether a memory may grow, within the limits of its type and of
+ * the region. It replaces an earlier one. The library takes `env` over as pirn_linker_func does.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `allows` and `env_delete` can be called with `env` as their types
+ * say.
+ */
+pirn_error_t *pirn_linker_memory_limiter(pirn_linker_t *linker,
+                                         pirn_limiter_t allows,
+                                         void *env,
+                                         pirn_env_delete_t env_delete);
+
+/**
+ * Another linker with the same items, which can be changed apart. NULL for NULL, and for a linker
+ * that can only be deleted.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle or NULL.
+ */
+pirn_linker_t *pirn_linker_clone(const pirn_linker_t *linker);
+
+/**
+ * Frees a linker. Preparations keep the functions that they need.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle, which ends, or NULL.
+ */
+void pirn_linker_delete(pirn_linker_t *linker);
+
+/**
+ * Links a module to the host, and checks that it fits into a slot. The preparation keeps what it
+ * needs: the other handles may end.
+ *
+ * # Safety
+ *
+ * `region`, `module` and `linker` are live handles, `prepared` is writable.
+ */
+pirn_error_t *pirn_region_prepare(const pirn_region_t *region,
+                                  const pirn_module_t *module,
+                                  const pirn_linker_t *linker,
+                                  pirn_prepared_t **prepared);
+
+/**
+ * A preparation whose instances may take at most `limit_ns` nanoseconds of wall time for their
+ * start: for the start function, and again for that of pirn_prepared_call_first.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `changed` is writable.
+ */
+pirn_error_t *pirn_prepared_start_deadline(const pirn_prepared_t *prepared,
+                                           uint64_t limit_ns,
+                                           pirn_prepared_t **changed);
+
+/**
+ * A preparation whose instances begin with `fuel` units of fuel. PIRN_ERROR_ARGUMENT if the module
+ * was compiled without `aotc --fuel`.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `changed` is writable.
+ */
+pirn_error_t *pirn_prepared_start_fuel(const pirn_prepared_t *prepared,
+                                       uint64_t fuel,
+                                       pirn_prepared_t **changed);
+
+/**
+ * A preparation whose instances call the exported function `name`, which has no parameters and
+ * results, at the end of their start. Use it for work that each instance of a snapshot must
+ * repeat, such as to draw a new seed of random numbers.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `name` is a C string, `changed` is writable.
+ */
+pirn_error_t *pirn_prepared_call_first(const pirn_prepared_t *prepared,
+                                       const char *name,
+                                       pirn_prepared_t **changed);
+
+/**
+ * Looks up the exported function `name`, of any type.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `name` is a C string, `func` is writable.
+ */
+pirn_error_t *pirn_prepared_func(const pirn_prepared_t *prepared,
+                                 const char *name,
+                                 pirn_func_t **func);
+
+/**
+ * Looks up the exported function `name`, and checks that it has this type. A reference of any type
+ * that a module defines has the kind of its abstract type.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `name` is a C string, `func` is writable. The lists are as long as
+ * their counts say.
+ */
+pirn_error_t *pirn_prepared_typed(const pirn_prepared_t *prepared,
+                                  const char *name,
+                                  const pirn_kind_t *params,
+                                  size_t params_count,
+                                  const pirn_kind_t *results,
+                                  size_t results_count,
+                                  pirn_func_t **func);
+
+/**
+ * Writes the numbers of parameters and results to `params_count` and `results_count`, unless they
+ * are NULL, and the kinds of the first `capacity` of them to `kinds`: those of the parameters,
+ * then those of the results.
+ *
+ * # Safety
+ *
+ * `func` is a live handle. `kinds` has room for `capacity` kinds. The counts are writable or NULL.
+ */
+pirn_error_t *pirn_func_type(const pirn_func_t *func,
+                             pirn_kind_t *kinds,
+                             size_t capacity,
+                             size_t *params_count,
+                             size_t *results_count);
+
+/**
+ * Frees a function.
+ *
+ * # Safety
+ *
+ * `func` is a live handle, which ends, or NULL.
+ */
+void pirn_func_delete(pirn_func_t *func);
+
+/**
+ * Another handle to the preparation, with an end of its own. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle or NULL.
+ */
+pirn_prepared_t *pirn_prepared_clone(const pirn_prepared_t *prepared);
+
+/**
+ * Frees a handle. Instances keep what they need.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, which ends, or NULL.
+ */
+void pirn_prepared_delete(pirn_prepared_t *prepared);
+
+/**
+ * Makes an empty context. NULL only if the library panics.
+ */
+pirn_wasi_t *pirn_wasi_new(void);
+
+/**
+ * Adds an argument, UTF-8. The first one is the name of the program.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `argument` is a C string.
+ */
+pirn_error_t *pirn_wasi_arg(pirn_wasi_t *wasi, const char *argument);
+
+/**
+ * Adds an environment variable, UTF-8.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `name` and `value` are C strings.
+ */
+pirn_error_t *pirn_wasi_env(pirn_wasi_t *wasi, const char *name, const char *value);
+
+/**
+ * Limits the descriptors that the guest has open at the same time. 64 by default.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle.
+ */
+pirn_error_t *pirn_wasi_descriptors_max(pirn_wasi_t *wasi, uint32_t descriptors);
+
+/**
+ * Limits the bytes that the guest may write to files of the host that it opens. There is no limit
+ * by default.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle.
+ */
+pirn_error_t *pirn_wasi_disk_bytes_max(pirn_wasi_t *wasi, uint64_t bytes);
+
+/**
+ * Frees a context that no instance got. pirn_instance_new takes the contexts that it gets.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, which ends, or NULL.
+ */
+void pirn_wasi_delete(pirn_wasi_t *wasi);
+
+/**
+ * Gives the guest the three standard streams of this process.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle.
+ */
+pirn_error_t *pirn_wasi_inherit_stdio(pirn_wasi_t *wasi);
+
+/**
+ * Gives the guest these bytes as its standard input. They are copied.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `bytes` points to `len` readable bytes.
+ */
+pirn_error_t *pirn_wasi_stdin_bytes(pirn_wasi_t *wasi, const uint8_t *bytes, size_t len);
+
+/**
+ * Gives the guest a descriptor of this process as a standard stream: a file, a pipe or a socket.
+ * The descriptor is duplicated, so the caller still owns `fd`.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle.
+ */
+pirn_error_t *pirn_wasi_stdio_fd(pirn_wasi_t *wasi, uint32_t stream, int32_t fd);
+
+/**
+ * Keeps the guest's output in memory: that of stream PIRN_STDOUT or PIRN_STDERR, at most
+ * `bytes_max` bytes. Writes past the limit fail in the guest as on a full disk. The caller owns
+ * the capture, which may outlive the instance.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `capture` is writable.
+ */
+pirn_error_t *pirn_wasi_capture(pirn_wasi_t *wasi,
+                                uint32_t stream,
+                                size_t bytes_max,
+                                pirn_capture_t **capture);
+
+/**
+ * A copy of the bytes that the guest has written so far. The caller owns the bytes.
+ *
+ * # Safety
+ *
+ * `capture` is a live handle, `bytes` is writable.
+ */
+pirn_error_t *pirn_capture_bytes(const pirn_capture_t *capture, pirn_bytes_t **bytes);
+
+/**
+ * Frees a capture. The guest may still write: its output lives until the instance ends.
+ *
+ * # Safety
+ *
+ * `capture` is a live handle, which ends, or NULL.
+ */
+void pirn_capture_delete(pirn_capture_t *capture);
+
+/**
+ * Copies a directory or a tar archive of the host into memory. A NULL `path` makes an empty
+ * directory.
+ *
+ * # Safety
+ *
+ * `path` is a C string or NULL, `files` is writable.
+ */
+pirn_error_t *pirn_files_open(const char *path, pirn_files_t **files);
+
+/**
+ * Another handle to the files, with an end of its own. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `files` is a live handle or NULL.
+ */
+pirn_files_t *pirn_files_clone(const pirn_files_t *files);
+
+/**
+ * Frees a handle. The files stay as long as another handle or an instance uses them.
+ *
+ * # Safety
+ *
+ * `files` is a live handle, which ends, or NULL.
+ */
+void pirn_files_delete(pirn_files_t *files);
+
+/**
+ * Gives the guest a copy of files in memory, under the path `guest_path`. The guest may change the
+ * copy, and use up to `bytes_max` bytes of memory for that. The changes end with the instance. If
+ * `read_only` is not 0, the guest cannot change anything.
+ *
+ * # Safety
+ *
+ * `wasi` and `files` are live handles, `guest_path` is a C string.
+ */
+pirn_error_t *pirn_wasi_memory_dir(pirn_wasi_t *wasi,
+                                   const pirn_files_t *files,
+                                   const char *guest_path,
+                                   uint64_t bytes_max,
+                                   int32_t read_only);
+
+/**
+ * Gives the guest a directory of the host, under the path `guest_path`. The guest reaches nothing
+ * outside it. If `read_only` is not 0, the guest cannot change it.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `host_path` and `guest_path` are C strings.
+ */
+pirn_error_t *pirn_wasi_preopen_dir(pirn_wasi_t *wasi,
+                                    const char *host_path,
+                                    const char *guest_path,
+                                    int32_t read_only);
+
+/**
+ * Makes an instance: takes a slot, and runs the module's start.
+ *
+ * `data` is any pointer of the embedder's, which host functions get by pirn_caller_data. The
+ * library never reads it. `wasi` is the guest's context of WASI, or NULL for an empty one. The
+ * library takes it over in every case. If all slots are taken, the thread waits for `wait_ns`
+ * nanoseconds: not at all for 0, without limit for UINT64_MAX.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `wasi` is a live handle, which ends, or NULL. `instance` is
+ * writable.
+ */
+pirn_error_t *pirn_instance_new(const pirn_prepared_t *prepared,
+                                void *data,
+                                pirn_wasi_t *wasi,
+                                uint64_t wait_ns,
+                                pirn_instance_t **instance);
+
+/**
+ * The `data` of pirn_instance_new; NULL for NULL, and while another function uses the instance.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle or NULL.
+ */
+void *pirn_instance_data(pirn_instance_t *instance);
+
+/**
+ * The remaining fuel. PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `fuel` is writable.
+ */
+pirn_error_t *pirn_instance_fuel(pirn_instance_t *instance, uint64_t *fuel);
+
+/**
+ * Sets the remaining fuel. Without fuel the guest traps with PIRN_TRAP_OUT_OF_FUEL.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle.
+ */
+pirn_error_t *pirn_instance_set_fuel(pirn_instance_t *instance, uint64_t fuel);
+
+/**
+ * Ends the instance, and makes a module whose instances begin with its state.
+ *
+ * The library takes the instance over in every case. The `exports_count` functions named by
+ * `exports` made the state and must not run again, so the snapshot does not export them. A
+ * snapshot has what the guest has read from the host: see pirn_prepared_call_first.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, which ends. `exports` points to `exports_count` C strings. `module`
+ * is writable.
+ */
+pirn_error_t *pirn_instance_snapshot(pirn_instance_t *instance,
+                                     const char *const *exports,
+                                     size_t exports_count,
+                                     pirn_module_t **module);
+
+/**
+ * Ends the instance. Its slot is reset for the next one. While a function uses the instance, such
+ * as the call in which a host function runs, the instance ends when that function returns.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, which ends, or NULL.
+ */
+void pirn_instance_delete(pirn_instance_t *instance);
+
+/**
+ * Calls a function by values.
+ *
+ * The function must be of the preparation that made the instance. `args` has `args_count` values
+ * of its parameter types. The results are written to `results`, which has room for as many values
+ * as the function has results. `results_count` is that number, and `results` may be the list of
+ * the arguments. `limits` may be NULL for none.
+ *
+ * After an error the instance can be called again, unless it was killed. The changes that the
+ * guest has made until then stay.
+ *
+ * # Safety
+ *
+ * `instance` and `func` are live handles, the lists are as long as their counts say, `limits` is
+ * readable or NULL. The field of each argument that its kind names was written.
+ */
+pirn_error_t *pirn_instance_call(pirn_instance_t *instance,
+                                 const pirn_func_t *func,
+                                 const pirn_limits_t *limits,
+                                 const pirn_val_t *args,
+                                 size_t args_count,
+                                 pirn_val_t *results,
+                                 size_t results_count);
+
+/**
+ * As pirn_instance_call, for the exported function `name`.
+ *
+ * # Safety
+ *
+ * As pirn_instance_call, and `name` is a C string.
+ */
+pirn_error_t *pirn_instance_call_name(pirn_instance_t *instance,
+                                      const char *name,
+                                      const pirn_limits_t *limits,
+                                      const pirn_val_t *args,
+                                      size_t args_count,
+                                      pirn_val_t *results,
+                                      size_t results_count);
+
+/**
+ * As pirn_instance_call, for the function that the PIRN_FUNCREF `reference` refers to.
+ *
+ * # Safety
+ *
+ * As pirn_instance_call.
+ */
+pirn_error_t *pirn_instance_call_ref(pirn_instance_t *instance,
+                                     pirn_val_t reference,
+                                     const pirn_limits_t *limits,
+                                     const pirn_val_t *args,
+                                     size_t args_count,
+                                     pirn_val_t *results,
+                                     size_t results_count);
+
+/**
+ * Calls a function by words: the fast form, for functions over numbers with up to 17 parameters
+ * and one result. Nothing is checked for each call but the handles.
+ *
+ * `args` has a word for each parameter. A 32-bit number is the lower half of its word; the upper
+ * half is ignored. A float is passed by its bits. `result` is written if the function has a
+ * result; the upper half of a 32-bit number is zero. `result` may be a word of `args`. `limits`
+ * may be NULL for none. PIRN_ERROR_ARGUMENT if the function has other values: see
+ * pirn_instance_call.
+ *
+ * # Safety
+ *
+ * `instance` and `func` are live handles. `args` has as many words as the function has parameters,
+ * and `result` is writable if it has a result: look the function up by pirn_prepared_typed.
+ * `limits` is readable or NULL.
+ */
+pirn_error_t *pirn_instance_call_words(pirn_instance_t *instance,
+                                       const pirn_func_t *func,
+                                       const pirn_limits_t *limits,
+                                       const uint64_t *args,
+                                       uint64_t *result);
+
+/**
+ * The `data` of pirn_instance_new. NULL if the handle is invalid.
+ *
+ * # Safety
+ *
+ * `caller` is the handle that a running host function got, or NULL.
+ */
+void *pirn_caller_data(const pirn_caller_t *caller);
+
+/**
+ * Whether a kill or a limit has stopped the guest since it called: 1 or 0. Such a guest does not
+ * continue. A host function that waits should look now and then. 1 if the handle is invalid.
+ *
+ * # Safety
+ *
+ * `caller` is the handle that a running host function got, or NULL.
+ */
+int32_t pirn_caller_is_stopped(const pirn_caller_t *caller);
+
+/**
+ * Calls a function of the guest that waits for this host function, by values. The call is nested:
+ * it uses the guest's stack, limits and fuel. The guest cannot be suspended in it.
+ *
+ * A host function that returns the error of a nested call ends the guest's call with that error.
+ *
+ * # Safety
+ *
+ * As pirn_instance_call, and `caller` is the handle that this host function got.
+ */
+pirn_error_t *pirn_caller_call(pirn_caller_t *caller,
+                               const pirn_func_t *func,
+                               const pirn_val_t *args,
+                               size_t args_count,
+                               pirn_val_t *results,
+                               size_t results_count);
+
+/**
+ * As pirn_caller_call, for the exported function `name`.
+ *
+ * # Safety
+ *
+ * As pirn_caller_call, and `name` is a C string.
+ */
+pirn_error_t *pirn_caller_call_name(pirn_caller_t *caller,
+                                    const char *name,
+                                    const pirn_val_t *args,
+                                    size_t args_count,
+                                    pirn_val_t *results,
+                                    size_t results_count);
+
+/**
+ * As pirn_caller_call, for the function that the PIRN_FUNCREF `reference` refers to: a callback
+ * that the guest has passed, for example.
+ *
+ * # Safety
+ *
+ * As pirn_caller_call.
+ */
+pirn_error_t *pirn_caller_call_ref(pirn_caller_t *caller,
+                                   pirn_val_t reference,
+                                   const pirn_val_t *args,
+                                   size_t args_count,
+                                   pirn_val_t *results,
+                                   size_t results_count);
+
+/**
+ * As pirn_caller_call, by words as in pirn_instance_call_words.
+ *
+ * # Safety
+ *
+ * As pirn_instance_call_words, and `caller` is the handle that this host function got.
+ */
+pirn_error_t *pirn_caller_call_words(pirn_caller_t *caller,
+                                     const pirn_func_t *func,
+                                     const uint64_t *args,
+                                     uint64_t *result);
+
+/**
+ * The remaining fuel of the calling instance. PIRN_ERROR_ARGUMENT if its module does not count
+ * fuel.
+ *
+ * # Safety
+ *
+ * `caller` is the handle that this host function got, `fuel` is writable.
+ */
+pirn_error_t *pirn_caller_fuel(const pirn_caller_t *caller, uint64_t *fuel);
+
+/**
+ * Sets the remaining fuel of the calling instance.
+ *
+ * # Safety
+ *
+ * `caller` is the handle that this host function got.
+ */
+pirn_error_t *pirn_caller_set_fuel(pirn_caller_t *caller, uint64_t fuel);
+
+/**
+ * The size of a memory in bytes. `memory` is the name of an exported memory, or NULL for memory 0.
+ * The size is 0 if there is no memory 0, or if it is a shared memory.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `memory` is a C string or NULL, `bytes` is writable.
+ */
+pirn_error_t *pirn_instance_memory_size(pirn_instance_t *instance,
+                                        const char *memory,
+                                        uint64_t *bytes);
+
+/**
+ * Copies `len` bytes at `address` of a memory to `to`. `memory` is as for
+ * pirn_instance_memory_size. PIRN_ERROR_TRAP with PIRN_TRAP_MEMORY_OUT_OF_BOUNDS if not all bytes
+ * lie in the memory; then nothing is copied.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `memory` is a C string or NULL, `to` has room for `len` bytes that
+ * belong to no guest.
+ */
+pirn_error_t *pirn_instance_memory_read(pirn_instance_t *instance,
+                                        const char *memory,
+                                        uint64_t address,
+                                        void *to,
+                                        size_t len);
+
+/**
+ * Copies `len` bytes from `from` to `address` of a memory. `memory` and the errors are as for
+ * pirn_instance_memory_read.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `memory` is a C string or NULL, `from` has `len` bytes that belong
+ * to no guest.
+ */
+pirn_error_t *pirn_instance_memory_write(pirn_instance_t *instance,
+                                         const char *memory,
+                                         uint64_t address,
+                                         const void *from,
+                                         size_t len);
+
+/**
+ * Writes a pointer to `len` bytes at `address` of a memory to `bytes`, to read and write them in
+ * place. `memory` and the errors are as for pirn_instance_memory_read.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer is
+ * valid until the next call, step or snapshot of the instance, or its end, on threads that have
+ * called a guest. It may not be passed to a function of this library.
+ */
+pirn_error_t *pirn_instance_memory_slice(pirn_instance_t *instance,
+                                         const char *memory,
+                                         uint64_t address,
+                                         uint64_t len,
+                                         uint8_t **bytes);
+
+/**
+ * As pirn_instance_memory_size, in a host function.
+ *
+ * # Safety
+ *
+ * As pirn_instance_memory_size, and `caller` is the handle that this host function got.
+ */
+pirn_error_t *pirn_caller_memory_size(pirn_caller_t *caller, const char *memory, uint64_t *bytes);
+
+/**
+ * As pirn_instance_memory_read, in a host function. A host function that returns the error makes
+ * the guest trap.
+ *
+ * # Safety
+ *
+ * As pirn_instance_memory_read, and `caller` is the handle that this host function got.
+ */
+pirn_error_t *pirn_caller_memory_read(pirn_caller_t *caller,
+                                      const char *memory,
+                                      uint64_t address,
+                                      void *to,
+                                      size_t len);
+
+/**
+ * As pirn_instance_memory_write, in a host function. A host function that returns the error makes
+ * the guest trap.
+ *
+ * # Safety
+ *
+ * As pirn_instance_memory_write, and `caller` is the handle that this host function got.
+ */
+pirn_error_t *pirn_caller_memory_write(pirn_caller_t *caller,
+                                       const char *memory,
+                                       uint64_t address,
+                                       const void *from,
+                                       size_t len);
+
+/**
+ * As pirn_instance_memory_slice, in a host function. A host function that returns the error makes
+ * the guest trap.
+ *
+ * # Safety
+ *
+ * As pirn_instance_memory_slice, and `caller` is the handle that this host function got. The
+ * pointer is valid until the next nested call, and until the host function returns.
+ */
+pirn_error_t *pirn_caller_memory_slice(pirn_caller_t *caller,
+                                       const char *memory,
+                                       uint64_t address,
+                                       uint64_t len,
+                                       uint8_t **bytes);
+
+/**
+ * Reads the exported global `name`.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `name` is a C string, `value` is writable.
+ */
+pirn_error_t *pirn_instance_global(pirn_instance_t *instance, const char *name, pirn_val_t *value);
+
+/**
+ * Sets the exported global `name`, which must be mutable.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `name` is a C string. The field of `value` that its kind names was
+ * written.
+ */
+pirn_error_t *pirn_instance_set_global(pirn_instance_t *instance,
+                                       const char *name,
+                                       pirn_val_t value);
+
+/**
+ * Starts a call of a function by words that can be suspended: by its time slice, or by a function
+ * of pirn_linker_ask.
+ *
+ * The first step is written to `step`. Until the call has returned or failed, the instance makes
+ * no other call. Its memory can be read and written, it can move to another thread, and it can be
+ * deleted. `limits` are those of this step, or NULL for none. `args` are as for
+ * pirn_instance_call_words. After an error the call has ended, but for an error about the
+ * arguments or the state, which changes nothing.
+ *
+ * # Safety
+ *
+ * As pirn_instance_call_words, and `step` is writable.
+ */
+pirn_error_t *pirn_instance_start(pirn_instance_t *instance,
+                                  const pirn_func_t *func,
+                                  const pirn_limits_t *limits,
+                                  const uint64_t *args,
+                                  pirn_step_t *step);
+
+/**
+ * Resumes a call that was preempted. `func` is the function that the call was started with.
+ * PIRN_ERROR_STATE, without any change, if no call of this function was preempted.
+ *
+ * # Safety
+ *
+ * `instance` and `func` are live handles, `limits` is readable or NULL, `step` is writable.
+ */
+pirn_error_t *pirn_instance_resume(pirn_instance_t *instance,
+                                   const pirn_func_t *func,
+                                   const pirn_limits_t *limits,
+                                   pirn_step_t *step);
+
+/**
+ * Resumes a call whose guest has asked: the function of pirn_linker_ask returns `answer`, or
+ * nothing if it has no result. PIRN_ERROR_STATE, without any change, if no call of this function
+ * has asked.
+ *
+ * # Safety
+ *
+ * As pirn_instance_resume.
+ */
+pirn_error_t *pirn_instance_answer(pirn_instance_t *instance,
+                                   const pirn_func_t *func,
+                                   const pirn_limits_t *limits,
+                                   uint64_t answer,
+                                   pirn_step_t *step);
+
+/**
+ * Ends a call whose guest has asked: the function of pirn_linker_ask fails with `failure`, as a
+ * host function that returns it. The library takes `failure` over in every case. Returns the error
+ * of the call: `failure` itself if it is one of pirn_error_new.
+ *
+ * # Safety
+ *
+ * `instance` and `func` are live handles, `failure` is a live error, which ends.
+ */
+pirn_error_t *pirn_instance_answer_error(pirn_instance_t *instance,
+                                         const pirn_func_t *func,
+                                         pirn_error_t *failure);
+
+/**
+ * Whether a call is suspended: 1 or 0. 0 for NULL, and while another function uses the instance.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle or NULL.
+ */
+int32_t pirn_instance_is_suspended(pirn_instance_t *instance);
+
+/**
+ * Ends the suspended call, if there is one. The guest's changes stay, as after a deadline.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle.
+ */
+pirn_error_t *pirn_instance_cancel(pirn_instance_t *instance);
+
+/**
+ * Makes a switch that ends the guest's calls from any thread, until the instance is deleted.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `kill_switch` is writable.
+ */
+pirn_error_t *pirn_instance_kill_switch(pirn_instance_t *instance,
+                                        pirn_kill_switch_t **kill_switch);
+
+/**
+ * Ends the guest and every later call of its instance with PIRN_ERROR_KILLED. Does not wait for
+ * the guest to end. Writes the state in which the instance was, one of PIRN_KILL_IDLE to
+ * PIRN_KILL_HOST, to `outcome` unless it is NULL. PIRN_ERROR_STATE if the instance was deleted or
+ * killed before.
+ *
+ * # Safety
+ *
+ * `kill_switch` is a live handle, `outcome` is writable or NULL.
+ */
+pirn_error_t *pirn_kill_switch_kill(const pirn_kill_switch_t *kill_switch, uint32_t *outcome);
+
+/**
+ * Ends the time slice of the running call, if it has one: the call is suspended wherever it is.
+ * Returns 1 if there was such a call, otherwise 0. Does not wait for the suspension.
+ *
+ * # Safety
+ *
+ * `kill_switch` is a live handle or NULL.
+ */
+int32_t pirn_kill_switch_preempt(const pirn_kill_switch_t *kill_switch);
+
+/**
+ * Whether a call of the instance is running: 1 or 0. 0 for NULL.
+ *
+ * # Safety
+ *
+ * `kill_switch` is a live handle or NULL.
+ */
+int32_t pirn_kill_switch_is_running(const pirn_kill_switch_t *kill_switch);
+
+/**
+ * Another handle to the switch, with an end of its own. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `kill_switch` is a live handle or NULL.
+ */
+pirn_kill_switch_t *pirn_kill_switch_clone(const pirn_kill_switch_t *kill_switch);
+
+/**
+ * Frees a handle. The instance stays as it is.
+ *
+ * # Safety
+ *
+ * `kill_switch` is a live handle, which ends, or NULL.
+ */
+void pirn_kill_switch_delete(pirn_kill_switch_t *kill_switch);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* PIRN_H */
+
+/* Makes each object file refer to the symbol of this version: see pirn_abi_1. */
+#if defined(__GNUC__) && !defined(PIRN_NO_ABI_REFERENCE)
+#define PIRN_NO_ABI_REFERENCE
+static const uint32_t *const pirn_abi_reference __attribute__((used)) = &pirn_abi_1;
+#endif

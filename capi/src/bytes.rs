@@ -1,0 +1,59 @@
+//! [`pirn_bytes_t`]: bytes that the library gives to its caller.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
+#![allow(unsafe_code)]
+
+use crate::entry::{self, guard_or};
+use core::ptr;
+
+/// Bytes that the library made. Immutable; any threads may read them at the same time.
+pub struct pirn_bytes_t {
+    /// The bytes, and a zero byte after them.
+    bytes: Vec<u8>,
+}
+
+impl pirn_bytes_t {
+    pub(crate) fn new(mut bytes: Vec<u8>) -> Self {
+        bytes.push(0);
+        Self { bytes }
+    }
+}
+
+/// The first byte. A zero byte follows the last one, so that text is a C string. NULL for NULL.
+///
+/// # Safety
+///
+/// `bytes` is a live handle or NULL. The pointer is valid until `bytes` is deleted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_bytes_data(bytes: *const pirn_bytes_t) -> *const u8 {
+    guard_or(ptr::null(), || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        unsafe { bytes.as_ref() }.map_or(ptr::null(), |bytes| bytes.bytes.as_ptr())
+    })
+}
+
+/// The number of bytes, without the zero byte after them. 0 for NULL.
+///
+/// # Safety
+///
+/// `bytes` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_bytes_len(bytes: *const pirn_bytes_t) -> usize {
+    guard_or(0, || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        unsafe { bytes.as_ref() }.map_or(0, |bytes| bytes.bytes.len() - 1)
+    })
+}
+
+/// Frees the bytes.
+///
+/// # Safety
+///
+/// `bytes` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_bytes_delete(bytes: *mut pirn_bytes_t) {
+    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    unsafe { entry::delete(bytes) };
+}

@@ -1,0 +1,290 @@
+//! [`pirn_instance_t`]: a module in its own slot.
+//!
+//! # Safety
+//!
+//! This file owns one fact. At most one function at a time has a reference to the instance in a
+//! handle. `state` says whether one has, and a second function gets an error. A handle that is
+//! deleted while a function has its instance is freed by that function.
+#![allow(unsafe_code)]
+
+use crate::data::{Data, Inst};
+use crate::entry::{guard, guard_or, list, out, shared, text};
+use crate::error::{Fallible, PIRN_ERROR_BUSY, Poisoned, not_counted, pirn_error_t};
+use crate::module::pirn_module_t;
+use crate::prepared::pirn_prepared_t;
+use crate::wasi::pirn_wasi_t;
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_void};
+use core::ptr;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use core::time::Duration;
+
+/// No function uses the instance.
+const IDLE: u8 = 0;
+/// A function uses the instance.
+const BUSY: u8 = 1;
+/// A function uses the instance, and frees the handle when it returns.
+const DELETED: u8 = 2;
+/// An earlier function has panicked.
+const POISONED: u8 = 3;
+
+/// A module in its own slot. One thread at a time may use it, and it may move between threads. A
+/// function that finds it in use returns PIRN_ERROR_BUSY.
+pub struct pirn_instance_t {
+    state: AtomicU8,
+    instance: UnsafeCell<Inst>,
+}
+
+// A handle moves between threads.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Inst>();
+};
+
+/// The exclusive use of an instance by one function.
+struct Use {
+    handle: *mut pirn_instance_t,
+    /// Whether the function has returned, and not panicked.
+    ended: bool,
+}
+
+impl Use {
+    /// Begins the use of an instance.
+    ///
+    /// # Errors
+    ///
+    /// If the handle is null, in use or poisoned.
+    ///
+    /// # Safety
+    ///
+    /// The handle must be live or null.
+    #[inline]
+    unsafe fn begin(handle: *mut pirn_instance_t) -> Fallible<Self> {
+        // SAFETY: the caller ensures that the handle is live or null.
+        let state = unsafe { &shared(handle, "instance")?.state };
+        match state.compare_exchange(IDLE, BUSY, Acquire, Acquire) {
+            Ok(_) => Ok(Self {
+                handle,
+                ended: false,
+            }),
+            Err(POISONED) => Err(Poisoned("instance").into()),
+            Err(_) => Err(busy()),
+        }
+    }
+}
+
+impl Drop for Use {
+    #[inline]
+    fn drop(&mut self) {
+        let next = if self.ended { IDLE } else { POISONED };
+        // SAFETY: nothing frees a handle whose state is `BUSY`, and this function frees one whose
+        // state is `DELETED`.
+        let state = unsafe { &(*self.handle).state };
+        if state
+            .compare_exchange(BUSY, next, Release, Acquire)
+            .is_err()
+        {
+            // SAFETY: the state is `DELETED`: `pirn_instance_delete` has left the handle to this
+            // function, and nothing uses it after that.
+            drop(unsafe { Box::from_raw(self.handle) });
+        }
+    }
+}
+
+/// Runs `body` with the instance of a handle.
+///
+/// # Errors
+///
+/// If the handle is null, in use or poisoned, and the errors of `body`.
+///
+/// # Safety
+///
+/// The handle must be live or null.
+#[inline]
+pub(crate) unsafe fn with<R>(
+    handle: *mut pirn_instance_t,
+    body: impl FnOnce(&mut Inst) -> Fallible<R>,
+) -> Fallible<R> {
+    // SAFETY: the caller ensures that the handle is live or null.
+    let mut used = unsafe { Use::begin(handle)? };
+    // SAFETY: `used` has the exclusive use, so there is no other reference to the instance.
+    let result = body(unsafe { &mut *(*handle).instance.get() });
+    used.ended = true;
+    result
+}
+
+#[cold]
+fn busy() -> Box<pirn_error_t> {
+    pirn_error_t::text(
+        PIRN_ERROR_BUSY,
+        "instance is in use by another function; wait until it returns, and use `pirn_caller_t` in \
+         a host function",
+    )
+}
+
+/// Makes an instance: takes a slot, and runs the module's start.
+///
+/// `data` is any pointer of the embedder's, which host functions get by pirn_caller_data. The
+/// library never reads it. `wasi` is the guest's context of WASI, or NULL for an empty one. The
+/// library takes it over in every case. If all slots are taken, the thread waits for `wait_ns`
+/// nanoseconds: not at all for 0, without limit for UINT64_MAX.
+///
+/// # Safety
+///
+/// `prepared` is a live handle, `wasi` is a live handle, which ends, or NULL. `instance` is
+/// writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_new(
+    prepared: *const pirn_prepared_t,
+    data: *mut c_void,
+    wasi: *mut pirn_wasi_t,
+    wait_ns: u64,
+    instance: *mut *mut pirn_instance_t,
+) -> *mut pirn_error_t {
+    guard(|| {
+        let wasi = match wasi.is_null() {
+            true => None,
+            // SAFETY: the caller ensures that the handle is live, and gives it away.
+            false => Some(unsafe { Box::from_raw(wasi) }.build()?),
+        };
+        let to = out(instance, "instance")?;
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let prepared = &unsafe { shared(prepared, "prepared")? }.prepared;
+        let data = Data::new(data, wasi);
+        let made = match wait_ns {
+            0 => prepared.try_instantiate(data),
+            u64::MAX => prepared.instantiate(data),
+            limit => prepared.instantiate_timeout(data, Duration::from_nanos(limit)),
+        };
+        let handle = pirn_instance_t {
+            state: AtomicU8::new(IDLE),
+            instance: UnsafeCell::new(made?),
+        };
+        // SAFETY: the caller ensures that `instance` is writable.
+        unsafe { to.give(handle) };
+        Ok(())
+    })
+}
+
+/// The `data` of pirn_instance_new; NULL for NULL, and while another function uses the instance.
+///
+/// # Safety
+///
+/// `instance` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_data(instance: *mut pirn_instance_t) -> *mut c_void {
+    guard_or(ptr::null_mut(), || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let data = unsafe { with(instance, |instance| Ok(instance.data().host.get())) };
+        data.unwrap_or(ptr::null_mut())
+    })
+}
+
+/// The remaining fuel. PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `fuel` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_fuel(
+    instance: *mut pirn_instance_t,
+    fuel: *mut u64,
+) -> *mut pirn_error_t {
+    guard(|| {
+        let to = out(fuel, "fuel")?;
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let left = unsafe { with(instance, |instance| Ok(instance.fuel()))? };
+        let left = left.ok_or_else(not_counted)?;
+        // SAFETY: the caller ensures that `fuel` is writable.
+        unsafe { to.set(left) };
+        Ok(())
+    })
+}
+
+/// Sets the remaining fuel. Without fuel the guest traps with PIRN_TRAP_OUT_OF_FUEL.
+///
+/// # Safety
+///
+/// `instance` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_set_fuel(
+    instance: *mut pirn_instance_t,
+    fuel: u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    guard(|| unsafe { with(instance, |instance| Ok(instance.set_fuel(fuel)?)) })
+}
+
+/// Ends the instance, and makes a module whose instances begin with its state.
+///
+/// The library takes the instance over in every case. The `exports_count` functions named by
+/// `exports` made the state and must not run again, so the snapshot does not export them. A
+/// snapshot has what the guest has read from the host: see pirn_prepared_call_first.
+///
+/// # Safety
+///
+/// `instance` is a live handle, which ends. `exports` points to `exports_count` C strings. `module`
+/// is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_snapshot(
+    instance: *mut pirn_instance_t,
+    exports: *const *const c_char,
+    exports_count: usize,
+    module: *mut *mut pirn_module_t,
+) -> *mut pirn_error_t {
+    guard(|| {
+        // SAFETY: the caller ensures that the handle is live, and gives it away.
+        let taken = unsafe { take(instance)? };
+        let to = out(module, "module")?;
+        // SAFETY: the caller ensures that the list has this length, and that its texts end.
+        let names = unsafe { list(exports, exports_count, "exports")? };
+        let names = names.iter();
+        // SAFETY: the caller ensures that each text is a C string.
+        let names = names.map(|name| unsafe { text(*name, "exports") });
+        let names = names.collect::<Fallible<Vec<_>>>()?;
+        let made = taken.instance.into_inner().snapshot_after(&names)?;
+        // SAFETY: the caller ensures that `module` is writable.
+        unsafe { to.give(pirn_module_t::new(made)) };
+        Ok(())
+    })
+}
+
+/// Takes over a handle that ends.
+///
+/// # Errors
+///
+/// If the handle is null, in use or poisoned. It ends all the same.
+///
+/// # Safety
+///
+/// The handle must be live or null, and nothing uses it after this call.
+unsafe fn take(handle: *mut pirn_instance_t) -> Fallible<Box<pirn_instance_t>> {
+    // SAFETY: the caller ensures that the handle is live or null.
+    let state = unsafe { &shared(handle, "instance")?.state };
+    match state.swap(DELETED, AcqRel) {
+        // The function that uses the instance frees the handle.
+        BUSY | DELETED => Err(busy()),
+        // SAFETY: no function uses the instance, and the caller gives the handle away.
+        IDLE => Ok(unsafe { Box::from_raw(handle) }),
+        _ => {
+            // SAFETY: no function uses the instance, and the caller gives the handle away.
+            drop(unsafe { Box::from_raw(handle) });
+            Err(Poisoned("instance").into())
+        }
+    }
+}
+
+/// Ends the instance. Its slot is reset for the next one. While a function uses the instance, such
+/// as the call in which a host function runs, the instance ends when that function returns.
+///
+/// # Safety
+///
+/// `instance` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_delete(instance: *mut pirn_instance_t) {
+    guard_or((), || {
+        // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+        drop(unsafe { take(instance) });
+    });
+}

@@ -1,0 +1,148 @@
+//! [`pirn_kill_switch_t`]: stops a guest from any thread.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
+#![allow(unsafe_code)]
+
+use crate::entry::{self, guard, guard_or, out, shared};
+use crate::error::{PIRN_ERROR_STATE, pirn_error_t};
+use crate::instance::{pirn_instance_t, with};
+use core::ptr;
+use pirn_runtime::{KillError, KillOutcome, KillSwitch};
+
+/// Stops a guest from any thread, whatever its state. Any threads may use it at the same time. It
+/// may outlive its instance.
+pub struct pirn_kill_switch_t {
+    switch: KillSwitch,
+}
+
+// Any threads may use it at the same time.
+const _: fn() = || {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<KillSwitch>();
+};
+
+/// The instance was not running. Every later call fails.
+pub const PIRN_KILL_IDLE: u32 = 0;
+/// A call was suspended. It cannot be resumed.
+pub const PIRN_KILL_SUSPENDED: u32 = 1;
+/// Guest code was running. The guest is interrupted where it is.
+pub const PIRN_KILL_GUEST: u32 = 2;
+/// A host function was running. The guest ends when the function returns.
+pub const PIRN_KILL_HOST: u32 = 3;
+
+/// Makes a switch that ends the guest's calls from any thread, until the instance is deleted.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `kill_switch` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_kill_switch(
+    instance: *mut pirn_instance_t,
+    kill_switch: *mut *mut pirn_kill_switch_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let to = out(kill_switch, "kill_switch")?;
+        let switch = with(instance, |instance| Ok(instance.kill_switch()))?;
+        to.give(pirn_kill_switch_t { switch });
+        Ok(())
+    })
+}
+
+/// Ends the guest and every later call of its instance with PIRN_ERROR_KILLED. Does not wait for
+/// the guest to end. Writes the state in which the instance was, one of PIRN_KILL_IDLE to
+/// PIRN_KILL_HOST, to `outcome` unless it is NULL. PIRN_ERROR_STATE if the instance was deleted or
+/// killed before.
+///
+/// # Safety
+///
+/// `kill_switch` is a live handle, `outcome` is writable or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_kill_switch_kill(
+    kill_switch: *const pirn_kill_switch_t,
+    outcome: *mut u32,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let switch = &shared(kill_switch, "kill_switch")?.switch;
+        let to = match outcome.is_null() {
+            true => None,
+            false => Some(out(outcome, "outcome")?),
+        };
+        let met = switch
+            .kill()
+            .map_err(|error: KillError| pirn_error_t::text(PIRN_ERROR_STATE, error.to_string()))?;
+        if let Some(to) = to {
+            to.set(match met {
+                KillOutcome::Idle => PIRN_KILL_IDLE,
+                KillOutcome::Suspended => PIRN_KILL_SUSPENDED,
+                KillOutcome::Host => PIRN_KILL_HOST,
+                _ => PIRN_KILL_GUEST,
+            });
+        }
+        Ok(())
+    })
+}
+
+/// Ends the time slice of the running call, if it has one: the call is suspended wherever it is.
+/// Returns 1 if there was such a call, otherwise 0. Does not wait for the suspension.
+///
+/// # Safety
+///
+/// `kill_switch` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_kill_switch_preempt(kill_switch: *const pirn_kill_switch_t) -> i32 {
+    guard_or(0, || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let switch = unsafe { kill_switch.as_ref() };
+        i32::from(switch.is_some_and(|switch| switch.switch.preempt()))
+    })
+}
+
+/// Whether a call of the instance is running: 1 or 0. 0 for NULL.
+///
+/// # Safety
+///
+/// `kill_switch` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_kill_switch_is_running(
+    kill_switch: *const pirn_kill_switch_t,
+) -> i32 {
+    guard_or(0, || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let switch = unsafe { kill_switch.as_ref() };
+        i32::from(switch.is_some_and(|switch| switch.switch.is_running()))
+    })
+}
+
+/// Another handle to the switch, with an end of its own. NULL for NULL.
+///
+/// # Safety
+///
+/// `kill_switch` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_kill_switch_clone(
+    kill_switch: *const pirn_kill_switch_t,
+) -> *mut pirn_kill_switch_t {
+    guard_or(ptr::null_mut(), || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let switch = unsafe { kill_switch.as_ref() };
+        switch.map_or(ptr::null_mut(), |switch| {
+            let switch = switch.switch.clone();
+            Box::into_raw(Box::new(pirn_kill_switch_t { switch }))
+        })
+    })
+}
+
+/// Frees a handle. The instance stays as it is.
+///
+/// # Safety
+///
+/// `kill_switch` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_kill_switch_delete(kill_switch: *mut pirn_kill_switch_t) {
+    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    unsafe { entry::delete(kill_switch) };
+}

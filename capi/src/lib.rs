@@ -1,0 +1,58 @@
+//! The runtime and WASI as a C library: `libpirn.so` and `libpirn.a`.
+//!
+//! `include/pirn.h` is the public face of this crate. cbindgen generates that header from the files
+//! of this crate, and its first comment states the rules that all functions keep. Rust programs use
+//! `pirn-runtime` and `pirn-wasi` directly.
+//!
+//! Each function has the same parts: `entry.rs` catches panics and checks pointers, and the rest of
+//! the function calls the runtime by its public interface. The types and functions have C names.
+
+#![allow(
+    non_camel_case_types,
+    reason = "the types have the names that the C header gives them"
+)]
+
+mod abi;
+mod texts;
+mod error;
+mod entry;
+mod bytes;
+mod inspect;
+mod kinds;
+mod references;
+mod value;
+mod module;
+mod region;
+mod wasi;
+mod caller;
+mod data;
+mod lend;
+mod host;
+mod linker;
+mod prepared;
+mod instance;
+mod calls;
+mod nested;
+mod memory;
+mod steps;
+mod kill;
+
+pub use abi::*;
+pub use bytes::*;
+pub use caller::*;
+pub use calls::*;
+pub use error::*;
+pub use host::*;
+pub use inspect::*;
+pub use instance::*;
+pub use kill::*;
+pub use kinds::*;
+pub use linker::*;
+pub use memory::*;
+pub use module::*;
+pub use nested::*;
+pub use prepared::*;
+pub use region::*;
+pub use steps::*;
+pub use value::*;
+pub use wasi::*;

@@ -1,0 +1,358 @@
+//! [`pirn_linker_t`]: what guests can import from the host.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
+#![allow(unsafe_code)]
+
+use crate::data::{Answer, Data, Link, Question};
+use crate::entry::{self, guard, guard_or, shared, text, unique};
+use crate::error::{Fallible, Poisoned, argument, pirn_error_t};
+use crate::host::{
+    self, Env, by_values, by_words, narrow, pirn_env_delete_t, pirn_host_func_t, pirn_host_words_t,
+    pirn_limiter_t,
+};
+use crate::kinds::{func_type, is_word, pirn_kind_t};
+use crate::references::References;
+use crate::value::pirn_val_t;
+use core::ffi::{c_char, c_void};
+use core::ptr;
+use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError};
+
+/// Functions and globals that guests can import, by module and name. One thread at a time may use
+/// it. Preparations copy what they need, so it may be changed or deleted after
+/// pirn_region_prepare.
+pub struct pirn_linker_t {
+    linker: Link,
+    /// Whether a change of the linker has not ended.
+    changing: bool,
+}
+
+impl pirn_linker_t {
+    pub(crate) fn get(&self) -> Fallible<&Link> {
+        match self.changing {
+            false => Ok(&self.linker),
+            true => Err(Poisoned("linker").into()),
+        }
+    }
+
+    /// Changes the linker. If `change` panics, the linker refuses everything.
+    fn change(&mut self, change: impl FnOnce(&mut Link) -> Fallible<()>) -> Fallible<()> {
+        self.get()?;
+        self.changing = true;
+        let changed = change(&mut self.linker);
+        self.changing = false;
+        changed
+    }
+}
+
+/// The names and the type of a function.
+struct Named<'a> {
+    module: &'a str,
+    name: &'a str,
+    ty: FuncType,
+}
+
+impl<'a> Named<'a> {
+    /// # Safety
+    ///
+    /// The texts must be C strings or null, the lists as long as their counts say.
+    unsafe fn new(
+        module: *const c_char,
+        name: *const c_char,
+        params: (*const pirn_kind_t, usize),
+        results: (*const pirn_kind_t, usize),
+    ) -> Fallible<Self> {
+        // SAFETY: the caller ensures what these functions require.
+        unsafe {
+            Ok(Self {
+                module: text(module, "module")?,
+                name: text(name, "name")?,
+                ty: func_type(params, results)?,
+            })
+        }
+    }
+
+    /// Whether the function has a result; an error if its values do not fit into words.
+    fn has_word(&self) -> Fallible<bool> {
+        let FuncType { params, results } = &self.ty;
+        let fits = params.len() <= host::WORDS_MAX && results.len() <= 1;
+        match fits && self.ty.values().all(is_word) {
+            true => Ok(!results.is_empty()),
+            false => Err(argument(format!(
+                "host function {}.{} has type {}, words hold up to {} numbers and one result; use \
+                 `pirn_linker_func`",
+                self.module,
+                self.name,
+                self.ty,
+                host::WORDS_MAX
+            ))),
+        }
+    }
+}
+
+/// Makes an empty linker. NULL only if the library panics.
+#[unsafe(no_mangle)]
+pub extern "C" fn pirn_linker_new() -> *mut pirn_linker_t {
+    guard_or(ptr::null_mut(), || {
+        Box::into_raw(Box::new(pirn_linker_t {
+            linker: Link::asking(),
+            changing: false,
+        }))
+    })
+}
+
+/// Adds a host function by values.
+///
+/// `params` and `results` list the kinds of its type. `func` gets `env` at each call. The library
+/// takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once, when
+/// nothing can call `func` any more, and before this function returns an error.
+///
+/// # Safety
+///
+/// `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
+/// counts say. `func` and `env_delete` can be called with `env` as their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_func(
+    linker: *mut pirn_linker_t,
+    module: *const c_char,
+    name: *const c_char,
+    params: *const pirn_kind_t,
+    params_count: usize,
+    results: *const pirn_kind_t,
+    results_count: usize,
+    func: pirn_host_func_t,
+    env: *mut c_void,
+    env_delete: pirn_env_delete_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    guard(|| unsafe {
+        let env = Env::new(env, env_delete);
+        let linker = unique(linker, "linker")?;
+        let named = Named::new(
+            module,
+            name,
+            (params, params_count),
+            (results, results_count),
+        )?;
+        let code = by_values(func, env, &named.ty)?;
+        linker.change(|linker| {
+            linker.func_values(named.module, named.name, named.ty, code)?;
+            Ok(())
+        })
+    })
+}
+
+/// Adds a host function by words: the faster form, for functions over numbers with up to 17
+/// parameters and one result. Its parameters are those of pirn_linker_func.
+///
+/// # Safety
+///
+/// As pirn_linker_func.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_words(
+    linker: *mut pirn_linker_t,
+    module: *const c_char,
+    name: *const c_char,
+    params: *const pirn_kind_t,
+    params_count: usize,
+    results: *const pirn_kind_t,
+    results_count: usize,
+    func: pirn_host_words_t,
+    env: *mut c_void,
+    env_delete: pirn_env_delete_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    guard(|| unsafe {
+        let env = Env::new(env, env_delete);
+        let linker = unique(linker, "linker")?;
+        let named = Named::new(
+            module,
+            name,
+            (params, params_count),
+            (results, results_count),
+        )?;
+        let has_result = named.has_word()?;
+        let code = by_words(func, env, &named.ty)?;
+        let Named { module, name, ty } = named;
+        linker.change(|linker| {
+            match has_result {
+                true => {
+                    let code = move |caller: Caller<'_, Data>, params| {
+                        code(caller, params).map(FlatResult)
+                    };
+                    linker.func_flat(module, name, ty, code)?;
+                }
+                false => {
+                    let code =
+                        move |caller: Caller<'_, Data>, params| code(caller, params).map(drop);
+                    linker.func_flat(module, name, ty, code)?;
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Adds a host function that asks the embedder: the guest that calls it is suspended, and
+/// pirn_instance_start or pirn_instance_resume returns PIRN_STEP_ASKED with `tag` and the
+/// arguments. pirn_instance_answer resumes the guest. The function is over numbers, as one by
+/// words.
+///
+/// A guest that calls it in a plain call, or in a nested one, ends with PIRN_ERROR_STATE.
+///
+/// # Safety
+///
+/// `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
+/// counts say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_ask(
+    linker: *mut pirn_linker_t,
+    module: *const c_char,
+    name: *const c_char,
+    params: *const pirn_kind_t,
+    params_count: usize,
+    results: *const pirn_kind_t,
+    results_count: usize,
+    tag: u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    guard(|| unsafe {
+        let linker = unique(linker, "linker")?;
+        let named = Named::new(
+            module,
+            name,
+            (params, params_count),
+            (results, results_count),
+        )?;
+        let has_result = named.has_word()?;
+        let Named { module, name, ty } = named;
+        let (narrow, count) = (narrow(&ty.params), ty.params.len());
+        let ask = move |_: Caller<'_, Data>, params: FlatParams| {
+            let words = &params.words()[..count.min(params.words().len())];
+            let params = FlatParams::new(words).unwrap_or(params);
+            Ok::<_, HostError>(Question {
+                tag,
+                params,
+                narrow,
+            })
+        };
+        linker.change(|linker| {
+            match has_result {
+                true => linker.func_flat_ask(module, name, ty, ask, |_, _, answer| {
+                    given(answer).map(FlatResult)
+                })?,
+                false => linker.func_flat_ask(module, name, ty, ask, |_, _, answer| {
+                    given(answer).map(drop)
+                })?,
+            };
+            Ok(())
+        })
+    })
+}
+
+fn given(answer: Answer) -> Result<u64, HostError> {
+    match answer {
+        Answer::Word(word) => Ok(word),
+        Answer::Error(error) => Err(error.into_host_error()),
+    }
+}
+
+/// Adds an immutable global. A reference must be a PIRN_EXTERNREF, or null.
+///
+/// # Safety
+///
+/// `linker` is a live handle. `module` and `name` are C strings. The field of `value` that its kind
+/// names was written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_global(
+    linker: *mut pirn_linker_t,
+    module: *const c_char,
+    name: *const c_char,
+    value: pirn_val_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    guard(|| unsafe {
+        let linker = unique(linker, "linker")?;
+        let (module, name) = (text(module, "module")?, text(name, "name")?);
+        // A list that has given nothing: only null references of an instance pass.
+        let value = value.value(&References::new())?;
+        linker.change(|linker| {
+            linker.global(module, name, value)?;
+            Ok(())
+        })
+    })
+}
+
+/// Adds the functions of WASI preview 1. Each instance has the context that pirn_instance_new got,
+/// or an empty one.
+///
+/// # Safety
+///
+/// `linker` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_wasi(linker: *mut pirn_linker_t) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    guard(|| unsafe {
+        unique(linker, "linker")?.change(|linker| Ok(pirn_wasi::link(linker, Data::wasi)?))
+    })
+}
+
+/// Sets the function that decides whether a memory may grow, within the limits of its type and of
+/// the region. It replaces an earlier one. The library takes `env` over as pirn_linker_func does.
+///
+/// # Safety
+///
+/// `linker` is a live handle. `allows` and `env_delete` can be called with `env` as their types
+/// say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_memory_limiter(
+    linker: *mut pirn_linker_t,
+    allows: pirn_limiter_t,
+    env: *mut c_void,
+    env_delete: pirn_env_delete_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    guard(|| unsafe {
+        let env = Env::new(env, env_delete);
+        let linker = unique(linker, "linker")?;
+        let limiter = host::limiter(allows, env)?;
+        linker.change(|linker| {
+            linker.memory_limiter(limiter);
+            Ok(())
+        })
+    })
+}
+
+/// Another linker with the same items, which can be changed apart. NULL for NULL, and for a linker
+/// that can only be deleted.
+///
+/// # Safety
+///
+/// `linker` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_clone(linker: *const pirn_linker_t) -> *mut pirn_linker_t {
+    guard_or(ptr::null_mut(), || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let linker = unsafe { shared(linker, "linker") };
+        linker
+            .and_then(pirn_linker_t::get)
+            .map_or(ptr::null_mut(), |linker| {
+                Box::into_raw(Box::new(pirn_linker_t {
+                    linker: linker.clone(),
+                    changing: false,
+                }))
+            })
+    })
+}
+
+/// Frees a linker. Preparations keep the functions that they need.
+///
+/// # Safety
+///
+/// `linker` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_delete(linker: *mut pirn_linker_t) {
+    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    unsafe { entry::delete(linker) };
+}

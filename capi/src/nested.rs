@@ -1,0 +1,189 @@
+//! What a host function does with its [`pirn_caller_t`], but for memory: data, nested calls, fuel.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
+#![allow(unsafe_code)]
+
+use crate::caller::pirn_caller_t;
+use crate::calls::{Lists, Wanted, nested};
+use crate::entry::{guard, guard_or, out, shared, text};
+use crate::error::{not_counted, pirn_error_t};
+use crate::lend::lent;
+use crate::prepared::{params, pirn_func_t};
+use crate::value::{func_of, pirn_val_t};
+use core::ffi::{c_char, c_void};
+use core::ptr;
+
+/// The `data` of pirn_instance_new. NULL if the handle is invalid.
+///
+/// # Safety
+///
+/// `caller` is the handle that a running host function got, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_caller_data(caller: *const pirn_caller_t) -> *mut c_void {
+    guard_or(ptr::null_mut(), || {
+        // SAFETY: the caller ensures that the handle is that of a running host function.
+        let data = unsafe { lent(caller, |caller| Ok(caller.data().host.get())) };
+        data.unwrap_or(ptr::null_mut())
+    })
+}
+
+/// Whether a kill or a limit has stopped the guest since it called: 1 or 0. Such a guest does not
+/// continue. A host function that waits should look now and then. 1 if the handle is invalid.
+///
+/// # Safety
+///
+/// `caller` is the handle that a running host function got, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_caller_is_stopped(caller: *const pirn_caller_t) -> i32 {
+    guard_or(1, || {
+        // SAFETY: the caller ensures that the handle is that of a running host function.
+        let stopped = unsafe { lent(caller, |caller| Ok(caller.is_stopped())) };
+        i32::from(stopped.unwrap_or(true))
+    })
+}
+
+/// Calls a function of the guest that waits for this host function, by values. The call is nested:
+/// it uses the guest's stack, limits and fuel. The guest cannot be suspended in it.
+///
+/// A host function that returns the error of a nested call ends the guest's call with that error.
+///
+/// # Safety
+///
+/// As pirn_instance_call, and `caller` is the handle that this host function got.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_caller_call(
+    caller: *mut pirn_caller_t,
+    func: *const pirn_func_t,
+    args: *const pirn_val_t,
+    args_count: usize,
+    results: *mut pirn_val_t,
+    results_count: usize,
+) -> *mut pirn_error_t {
+    guard(|| {
+        // SAFETY: the caller ensures that all handles are live and the lists have these lengths.
+        unsafe {
+            let func = shared(func, "func")?;
+            let lists = Lists::new((args, args_count), (results, results_count))?;
+            lent(caller, |caller| {
+                nested(caller, Wanted::Func(&func.func), &lists)
+            })
+        }
+    })
+}
+
+/// As pirn_caller_call, for the exported function `name`.
+///
+/// # Safety
+///
+/// As pirn_caller_call, and `name` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_caller_call_name(
+    caller: *mut pirn_caller_t,
+    name: *const c_char,
+    args: *const pirn_val_t,
+    args_count: usize,
+    results: *mut pirn_val_t,
+    results_count: usize,
+) -> *mut pirn_error_t {
+    guard(|| {
+        // SAFETY: the caller ensures that all handles are live and the lists have these lengths.
+        unsafe {
+            let name = text(name, "name")?;
+            let lists = Lists::new((args, args_count), (results, results_count))?;
+            lent(caller, |caller| nested(caller, Wanted::Name(name), &lists))
+        }
+    })
+}
+
+/// As pirn_caller_call, for the function that the PIRN_FUNCREF `reference` refers to: a callback
+/// that the guest has passed, for example.
+///
+/// # Safety
+///
+/// As pirn_caller_call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_caller_call_ref(
+    caller: *mut pirn_caller_t,
+    reference: pirn_val_t,
+    args: *const pirn_val_t,
+    args_count: usize,
+    results: *mut pirn_val_t,
+    results_count: usize,
+) -> *mut pirn_error_t {
+    guard(|| {
+        // SAFETY: the caller ensures that all handles are live and the lists have these lengths.
+        unsafe {
+            let lists = Lists::new((args, args_count), (results, results_count))?;
+            lent(caller, |caller| {
+                let value = reference.value(&caller.data().references)?;
+                let func = func_of(value)?;
+                nested(caller, Wanted::Reference(func), &lists)
+            })
+        }
+    })
+}
+
+/// As pirn_caller_call, by words as in pirn_instance_call_words.
+///
+/// # Safety
+///
+/// As pirn_instance_call_words, and `caller` is the handle that this host function got.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_caller_call_words(
+    caller: *mut pirn_caller_t,
+    func: *const pirn_func_t,
+    args: *const u64,
+    result: *mut u64,
+) -> *mut pirn_error_t {
+    guard(|| {
+        // SAFETY: the caller ensures that all handles are live, and that there are as many words as
+        // the function has parameters and results.
+        unsafe {
+            let func = shared(func, "func")?;
+            let words = func.words()?;
+            let args = words.words(args)?;
+            let to = words.place(result)?;
+            let found = lent(caller, |caller| Ok(caller.call(&words.func, params(args))?))?;
+            words.store(to, found);
+            Ok(())
+        }
+    })
+}
+
+/// The remaining fuel of the calling instance. PIRN_ERROR_ARGUMENT if its module does not count
+/// fuel.
+///
+/// # Safety
+///
+/// `caller` is the handle that this host function got, `fuel` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_caller_fuel(
+    caller: *const pirn_caller_t,
+    fuel: *mut u64,
+) -> *mut pirn_error_t {
+    guard(|| {
+        let to = out(fuel, "fuel")?;
+        // SAFETY: the caller ensures that the handle is that of a running host function.
+        let left = unsafe { lent(caller, |caller| Ok(caller.fuel()))? };
+        let left = left.ok_or_else(not_counted)?;
+        // SAFETY: the caller ensures that `fuel` is writable.
+        unsafe { to.set(left) };
+        Ok(())
+    })
+}
+
+/// Sets the remaining fuel of the calling instance.
+///
+/// # Safety
+///
+/// `caller` is the handle that this host function got.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_caller_set_fuel(
+    caller: *mut pirn_caller_t,
+    fuel: u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is that of a running host function.
+    guard(|| unsafe { lent(caller, |caller| Ok(caller.set_fuel(fuel)?)) })
+}

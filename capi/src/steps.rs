@@ -1,0 +1,231 @@
+//! Calls that are made step by step: the guest is suspended and resumed.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
+#![allow(unsafe_code)]
+
+use crate::calls::{limits, pirn_limits_t};
+use crate::data::{Answer, Inst, Question};
+use crate::entry::{guard, guard_or, out, shared};
+use crate::error::{Fallible, pirn_error_t};
+use crate::host::{WORDS_MAX, store};
+use crate::instance::{pirn_instance_t, with};
+use crate::prepared::{Words, params, pirn_func_t};
+use pirn_runtime::{CallError, FlatResult, Step};
+
+/// The call has returned: pirn_step_t has its result.
+pub const PIRN_STEP_RETURNED: u32 = 0;
+/// The guest called a function of pirn_linker_ask, and waits for pirn_instance_answer.
+pub const PIRN_STEP_ASKED: u32 = 1;
+/// The time slice has ended. Continue by pirn_instance_resume.
+pub const PIRN_STEP_PREEMPTED: u32 = 2;
+
+/// The progress of a call after one step.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pirn_step_t {
+    /// One of PIRN_STEP_RETURNED to PIRN_STEP_PREEMPTED.
+    pub kind: u32,
+    /// Number of arguments of the function that the guest called, for PIRN_STEP_ASKED; otherwise 0.
+    pub args_count: u32,
+    /// The `tag` of pirn_linker_ask, for PIRN_STEP_ASKED; otherwise 0.
+    pub tag: u64,
+    /// The result of the call, for PIRN_STEP_RETURNED; 0 if the function has none.
+    pub result: u64,
+    /// The arguments, as in pirn_host_words_t. The others are 0.
+    pub args: [u64; 17],
+}
+
+impl pirn_step_t {
+    fn of(step: Step<FlatResult, Question>, words: &Words) -> Self {
+        let mut made = Self {
+            kind: PIRN_STEP_PREEMPTED,
+            args_count: 0,
+            tag: 0,
+            result: 0,
+            args: [0; WORDS_MAX],
+        };
+        match step {
+            Step::Preempted => {}
+            Step::Returned(result) => {
+                made.kind = PIRN_STEP_RETURNED;
+                made.result = words.result(result);
+            }
+            Step::Asked(question) => {
+                made.kind = PIRN_STEP_ASKED;
+                made.tag = question.tag;
+                let count = question.params.words().len();
+                store(&question.params, question.narrow, count, &mut made.args);
+                made.args_count = count as u32;
+            }
+        }
+        made
+    }
+}
+
+/// Makes a step, and writes it to `step`.
+///
+/// # Safety
+///
+/// The handles must be live or null, `bounds` readable or null, `step` writable or null.
+unsafe fn advance(
+    instance: *mut pirn_instance_t,
+    func: *const pirn_func_t,
+    bounds: *const pirn_limits_t,
+    step: *mut pirn_step_t,
+    make: impl FnOnce(
+        &mut Inst,
+        &Words,
+        Option<&pirn_limits_t>,
+    ) -> Fallible<Result<Step<FlatResult, Question>, CallError>>,
+) -> Fallible<()> {
+    // SAFETY: the caller ensures that the pointers are as required.
+    unsafe {
+        let to = out(step, "step")?;
+        let words = shared(func, "func")?.words()?;
+        let bounds = limits(bounds)?;
+        let made = with(instance, |instance| Ok(make(instance, &words, bounds)??))?;
+        to.set(pirn_step_t::of(made, &words));
+        Ok(())
+    }
+}
+
+/// Starts a call of a function by words that can be suspended: by its time slice, or by a function
+/// of pirn_linker_ask.
+///
+/// The first step is written to `step`. Until the call has returned or failed, the instance makes
+/// no other call. Its memory can be read and written, it can move to another thread, and it can be
+/// deleted. `limits` are those of this step, or NULL for none. `args` are as for
+/// pirn_instance_call_words. After an error the call has ended, but for an error about the
+/// arguments or the state, which changes nothing.
+///
+/// # Safety
+///
+/// As pirn_instance_call_words, and `step` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_start(
+    instance: *mut pirn_instance_t,
+    func: *const pirn_func_t,
+    limits: *const pirn_limits_t,
+    args: *const u64,
+    step: *mut pirn_step_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        advance(instance, func, limits, step, |instance, words, bounds| {
+            let args = words.words(args)?;
+            Ok(match pirn_limits_t::of(bounds, instance) {
+                Ok(limited) => limited.start(&words.func, params(args)),
+                Err(instance) => instance.start(&words.func, params(args)),
+            })
+        })
+    })
+}
+
+/// Resumes a call that was preempted. `func` is the function that the call was started with.
+/// PIRN_ERROR_STATE, without any change, if no call of this function was preempted.
+///
+/// # Safety
+///
+/// `instance` and `func` are live handles, `limits` is readable or NULL, `step` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_resume(
+    instance: *mut pirn_instance_t,
+    func: *const pirn_func_t,
+    limits: *const pirn_limits_t,
+    step: *mut pirn_step_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        advance(instance, func, limits, step, |instance, words, bounds| {
+            Ok(match pirn_limits_t::of(bounds, instance) {
+                Ok(limited) => limited.resume(&words.func),
+                Err(instance) => instance.resume(&words.func),
+            })
+        })
+    })
+}
+
+/// Resumes a call whose guest has asked: the function of pirn_linker_ask returns `answer`, or
+/// nothing if it has no result. PIRN_ERROR_STATE, without any change, if no call of this function
+/// has asked.
+///
+/// # Safety
+///
+/// As pirn_instance_resume.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_answer(
+    instance: *mut pirn_instance_t,
+    func: *const pirn_func_t,
+    limits: *const pirn_limits_t,
+    answer: u64,
+    step: *mut pirn_step_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let answer = Answer::Word(answer);
+        advance(instance, func, limits, step, |instance, words, bounds| {
+            Ok(match pirn_limits_t::of(bounds, instance) {
+                Ok(limited) => limited.resume_with(&words.func, answer),
+                Err(instance) => instance.resume_with(&words.func, answer),
+            })
+        })
+    })
+}
+
+/// Ends a call whose guest has asked: the function of pirn_linker_ask fails with `failure`, as a
+/// host function that returns it. The library takes `failure` over in every case. Returns the error
+/// of the call: `failure` itself if it is one of pirn_error_new.
+///
+/// # Safety
+///
+/// `instance` and `func` are live handles, `failure` is a live error, which ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_answer_error(
+    instance: *mut pirn_instance_t,
+    func: *const pirn_func_t,
+    failure: *mut pirn_error_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required, and gives the error away.
+    guard(|| unsafe {
+        shared(failure.cast_const(), "failure")?;
+        let answer = Answer::Error(Box::from_raw(failure));
+        let words = shared(func, "func")?.words()?;
+        with(instance, |instance| {
+            // The answer is an error, so the guest is not resumed.
+            let ended = instance.resume_with(&words.func, answer);
+            ended.map(drop).map_err(Into::into)
+        })
+    })
+}
+
+/// Whether a call is suspended: 1 or 0. 0 for NULL, and while another function uses the instance.
+///
+/// # Safety
+///
+/// `instance` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_is_suspended(instance: *mut pirn_instance_t) -> i32 {
+    guard_or(0, || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let suspended = unsafe { with(instance, |instance| Ok(instance.is_suspended())) };
+        i32::from(suspended.unwrap_or(false))
+    })
+}
+
+/// Ends the suspended call, if there is one. The guest's changes stay, as after a deadline.
+///
+/// # Safety
+///
+/// `instance` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_cancel(instance: *mut pirn_instance_t) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    guard(|| unsafe {
+        with(instance, |instance| {
+            instance.cancel();
+            Ok(())
+        })
+    })
+}

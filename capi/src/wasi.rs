@@ -1,0 +1,158 @@
+//! [`pirn_wasi_t`]: the arguments, variables, streams and directories of a guest.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
+#![allow(unsafe_code)]
+
+mod files;
+mod streams;
+
+use crate::entry::{self, guard, guard_or, text, unique};
+use crate::error::{Fallible, PIRN_ERROR_ARGUMENT, Poisoned, pirn_error_t};
+use core::ffi::c_char;
+use core::fmt::Display;
+use core::ptr;
+pub use files::*;
+use pirn_wasi::{WasiCtx, WasiCtxBuilder};
+pub use streams::*;
+
+/// What WASI preview 1 gives a guest. A new one has no arguments, variables or directories; its
+/// input is empty, and its output is discarded. One thread at a time may use it.
+///
+/// A function that fails has spent the handle: it can only be deleted.
+pub struct pirn_wasi_t {
+    /// `None` after a function has failed.
+    builder: Option<WasiCtxBuilder>,
+}
+
+impl pirn_wasi_t {
+    /// Replaces the builder by that of `change`.
+    fn change(
+        &mut self,
+        change: impl FnOnce(WasiCtxBuilder) -> Fallible<WasiCtxBuilder>,
+    ) -> Fallible<()> {
+        let builder = self.builder.take().ok_or(Poisoned("WASI context"))?;
+        self.builder = Some(change(builder)?);
+        Ok(())
+    }
+
+    /// The finished context.
+    pub(crate) fn build(self) -> Fallible<WasiCtx> {
+        let builder = self.builder.ok_or(Poisoned("WASI context"))?;
+        Ok(builder.build())
+    }
+}
+
+/// An error of wasi-common about an argument.
+fn refused(what: &str, error: impl Display) -> Box<pirn_error_t> {
+    pirn_error_t::text(
+        PIRN_ERROR_ARGUMENT,
+        format!("{what} cannot be given to the guest: {error}"),
+    )
+}
+
+/// Runs the body of a function that changes a context.
+///
+/// # Safety
+///
+/// `wasi` must be a live handle that nothing else uses, or null.
+unsafe fn change(
+    wasi: *mut pirn_wasi_t,
+    change: impl FnOnce(WasiCtxBuilder) -> Fallible<WasiCtxBuilder>,
+) -> *mut pirn_error_t {
+    guard(|| {
+        // SAFETY: the caller ensures that the handle is live and unused, or null.
+        unsafe { unique(wasi, "wasi")? }.change(change)
+    })
+}
+
+/// Makes an empty context. NULL only if the library panics.
+#[unsafe(no_mangle)]
+pub extern "C" fn pirn_wasi_new() -> *mut pirn_wasi_t {
+    guard_or(ptr::null_mut(), || {
+        let builder = Some(WasiCtxBuilder::new());
+        Box::into_raw(Box::new(pirn_wasi_t { builder }))
+    })
+}
+
+/// Adds an argument, UTF-8. The first one is the name of the program.
+///
+/// # Safety
+///
+/// `wasi` is a live handle, `argument` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_arg(
+    wasi: *mut pirn_wasi_t,
+    argument: *const c_char,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live, and that the text is a C string.
+    unsafe {
+        change(wasi, |builder| {
+            let argument = text(argument, "argument")?;
+            let added = builder.arg(argument);
+            added.map_err(|error| refused("argument", error))
+        })
+    }
+}
+
+/// Adds an environment variable, UTF-8.
+///
+/// # Safety
+///
+/// `wasi` is a live handle, `name` and `value` are C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_env(
+    wasi: *mut pirn_wasi_t,
+    name: *const c_char,
+    value: *const c_char,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live, and that the texts are C strings.
+    unsafe {
+        change(wasi, |builder| {
+            let (name, value) = (text(name, "name")?, text(value, "value")?);
+            let added = builder.env(name, value);
+            added.map_err(|error| refused("variable", error))
+        })
+    }
+}
+
+/// Limits the descriptors that the guest has open at the same time. 64 by default.
+///
+/// # Safety
+///
+/// `wasi` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_descriptors_max(
+    wasi: *mut pirn_wasi_t,
+    descriptors: u32,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    unsafe { change(wasi, |builder| Ok(builder.descriptors_max(descriptors))) }
+}
+
+/// Limits the bytes that the guest may write to files of the host that it opens. There is no limit
+/// by default.
+///
+/// # Safety
+///
+/// `wasi` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_disk_bytes_max(
+    wasi: *mut pirn_wasi_t,
+    bytes: u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    unsafe { change(wasi, |builder| Ok(builder.disk_bytes_max(bytes))) }
+}
+
+/// Frees a context that no instance got. pirn_instance_new takes the contexts that it gets.
+///
+/// # Safety
+///
+/// `wasi` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_delete(wasi: *mut pirn_wasi_t) {
+    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    unsafe { entry::delete(wasi) };
+}

@@ -1,0 +1,148 @@
+//! The directories of a guest: directories of the host, and [`pirn_files_t`] in memory.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
+#![allow(unsafe_code)]
+
+use super::{change, pirn_wasi_t, refused};
+use crate::entry::{self, guard, guard_or, out, raw_text, shared, text};
+use crate::error::{Fallible, PIRN_ERROR_SYSTEM, pirn_error_t};
+use core::ffi::c_char;
+use core::ptr;
+use pirn_wasi::memory_files::{BaseLimits, Limits};
+use pirn_wasi::{Dir, MemoryBase, MemoryDir, ambient_authority};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// A directory in memory that instances share, each with changes of its own. Immutable; any threads
+/// may use it at the same time.
+pub struct pirn_files_t {
+    base: MemoryBase,
+}
+
+/// Copies a directory or a tar archive of the host into memory. A NULL `path` makes an empty
+/// directory.
+///
+/// # Safety
+///
+/// `path` is a C string or NULL, `files` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_files_open(
+    path: *const c_char,
+    files: *mut *mut pirn_files_t,
+) -> *mut pirn_error_t {
+    guard(|| {
+        let to = out(files, "files")?;
+        let base = if path.is_null() {
+            MemoryBase::empty()
+        } else {
+            // SAFETY: the caller ensures that `path` is a C string.
+            let path = Path::new(OsStr::from_bytes(unsafe { raw_text(path, "path")? }));
+            let opened = MemoryBase::open(path, &BaseLimits::default());
+            opened.map_err(|error| pirn_error_t::text(PIRN_ERROR_SYSTEM, error.to_string()))?
+        };
+        // SAFETY: the caller ensures that `files` is writable.
+        unsafe { to.give(pirn_files_t { base }) };
+        Ok(())
+    })
+}
+
+/// Another handle to the files, with an end of its own. NULL for NULL.
+///
+/// # Safety
+///
+/// `files` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_files_clone(files: *const pirn_files_t) -> *mut pirn_files_t {
+    guard_or(ptr::null_mut(), || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let files = unsafe { files.as_ref() };
+        files.map_or(ptr::null_mut(), |files| {
+            let base = files.base.clone();
+            Box::into_raw(Box::new(pirn_files_t { base }))
+        })
+    })
+}
+
+/// Frees a handle. The files stay as long as another handle or an instance uses them.
+///
+/// # Safety
+///
+/// `files` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_files_delete(files: *mut pirn_files_t) {
+    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    unsafe { entry::delete(files) };
+}
+
+/// Gives the guest a copy of files in memory, under the path `guest_path`. The guest may change the
+/// copy, and use up to `bytes_max` bytes of memory for that. The changes end with the instance. If
+/// `read_only` is not 0, the guest cannot change anything.
+///
+/// # Safety
+///
+/// `wasi` and `files` are live handles, `guest_path` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_memory_dir(
+    wasi: *mut pirn_wasi_t,
+    files: *const pirn_files_t,
+    guest_path: *const c_char,
+    bytes_max: u64,
+    read_only: i32,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handles are live, and that the text is a C string.
+    unsafe {
+        change(wasi, |builder| {
+            let files = shared(files, "files")?;
+            let guest_path = text(guest_path, "guest_path")?;
+            let limits = Limits {
+                bytes_max,
+                ..Limits::default()
+            };
+            let mut dir = MemoryDir::new(&files.base, limits);
+            if read_only != 0 {
+                dir = dir.read_only();
+            }
+            let given = builder.memory_dir(dir, guest_path);
+            given.map_err(|error| refused("directory", error))
+        })
+    }
+}
+
+/// Gives the guest a directory of the host, under the path `guest_path`. The guest reaches nothing
+/// outside it. If `read_only` is not 0, the guest cannot change it.
+///
+/// # Safety
+///
+/// `wasi` is a live handle, `host_path` and `guest_path` are C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_preopen_dir(
+    wasi: *mut pirn_wasi_t,
+    host_path: *const c_char,
+    guest_path: *const c_char,
+    read_only: i32,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live, and that the texts are C strings.
+    unsafe {
+        change(wasi, |builder| {
+            let dir = open(raw_text(host_path, "host_path")?)?;
+            let guest_path = text(guest_path, "guest_path")?;
+            let given = match read_only {
+                0 => builder.preopened_dir(dir, guest_path),
+                _ => builder.preopened_dir_read_only(dir, guest_path),
+            };
+            given.map_err(|error| refused("directory", error))
+        })
+    }
+}
+
+fn open(path: &[u8]) -> Fallible<Dir> {
+    let path = Path::new(OsStr::from_bytes(path));
+    let opened = Dir::open_ambient_dir(path, ambient_authority());
+    opened.map_err(|error| {
+        let text = format!("cannot open directory {}: {error}", path.display());
+        pirn_error_t::text(PIRN_ERROR_SYSTEM, text)
+    })
+}

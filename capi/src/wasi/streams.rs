@@ -1,0 +1,191 @@
+//! The standard streams of a guest, and [`pirn_capture_t`].
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles and descriptors of its callers, by the rules of
+//! `entry.rs`.
+#![allow(unsafe_code)]
+
+use super::{change, pirn_wasi_t};
+use crate::bytes::pirn_bytes_t;
+use crate::entry::{self, guard, list, out, shared};
+use crate::error::{Fallible, argument, pirn_error_t};
+use pirn_wasi::pipe::{ReadPipe, WritePipe};
+use pirn_wasi::{Bounded, WasiCtxBuilder};
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use wasi_common::WasiFile;
+use wasi_common::sync::file::File;
+
+/// Standard input, of pirn_wasi_stdio_fd.
+pub const PIRN_STDIN: u32 = 0;
+/// Standard output.
+pub const PIRN_STDOUT: u32 = 1;
+/// Standard error.
+pub const PIRN_STDERR: u32 = 2;
+
+/// The output of a guest in memory. Any threads may read it at the same time, also while the guest
+/// runs.
+pub struct pirn_capture_t {
+    output: Output,
+}
+
+/// Bytes that a guest has written.
+#[derive(Clone, Default)]
+struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The guest decides the size. Out of memory is an error of its write, not of the process.
+        let room = all.try_reserve(bytes.len());
+        room.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        all.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Gives the guest the three standard streams of this process.
+///
+/// # Safety
+///
+/// `wasi` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_inherit_stdio(wasi: *mut pirn_wasi_t) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    unsafe { change(wasi, |builder| Ok(builder.inherit_stdio())) }
+}
+
+/// Gives the guest these bytes as its standard input. They are copied.
+///
+/// # Safety
+///
+/// `wasi` is a live handle, `bytes` points to `len` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_stdin_bytes(
+    wasi: *mut pirn_wasi_t,
+    bytes: *const u8,
+    len: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live, and that there are `len` bytes.
+    unsafe {
+        change(wasi, |builder| {
+            let bytes = list(bytes, len, "bytes")?.to_vec();
+            Ok(builder.stdin(Box::new(ReadPipe::from(bytes))))
+        })
+    }
+}
+
+/// Gives the guest a descriptor of this process as a standard stream: a file, a pipe or a socket.
+/// The descriptor is duplicated, so the caller still owns `fd`.
+///
+/// # Safety
+///
+/// `wasi` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_stdio_fd(
+    wasi: *mut pirn_wasi_t,
+    stream: u32,
+    fd: i32,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    unsafe {
+        change(wasi, |builder| {
+            if fd < 0 {
+                return Err(argument(format!(
+                    "`fd` is {fd}, the smallest descriptor is 0; pass an open descriptor"
+                )));
+            }
+            // SAFETY: the number is not -1. If it names no open descriptor, fcntl(2) says so.
+            let own = BorrowedFd::borrow_raw(fd).try_clone_to_owned()?;
+            let file = cap_std::fs::File::from_std(own.into());
+            set(builder, stream, Box::new(File::from_cap_std(file)))
+        })
+    }
+}
+
+/// Keeps the guest's output in memory: that of stream PIRN_STDOUT or PIRN_STDERR, at most
+/// `bytes_max` bytes. Writes past the limit fail in the guest as on a full disk. The caller owns
+/// the capture, which may outlive the instance.
+///
+/// # Safety
+///
+/// `wasi` is a live handle, `capture` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_wasi_capture(
+    wasi: *mut pirn_wasi_t,
+    stream: u32,
+    bytes_max: usize,
+    capture: *mut *mut pirn_capture_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live, and that `capture` is writable.
+    unsafe {
+        change(wasi, |builder| {
+            let to = out(capture, "capture")?;
+            if stream == PIRN_STDIN {
+                return Err(argument(format!(
+                    "stream is {stream}, which is the input; capture {PIRN_STDOUT} or {PIRN_STDERR}"
+                )));
+            }
+            let output = Output::default();
+            let pipe = WritePipe::new(Bounded::new(output.clone(), bytes_max));
+            let builder = set(builder, stream, Box::new(pipe))?;
+            to.give(pirn_capture_t { output });
+            Ok(builder)
+        })
+    }
+}
+
+fn set(builder: WasiCtxBuilder, stream: u32, file: Box<dyn WasiFile>) -> Fallible<WasiCtxBuilder> {
+    Ok(match stream {
+        PIRN_STDIN => builder.stdin(file),
+        PIRN_STDOUT => builder.stdout(file),
+        PIRN_STDERR => builder.stderr(file),
+        other => {
+            return Err(argument(format!(
+                "stream is {other}, the largest is {PIRN_STDERR}; pass one of `PIRN_STDIN` to \
+                 `PIRN_STDERR`"
+            )));
+        }
+    })
+}
+
+/// A copy of the bytes that the guest has written so far. The caller owns the bytes.
+///
+/// # Safety
+///
+/// `capture` is a live handle, `bytes` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_capture_bytes(
+    capture: *const pirn_capture_t,
+    bytes: *mut *mut pirn_bytes_t,
+) -> *mut pirn_error_t {
+    guard(|| {
+        let to = out(bytes, "bytes")?;
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let Output(output) = &unsafe { shared(capture, "capture")? }.output;
+        let written = output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        // SAFETY: the caller ensures that `bytes` is writable.
+        unsafe { to.give(pirn_bytes_t::new(written)) };
+        Ok(())
+    })
+}
+
+/// Frees a capture. The guest may still write: its output lives until the instance ends.
+///
+/// # Safety
+///
+/// `capture` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_capture_delete(capture: *mut pirn_capture_t) {
+    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    unsafe { entry::delete(capture) };
+}

@@ -1,0 +1,116 @@
+//! The committed header is the one that cbindgen generates from the sources.
+//!
+//! `PIRN_BLESS=1 cargo test -p pirn-capi --test header` writes it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The sources with public items, in the order of the header.
+const SOURCES: [&str; 23] = [
+    "abi.rs",
+    "error.rs",
+    "error/traps.rs",
+    "error/frames.rs",
+    "inspect.rs",
+    "bytes.rs",
+    "kinds.rs",
+    "value.rs",
+    "module.rs",
+    "region.rs",
+    "caller.rs",
+    "host.rs",
+    "linker.rs",
+    "prepared.rs",
+    "wasi.rs",
+    "wasi/streams.rs",
+    "wasi/files.rs",
+    "instance.rs",
+    "calls.rs",
+    "nested.rs",
+    "memory.rs",
+    "steps.rs",
+    "kill.rs",
+];
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The header, generated from the sources.
+fn generated() -> String {
+    let folder = folder();
+    let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("a config");
+    let head = fs::read_to_string(folder.join("include/head.txt")).expect("the first comment");
+    let tail = fs::read_to_string(folder.join("include/tail.txt")).expect("the last lines");
+    let mut builder = cbindgen::Builder::new()
+        .with_config(config)
+        .with_header(head.trim_end())
+        .with_trailer(tail.trim_end());
+    for source in SOURCES {
+        builder = builder.with_src(folder.join("src").join(source));
+    }
+    let mut text = vec![];
+    builder
+        .generate()
+        .expect("the sources parse")
+        .write(&mut text);
+    String::from_utf8(text)
+        .expect("UTF-8")
+        .trim_end()
+        .to_owned()
+        + "\n"
+}
+
+/// All sources of the crate below a folder, by their paths in `src`.
+fn sources(folder: &Path, below: &str, all: &mut Vec<String>) {
+    for entry in fs::read_dir(folder.join(below)).expect("a folder") {
+        let name = entry.expect("an entry").file_name();
+        let name = format!("{below}{}", name.to_string_lossy());
+        match folder.join(&name).is_dir() {
+            true => sources(folder, &format!("{name}/"), all),
+            false => all.push(name),
+        }
+    }
+}
+
+#[test]
+fn the_header_is_generated_from_the_sources() {
+    let path = folder().join("include/pirn.h");
+    let generated = generated();
+    if std::env::var_os("PIRN_BLESS").is_some() {
+        fs::write(&path, &generated).expect("the header is writable");
+    }
+    let committed = fs::read_to_string(&path).expect("the header");
+    let mut lines = generated.lines().zip(committed.lines());
+    let differs = lines.find(|(wanted, found)| wanted != found);
+    assert!(
+        generated == committed,
+        "{} is not what cbindgen generates, first at {differs:?}; run `PIRN_BLESS=1 cargo test -p \
+         pirn-capi --test header`",
+        path.display()
+    );
+}
+
+/// A function in a file that the header is not generated from would be missing in the header.
+#[test]
+fn each_exported_symbol_is_in_the_header() {
+    let (header, folder) = (generated(), folder().join("src"));
+    let mut all = vec![];
+    sources(&folder, "", &mut all);
+    assert!(all.len() > SOURCES.len(), "all sources: {all:?}");
+    let mut symbols = 0;
+    for source in &all {
+        let text = fs::read_to_string(folder.join(source)).expect("text");
+        for after in text.split("no_mangle)]").skip(1) {
+            let name = after.split("pirn_").nth(1).expect("a name of the library");
+            let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let name = &name[..end.expect("an end")];
+            assert!(
+                header.contains(&format!("pirn_{name}")),
+                "{source}: pirn_{name}"
+            );
+            symbols += 1;
+        }
+    }
+    assert!(symbols > 80, "only {symbols} symbols");
+}
