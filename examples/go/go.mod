@@ -1,0 +1,3 @@
+module pirn.example/embed
+
+go 1.21
