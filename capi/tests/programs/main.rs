@@ -1,0 +1,291 @@
+//! Programs in C, C++, Python and Go that use the library: the examples and their output, misuse
+//! that the header says is an error, and the same under AddressSanitizer and valgrind.
+//!
+//! A tool that is missing is named on stderr with `NOT RUN`, as in the other suites.
+
+mod tools;
+
+use std::fs;
+use std::process::Command;
+use tools::{
+    built, cc, ended, example, example_output, fails, folder, guest, have, run, sources, succeeds,
+};
+
+/// Arguments of the C compilers: the rules of the header hold for strict programs.
+const STRICT: [&str; 8] = [
+    "-std=c11",
+    "-D_DEFAULT_SOURCE",
+    "-Wall",
+    "-Wextra",
+    "-pedantic",
+    "-Werror",
+    "-O1",
+    "-g",
+];
+
+/// What a static library of Rust needs from the system.
+const STATIC: [&str; 5] = ["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"];
+
+/// The arguments of the program `check`.
+fn check_arguments() -> [std::path::PathBuf; 4] {
+    ["guest.so", "other.so", "damaged.so", "fuel.so"].map(guest)
+}
+
+#[test]
+fn c_examples_print_what_they_say() {
+    for compiler in ["gcc", "clang"] {
+        if !have("examples in C", compiler, "--version") {
+            continue;
+        }
+        for (name, guests) in [("hello", "hello.so"), ("embed", "guest.so")] {
+            let program = folder().join(format!("{name}-{compiler}"));
+            let mut build = cc(
+                compiler,
+                &STRICT,
+                &example(&format!("c/{name}.c")),
+                &program,
+            );
+            built(build.args(tools::shared()));
+            let output = run(Command::new(&program).arg(guest(guests)));
+            assert_eq!(output, example_output(&format!("c/{name}")), "{compiler}");
+        }
+    }
+}
+
+/// The program that times calls runs; its figures decide nothing.
+#[test]
+fn the_timed_example_runs() {
+    if !have("the timed example in C", "gcc", "--version") {
+        return;
+    }
+    let program = folder().join("calls");
+    let mut build = cc("gcc", &STRICT, &example("c/calls.c"), &program);
+    built(build.args(tools::shared()));
+    let output = run(Command::new(&program).arg(guest("guest.so")).arg("10"));
+    assert_eq!(output.lines().count(), 4, "{output}");
+}
+
+#[test]
+fn a_c_program_links_the_static_library() {
+    if !have("the static library", "gcc", "--version") {
+        return;
+    }
+    let program = folder().join("hello-static");
+    let mut build = cc("gcc", &STRICT, &example("c/hello.c"), &program);
+    built(build.arg(tools::library("libpirn.a")).args(STATIC));
+    // The program does not look for the shared library.
+    let linked = run(Command::new("ldd").arg(&program));
+    assert!(!linked.contains("libpirn"), "{linked}");
+    let output = run(Command::new(&program).arg(guest("hello.so")));
+    assert_eq!(output, example_output("c/hello"));
+}
+
+#[test]
+fn cpp_examples_print_what_they_say() {
+    for compiler in ["g++", "clang++"] {
+        if !have("examples in C++", compiler, "--version") {
+            continue;
+        }
+        let program = folder().join(format!("embed-{compiler}"));
+        let strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"];
+        let mut build = cc(compiler, &strict, &example("cpp/embed.cpp"), &program);
+        built(build.args(tools::shared()));
+        let output = run(Command::new(&program).arg(guest("guest.so")));
+        assert_eq!(output, example_output("cpp/embed"), "{compiler}");
+    }
+}
+
+#[test]
+fn the_python_example_prints_what_it_says() {
+    if !have("the example in Python", "python3", "--version") {
+        return;
+    }
+    let mut python = Command::new("python3");
+    python
+        .args(["-B".into(), example("python/embed.py")])
+        .args([guest("guest.so"), guest("hello.so")])
+        .env("PIRN_LIBRARY", tools::library("libpirn.so"));
+    assert_eq!(run(&mut python), example_output("python/embed"));
+}
+
+#[test]
+fn the_go_example_prints_what_it_says() {
+    if !have("the example in Go", "go", "version") {
+        return;
+    }
+    let program = folder().join("embed-go");
+    let library = tools::library("libpirn.so");
+    let library = library.parent().expect("a folder").display();
+    let mut go = Command::new("go");
+    go.current_dir(example("go"))
+        .args(["build", "-buildvcs=false", "-o"])
+        .arg(&program)
+        .env("CGO_ENABLED", "1")
+        .env("GOFLAGS", "")
+        .env("GOPROXY", "off")
+        .env("GOTOOLCHAIN", "local")
+        .env("GOWORK", "off")
+        .env("CGO_LDFLAGS", format!("-L{library} -Wl,-rpath,{library}"));
+    built(&mut go);
+    let output = run(Command::new(&program).args([guest("guest.so"), guest("hello.so")]));
+    assert_eq!(output, example_output("go/embed"));
+}
+
+#[test]
+fn misuse_is_an_error() {
+    if !have("misuse in C", "gcc", "--version") {
+        return;
+    }
+    let program = folder().join("check");
+    let mut build = cc("gcc", &STRICT, &sources("check.c"), &program);
+    built(build.args(tools::shared()));
+    assert_eq!(run(Command::new(&program).args(check_arguments())), "");
+}
+
+#[test]
+fn values_of_every_kind_pass() {
+    if !have("values in C", "gcc", "--version") {
+        return;
+    }
+    let program = folder().join("values");
+    let mut build = cc("gcc", &STRICT, &sources("values.c"), &program);
+    built(build.args(tools::shared()));
+    assert_eq!(run(Command::new(&program).arg(guest("values.so"))), "");
+}
+
+/// The tour of `examples/guests` uses arguments, variables, streams, directories and the exit code.
+#[test]
+fn a_program_gets_all_of_wasi() {
+    if !have("WASI in C", "gcc", "--version") {
+        return;
+    }
+    let program = folder().join("wasi");
+    let mut build = cc("gcc", &STRICT, &sources("wasi.c"), &program);
+    built(build.args(tools::shared()));
+    let fixture = |name: &str| example(&format!("guests/fixtures/{name}"));
+    let text = |name: &str| fs::read_to_string(fixture(name)).expect("a fixture");
+    let arguments = text("tour.args.txt");
+    for mode in ["memory", "host", "read-only"] {
+        let data = folder().join(format!("data-{mode}"));
+        let mut copy = Command::new("cp");
+        run(copy.arg("-r").arg(fixture("data")).arg(&data));
+        let mut command = Command::new(&program);
+        command.arg(guest("tour.so")).arg(mode).arg(&data);
+        command.args([fixture("tour.stdin.txt"), fixture("tour.env.txt")]);
+        let output = ended(command.args(arguments.split_terminator('\n')));
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let written = data.join("out-c.txt");
+        if mode == "read-only" {
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("Read-only"), "{said}");
+        } else {
+            let expected = text("tour.expected.txt").replace("{language}", "C");
+            assert_eq!(printed, expected, "{said}");
+            assert_eq!(said, text("tour.stderr.expected.txt"));
+            assert_eq!(output.status.code(), Some(7));
+        }
+        // Only the directory of the host has changed.
+        assert_eq!(written.exists(), mode == "host", "{mode}");
+    }
+}
+
+#[test]
+fn address_sanitizer_finds_nothing() {
+    let sanitized = [&STRICT[..], &["-fsanitize=address,undefined"]].concat();
+    let probe = folder().join("probe");
+    let mut build = cc("gcc", &sanitized, &sources("canary.c"), &probe);
+    if !have("AddressSanitizer", "gcc", "--version") {
+        return;
+    }
+    built(build.args(tools::shared()));
+    let leak = fails(Command::new(&probe).arg("leak"));
+    assert!(leak.contains("detected memory leaks"), "{leak}");
+    let freed = fails(Command::new(&probe).arg("freed"));
+    assert!(freed.contains("heap-use-after-free"), "{freed}");
+    for (source, arguments) in [
+        (sources("check.c"), check_arguments().to_vec()),
+        (sources("values.c"), vec![guest("values.so")]),
+        (example("c/embed.c"), vec![guest("guest.so")]),
+    ] {
+        let program = folder().join("sanitized");
+        let mut build = cc("gcc", &sanitized, &source, &program);
+        built(build.args(tools::shared()));
+        run(Command::new(&program).args(arguments));
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing() {
+    if !have("valgrind", "valgrind", "--version") || !have("valgrind", "gcc", "--version") {
+        return;
+    }
+    let valgrind = || {
+        let mut valgrind = Command::new("valgrind");
+        // Static tables and the timer thread are still there at the end, and valgrind calls memory
+        // to which only interior pointers are left "possibly lost". No suppressions are needed.
+        valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+        valgrind.arg("--errors-for-leak-kinds=definite,indirect");
+        valgrind.arg("--show-leak-kinds=definite,indirect");
+        valgrind
+    };
+    let programs = ["canary", "check", "values"].map(|name| {
+        let program = folder().join(format!("{name}-valgrind"));
+        let source = sources(&format!("{name}.c"));
+        built(cc("gcc", &STRICT, &source, &program).args(tools::shared()));
+        program
+    });
+    let [canary, check, values] = &programs;
+    let leak = fails(valgrind().arg(canary).arg("leak"));
+    assert!(leak.contains("definitely lost"), "{leak}");
+    let freed = fails(valgrind().arg(canary).arg("freed"));
+    assert!(freed.contains("Invalid read"), "{freed}");
+    // It says on stderr that it does not know userfaultfd(2): regions use another reset then.
+    succeeds(valgrind().arg(check).args(check_arguments()));
+    succeeds(valgrind().arg(values).arg(guest("values.so")));
+}
+
+/// A library without the symbol of the header's version: the linker refuses it, and so does the
+/// loader.
+#[test]
+fn a_library_of_another_version_is_refused() {
+    if !have("another version of the library", "gcc", "--version") {
+        return;
+    }
+    let other = folder().join("other");
+    fs::create_dir_all(&other).expect("a folder");
+    let program = folder().join("hello-version");
+    let mut build = cc("gcc", &STRICT, &example("c/hello.c"), &program);
+    built(build.args(tools::shared()));
+    // The symbols of the library with another version.
+    let symbols = Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(tools::library("libpirn.so"))
+        .output()
+        .expect("nm(1) starts");
+    let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
+    let names = symbols
+        .lines()
+        .filter_map(|line| line.split(' ').next_back());
+    let names = names.filter(|name| name.starts_with("pirn_"));
+    let stubs: String = names
+        .map(|name| {
+            format!(
+                "int {}(void) {{ return 0; }}\n",
+                name.replace("_abi_1", "_abi_2")
+            )
+        })
+        .collect();
+    let source = folder().join("other.c");
+    fs::write(&source, stubs).expect("a source");
+    let library = other.join("libpirn.so");
+    built(cc("gcc", &["-shared", "-fPIC", "-w"], &source, &library).arg("-nostartfiles"));
+    let mut build = cc("gcc", &STRICT, &example("c/hello.c"), &folder().join("no"));
+    let refused = fails(build.arg(&library));
+    assert!(refused.contains("pirn_abi_1"), "{refused}");
+    let mut start = Command::new(&program);
+    // Searched before the path in the program, which is a `RUNPATH`.
+    start.arg(guest("hello.so")).env("LD_LIBRARY_PATH", &other);
+    let refused = fails(&mut start);
+    assert!(refused.contains("pirn_abi_1"), "{refused}");
+}
