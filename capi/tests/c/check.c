@@ -1,7 +1,7 @@
 /* Misuse that the header says is an error, the ends of handles, and threads. It prints nothing and
  * returns 0 if all is as it must be. Runs by itself, with AddressSanitizer and under valgrind.
  *
- * check GUEST.so OTHER.so DAMAGED.so FUEL.so
+ * check GUEST.so OTHER.so DAMAGED.so FUEL.so VERSION.so
  */
 
 #include <pirn.h>
@@ -243,6 +243,9 @@ static void modules(char **argv) {
     pirn_extern_t item;
     EXPECT(PIRN_ERROR_OPEN, pirn_module_open("no such file", &module));
     EXPECT(PIRN_ERROR_OPEN, pirn_module_open(argv[3], &module));
+    pirn_error_t *version = pirn_module_open(argv[5], &module);
+    THAT(strstr(pirn_error_message(version), "format version") != NULL);
+    EXPECT(PIRN_ERROR_OPEN, version);
     THAT(module == NULL);
     OK(pirn_module_open(argv[1], &module));
     THAT(pirn_module_import(module, 1, &item) == 1 && item.kind == PIRN_EXTERN_FUNC);
@@ -576,7 +579,7 @@ static void wasi(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) {
+    if (argc != 6) {
         return 2;
     }
     THAT(pirn_abi_version() == PIRN_ABI_VERSION && pirn_abi_1 == PIRN_ABI_VERSION);

@@ -6,6 +6,7 @@
 mod tools;
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use tools::{
     built, cc, ended, example, example_output, fails, folder, guest, have, run, sources, succeeds,
@@ -27,8 +28,15 @@ const STRICT: [&str; 8] = [
 const STATIC: [&str; 5] = ["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"];
 
 /// The arguments of the program `check`.
-fn check_arguments() -> [std::path::PathBuf; 4] {
-    ["guest.so", "other.so", "damaged.so", "fuel.so"].map(guest)
+fn check_arguments() -> [PathBuf; 5] {
+    [
+        "guest.so",
+        "other.so",
+        "damaged.so",
+        "fuel.so",
+        "version.so",
+    ]
+    .map(guest)
 }
 
 #[test]
@@ -50,6 +58,23 @@ fn c_examples_print_what_they_say() {
             assert_eq!(output, example_output(&format!("c/{name}")), "{compiler}");
         }
     }
+}
+
+/// An exception that leaves a host function ends the process, and does not unwind frames of Rust or
+/// of the guest.
+#[test]
+fn a_cpp_exception_never_passes_a_guest() {
+    if !have("exceptions in C++", "g++", "--version") {
+        return;
+    }
+    let program = folder().join("throws");
+    let mut build = cc("g++", &["-std=c++17"], &sources("throws.cpp"), &program);
+    built(build.args(tools::shared()));
+    let output = ended(Command::new(&program).arg(guest("guest.so")));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("foreign exception"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "called\n");
+    assert!(!output.status.success());
 }
 
 /// The program that times calls runs; its figures decide nothing.

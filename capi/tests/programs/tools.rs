@@ -43,6 +43,7 @@ static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
             "values.so",
             compile(&read("capi/tests/c/values.wat"), &plain),
         ),
+        ("version.so", other_version(&guest)),
         ("guest.so", guest),
         ("damaged.so", damaged),
     ] {
@@ -50,6 +51,20 @@ static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
     }
     folder
 });
+
+/// A module with another format version.
+fn other_version(module: &[u8]) -> Vec<u8> {
+    let version = pirn_format::FORMAT_VERSION.to_le_bytes();
+    let places = module.windows(version.len()).enumerate();
+    let mut places = places.filter(|(_, bytes)| *bytes == version);
+    let changed = places.find_map(|(at, _)| {
+        let mut file = module.to_vec();
+        file[at] ^= 0x80;
+        let error = pirn_runtime::Module::from_bytes(&file).err()?.to_string();
+        error.contains("format version").then_some(file)
+    });
+    changed.expect("the version is somewhere")
+}
 
 /// The folder of the guests, for programs too.
 pub(crate) fn folder() -> &'static Path {
