@@ -182,9 +182,3 @@ pub unsafe extern "C" fn pirn_error_delete(error: *mut pirn_error_t) {
     // SAFETY: the caller ensures that the error is live or NULL, and not used after this call.
     unsafe { entry::delete(error) };
 }
-
-// Any threads may read an error at the same time.
-const _: fn() = || {
-    fn is_shared<T: Send + Sync>() {}
-    is_shared::<pirn_error_t>();
-};

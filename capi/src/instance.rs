@@ -36,12 +36,6 @@ pub struct pirn_instance_t {
     instance: UnsafeCell<Inst>,
 }
 
-// A handle moves between threads.
-const _: fn() = || {
-    fn is_send<T: Send>() {}
-    is_send::<Inst>();
-};
-
 /// The exclusive use of an instance by one function.
 struct Use {
     handle: *mut pirn_instance_t,

@@ -17,12 +17,6 @@ pub struct pirn_kill_switch_t {
     switch: KillSwitch,
 }
 
-// Any threads may use it at the same time.
-const _: fn() = || {
-    fn is_shared<T: Send + Sync>() {}
-    is_shared::<KillSwitch>();
-};
-
 /// The instance was not running. Every later call fails.
 pub const PIRN_KILL_IDLE: u32 = 0;
 /// A call was suspended. It cannot be resumed.

@@ -56,3 +56,21 @@ pub use region::*;
 pub use steps::*;
 pub use value::*;
 pub use wasi::*;
+
+/// The rules of the header about threads, as the compiler checks them.
+const _: fn() = || {
+    fn any_threads_use<T: Send + Sync>() {}
+    fn moves_between_threads<T: Send>() {}
+    any_threads_use::<pirn_module_t>();
+    any_threads_use::<pirn_region_t>();
+    any_threads_use::<pirn_prepared_t>();
+    any_threads_use::<pirn_func_t>();
+    any_threads_use::<pirn_files_t>();
+    any_threads_use::<pirn_capture_t>();
+    any_threads_use::<pirn_bytes_t>();
+    any_threads_use::<pirn_error_t>();
+    any_threads_use::<pirn_kill_switch_t>();
+    moves_between_threads::<pirn_linker_t>();
+    moves_between_threads::<pirn_wasi_t>();
+    moves_between_threads::<pirn_instance_t>();
+};
