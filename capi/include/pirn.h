@@ -416,7 +416,8 @@ typedef struct pirn_wasi_t pirn_wasi_t;
 typedef uint32_t pirn_error_kind_t;
 
 /**
- * A frame of a WebAssembly function in a backtrace.
+ * A frame of a WebAssembly function in a backtrace. The guest chooses its names: they may contain
+ * control characters, which pirn_error_message and pirn_error_report escape.
  */
 typedef struct {
     /**

@@ -7,7 +7,8 @@ use pirn_runtime::{CallError, Frame};
 use pirn_wasi::Exit;
 use std::ffi::CString;
 
-/// A frame of a WebAssembly function in a backtrace.
+/// A frame of a WebAssembly function in a backtrace. The guest chooses its names: they may contain
+/// control characters, which pirn_error_message and pirn_error_report escape.
 #[repr(C)]
 pub struct pirn_frame_t {
     /// Index of the function in its module, counting imported functions.
