@@ -84,8 +84,8 @@ impl<'a> Verifier<'a> {
     /// # Errors
     ///
     /// [`VerifyError::Architecture`] and [`VerifyError::Heap`] for machine code that the verifier
-    /// does not know, [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables contradict
-    /// `checked`.
+    /// does not know, [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables
+    /// contradict `checked`.
     pub fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
         let arch = checked.header.cpu.arch();
         if arch != ARCH {

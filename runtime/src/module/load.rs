@@ -108,8 +108,8 @@ impl File {
         })
     }
 
-    /// Reads a file once, proves its code, and copies the proven bytes to a file in memory. The path
-    /// is not used after that.
+    /// Reads a file once, proves its code, and copies the proven bytes to a file in memory. The
+    /// path is not used after that.
     #[cfg(feature = "verify")]
     pub(super) fn verified(path: &Path) -> Result<Self, OpenError> {
         let unreadable = |error| OpenError::Read {
