@@ -75,7 +75,7 @@ const CRATES: [(&str, &[&str]); 19] = [
     (
         "verify/src",
         &[
-            "error", "value", "abi", "state", "module", "access", "x86_64",
+            "error", "value", "abi", "state", "module", "address", "frame", "access", "x86_64",
         ],
     ),
     (

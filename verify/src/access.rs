@@ -1,9 +1,11 @@
 //! Loads and stores: which addresses code may use, and what lies there.
 
 use crate::abi::value_bytes;
+use crate::address::{Access, Address, Use};
 use crate::error::{Proof, Property, refuse};
+use crate::frame;
 use crate::module::{Cell, Module};
-use crate::state::{Extent, Fact, Slot, State};
+use crate::state::{Fact, State};
 use crate::value::{Entries, Kind, Symbol, Value};
 use pirn_format::exit::CELL_BYTES;
 use pirn_format::layout::{
@@ -17,88 +19,6 @@ const REACH: i64 = (MEMORY_REACH_BYTES + GUARD_BYTES) as i64;
 
 /// Bytes from null on at which nothing is mapped: at least the lowest page.
 const NULL_BYTES: i64 = 4096 - 64;
-
-/// Most bytes of the stack between an access and the lowest one before it. A slot's guard below
-/// the stack has 64 KiB.
-const STACK_STEP: i32 = 8 << 10;
-
-/// An address, and the displacement that the instruction adds to it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Address {
-    pub(crate) base: Value,
-    pub(crate) displacement: i64,
-}
-
-/// How an instruction uses memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Use {
-    Read,
-    /// Writes the value of a general register.
-    Write(Value),
-    /// Writes a vector register, of which so much is a number.
-    Vector(Extent),
-    /// Reads, computes and writes a number.
-    Update,
-}
-
-impl Use {
-    fn writes(self) -> bool {
-        !matches!(self, Self::Read)
-    }
-
-    fn reads(self) -> bool {
-        matches!(self, Self::Read | Self::Update)
-    }
-}
-
-/// One access of an instruction.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
-    pub(crate) address: Address,
-    pub(crate) bytes: u32,
-    pub(crate) usage: Use,
-    /// Text offset of the instruction.
-    pub(crate) at: u32,
-    /// Names what the access loads.
-    pub(crate) fresh: Symbol,
-    /// Whether the instruction faults if the address is no multiple of 16.
-    pub(crate) is_aligned: bool,
-}
-
-impl Access {
-    /// The exact distance from the base.
-    fn distance(&self) -> Option<i64> {
-        let distance = self.address.base.exact()?;
-        distance.checked_add(self.address.displacement)
-    }
-
-    /// A loaded number.
-    fn number(&self) -> Value {
-        match self.bytes {
-            1 | 2 | 4 => Value::number(self.fresh, 0, (1 << (8 * self.bytes)) - 1),
-            _ => Value::any(self.fresh),
-        }
-    }
-
-    /// The stored value, which must be one that the guest may see.
-    fn stores_number(&self) -> Proof<()> {
-        match self.usage {
-            Use::Write(value) if !is_data(value, self.bytes) => refuse(
-                Property::Accesses,
-                format!(
-                    "stores {:?} where a guest can read it, not a number",
-                    value.kind
-                ),
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Whether the lowest bytes of a value are a number that the guest may see.
-pub(crate) fn is_data(value: Value, bytes: u32) -> bool {
-    value.is_number() || (value.kind == Kind::Byte && bytes == 1)
-}
 
 /// Checks an access. Returns what a load has loaded.
 pub(crate) fn access(module: &Module<'_>, state: &mut State, access: Access) -> Proof<Value> {
@@ -116,7 +36,7 @@ pub(crate) fn access(module: &Module<'_>, state: &mut State, access: Access) -> 
         }
         Kind::Instance if module.has_own_memory() => memory(module, &access),
         Kind::Memory(_) => memory(module, &access),
-        Kind::Stack => stack(state, &access),
+        Kind::Stack => frame::stack(state, &access),
         Kind::Text => text(module, state, &access),
         Kind::Table(_) | Kind::TableSlot(_) => table(module, state, &access),
         Kind::Reference(heap) => reference(module, state, &access, heap),
@@ -235,6 +155,12 @@ fn memory(module: &Module<'_>, access: &Access) -> Proof<Value> {
 
 /// An access to the instance area, below the context's end.
 fn instance(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Value> {
+    if access.address.base.null {
+        return refuse(
+            Property::Accesses,
+            "accesses the instance by an address that a mask may have made null",
+        );
+    }
     let at = access.distance().and_then(|at| i32::try_from(at).ok());
     if let Some((function, field)) = at.and_then(|at| module.function_record(at)) {
         return function_field(module, state, access, function, field);
@@ -372,7 +298,12 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
             let is_first = end.is_some_and(|end| end <= min.saturating_mul(8))
                 && base.low.saturating_add(displacement) >= 0
                 && (base.exact().is_some() || base.shift >= 3)
-                && (base.constant + displacement) % 8 == 0;
+                && base
+                    .exact()
+                    .unwrap_or(base.constant)
+                    .wrapping_add(displacement)
+                    % 8
+                    == 0;
             let is_checked = base.is_slot_of(table) && base.shift == 3 && displacement == 0;
             if !is_checked && !is_first && !is_mask {
                 return refuse(
@@ -540,139 +471,6 @@ fn text(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
     }
 }
 
-/// An access to the frame, or to arguments on the stack.
-fn stack(state: &mut State, access: &Access) -> Proof<Value> {
-    let Some(at) = access.distance().and_then(|at| i32::try_from(at).ok()) else {
-        return refuse(
-            Property::Stack,
-            "accesses the stack at an address that is not constant",
-        );
-    };
-    let bytes = access.bytes as i32;
-    let pointer = state.registers[crate::abi::RSP];
-    let (Kind::Stack, Some(lowest)) = (pointer.kind, pointer.exact()) else {
-        return refuse(Property::Stack, "the stack pointer is unknown");
-    };
-    if i64::from(at) < lowest || at + bytes > state.top() {
-        return refuse(
-            Property::Stack,
-            format!(
-                "accesses {bytes} bytes at {at} from the stack pointer at entry; the frame is \
-                 {lowest} to {}",
-                state.top()
-            ),
-        );
-    }
-    touch(state, at)?;
-    let first = at & !7;
-    if access.usage.reads() {
-        for offset in at..at + bytes {
-            let slot = state.slot(offset & !7);
-            if slot.written >> (offset & 7) & 1 == 0 {
-                return refuse(
-                    Property::Stack,
-                    format!("reads byte {offset} of the frame, which was not written"),
-                );
-            }
-        }
-    }
-    if access.usage.writes() {
-        if let Use::Update = access.usage
-            && (first..at + bytes)
-                .step_by(8)
-                .any(|word| !state.slot(word).value.is_number())
-        {
-            return refuse(
-                Property::Types,
-                "computes with a word of the frame that is no number",
-            );
-        }
-        for word in (first..at + bytes).step_by(8) {
-            let (from, to) = (at.max(word) - word, (at + bytes).min(word + 8) - word);
-            let mask = (((1_u16 << (to - from)) - 1) << from) as u8;
-            let value = match access.usage {
-                Use::Write(value) if mask == 0xff => value,
-                Use::Vector(extent) => part(extent, word - first, access.fresh),
-                _ => Value::any(access.fresh),
-            };
-            if let Use::Write(value) = access.usage
-                && mask != 0xff
-                && !is_data(value, access.bytes)
-            {
-                return refuse(
-                    Property::Types,
-                    "stores a part of a value that is no number",
-                );
-            }
-            let written = state.slot(word).written | mask;
-            let old = state.slot(word).value;
-            // A part of a word that holds an address must not become a number.
-            if mask != 0xff && state.slot(word).written != 0 && !old.is_number() {
-                state.set_slot(
-                    word,
-                    Slot {
-                        value: Value::any(access.fresh),
-                        written: mask,
-                    },
-                );
-                continue;
-            }
-            state.set_slot(word, Slot { value, written });
-        }
-        return Ok(Value::any(access.fresh));
-    }
-    match bytes {
-        8 if at == first => Ok(state.slot(at).value),
-        16 if at == first => {
-            let (low, high) = (state.slot(at).value, state.slot(at + 8).value);
-            match (low.kind, high.is_number()) {
-                (Kind::Single | Kind::Junk, _) => Ok(low),
-                (_, true) if low.is_number() => Ok(access.number()),
-                (_, false) if low.is_number() => Ok(Value::of(Kind::Double)),
-                _ => refuse(Property::Types, "loads an address into a vector register"),
-            }
-        }
-        4 if at == first && state.slot(at).value.kind == Kind::Single => Ok(access.number()),
-        _ => {
-            for word in (first..at + bytes).step_by(8) {
-                let value = state.slot(word).value;
-                if !value.is_number() {
-                    return refuse(
-                        Property::Types,
-                        format!("reads {bytes} bytes of {:?} in the frame", value.kind),
-                    );
-                }
-            }
-            Ok(access.number())
-        }
-    }
-}
-
-/// What lies at a multiple of 8 bytes in a vector register that was stored.
-fn part(extent: Extent, byte: i32, fresh: Symbol) -> Value {
-    match (extent, byte) {
-        (Extent::Whole, _) | (Extent::Double, 0) => Value::any(fresh),
-        (Extent::Single, 0) => Value::of(Kind::Single),
-        _ => Value::JUNK,
-    }
-}
-
-/// Notes the lowest byte of the stack that was accessed. It must not skip the guard.
-pub(crate) fn touch(state: &mut State, at: i32) -> Proof<()> {
-    if at < state.touched - STACK_STEP {
-        return refuse(
-            Property::Stack,
-            format!(
-                "accesses the stack at {at}, {} bytes below the lowest access; at most {STACK_STEP} \
-                 may be skipped",
-                state.touched - at
-            ),
-        );
-    }
-    state.touched = state.touched.min(at);
-    Ok(())
-}
-
 /// A load of a value of the caught exception.
 fn exception_value(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
     let caught = state.facts().find_map(|fact| match fact {
@@ -761,7 +559,7 @@ fn reference_of(module: &Module<'_>, value: Value) -> Option<(HeapType, bool)> {
             let function = module.function_at(at)?;
             let ty = module.metadata.funcs[function as usize];
             let kind = module.metadata.kind(ty)?;
-            Some((HeapType::Concrete(kind, ty), false))
+            Some((HeapType::Concrete(kind, ty), value.null))
         }
         _ => None,
     }

@@ -20,6 +20,8 @@ mod value;
 mod abi;
 mod state;
 mod module;
+mod address;
+mod frame;
 mod access;
 mod x86_64;
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Property, Refusal, VerifyError};
 use pirn_format::FormatError;
+use pirn_format::cpu::CpuFeatures;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
     CONTEXT_BYTES, CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES, CONTEXT_EXIT, CONTEXT_FUEL,
@@ -47,6 +48,8 @@ pub(crate) enum Cell {
 
 pub(crate) struct Module<'a> {
     pub(crate) text: &'a [u8],
+    /// The features that a processor must have, and the code may use.
+    pub(crate) cpu: CpuFeatures,
     pub(crate) code: CodeTable<'a>,
     pub(crate) traps: TrapTable<'a>,
     pub(crate) handlers: HandlerTable<'a>,
@@ -88,6 +91,7 @@ impl<'a> Module<'a> {
         let code_end = code.iter().map(|entry| entry.start + entry.len).max();
         Some(Self {
             text: bytes(Section::Text)?,
+            cpu: checked.header.cpu,
             code,
             traps: TrapTable::new(bytes(Section::Traps)?)?,
             handlers: HandlerTable::new(bytes(Section::Handlers)?)?,

@@ -2,7 +2,9 @@
 
 use crate::abi::value_bytes;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
+use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
 use pirn_format::types::ValType;
+use std::collections::{HashMap, HashSet};
 
 /// General registers.
 pub(crate) const REGISTERS: usize = 16;
@@ -65,6 +67,49 @@ pub(crate) struct Vector {
 /// Vector registers.
 pub(crate) const VECTORS: usize = 32;
 
+/// What the flags tell whoever reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reveals {
+    /// Something about numbers.
+    Number,
+    /// Whether two references or identities are equal; the other flags tell their order and bits.
+    Equality,
+    /// Bits of an address, or what a register was left with.
+    Secret,
+}
+
+impl Reveals {
+    /// What a comparison of two values tells.
+    pub(crate) fn of(left: Value, right: Value) -> Self {
+        let known = |value: Value| {
+            // The numbers of types in dispatch tables are constants of the module.
+            value.is_number() || matches!(value.kind, Kind::DispatchType(_))
+        };
+        if known(left) && known(right) {
+            return Self::Number;
+        }
+        let is_equality = |left: Value, right: Value| {
+            let is_null = right.as_constant() == Some(0);
+            // A test of a function's record for null: no context lies that low.
+            let is_low = right
+                .as_constant()
+                .is_some_and(|at| (0..=INSTANCE_AREA_BYTES_MAX as i64).contains(&at));
+            match (left.kind, right.kind) {
+                (Kind::Reference(_) | Kind::ImportInstance(_), _) if is_null => true,
+                (Kind::Instance, _) if is_low && left.exact().is_some() => true,
+                (Kind::Reference(_), Kind::Reference(_)) => true,
+                (Kind::TypeOf(_), Kind::TypeId(_)) => true,
+                (Kind::ExceptionTag, Kind::TagId(_)) => true,
+                _ => false,
+            }
+        };
+        match is_equality(left, right) || is_equality(right, left) {
+            true => Self::Equality,
+            false => Self::Secret,
+        }
+    }
+}
+
 /// Two values that the last instruction that sets flags has compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
@@ -77,6 +122,10 @@ pub(crate) struct Comparison {
 impl Comparison {
     /// Whether it compares the same values, of which more may be known meanwhile.
     fn is_same(&self, other: &Self) -> bool {
+        // Numbers of 64 bits may differ where their lowest 32 bits are equal.
+        if self.is_word != other.is_word {
+            return false;
+        }
         let same = |a: &Value, b: &Value| {
             (a.kind, a.symbol, a.shift, a.constant) == (b.kind, b.symbol, b.shift, b.constant)
         };
@@ -128,6 +177,8 @@ pub(crate) struct State {
     pub(crate) registers: [Value; REGISTERS],
     pub(crate) vectors: [Vector; VECTORS],
     pub(crate) flags: Option<Comparison>,
+    /// What a condition would tell the guest.
+    pub(crate) reveals: Reveals,
     facts: Vec<Fact>,
     /// Words from `end` downwards.
     slots: Vec<Slot>,
@@ -159,6 +210,7 @@ impl State {
             registers: [Value::JUNK; REGISTERS],
             vectors: unknown_vectors(1 << 53),
             flags: None,
+            reveals: Reveals::Secret,
             facts: vec![],
             slots: vec![],
             top,
@@ -168,6 +220,11 @@ impl State {
 
     pub(crate) fn top(&self) -> i32 {
         self.top
+    }
+
+    /// Registers and known words of the frame.
+    pub(crate) fn words(&self) -> usize {
+        REGISTERS + VECTORS + self.slots.len()
     }
 
     pub(crate) fn area_bytes(&self) -> i32 {
@@ -271,20 +328,31 @@ impl State {
     ) -> bool {
         let mut changed = false;
         // Locations that have the same unknown bits on both paths have the same ones after them.
-        let mut unknown: Vec<(Value, Value, Symbol)> = vec![];
+        let mut unknown = HashMap::new();
+        // Names of locations that have other bits than before.
+        let mut given = HashSet::new();
         let mut update = |old: &mut Value, new: Value, at: usize| {
-            if *old == new {
+            let is_unknown = old.is_unknown() && new.is_unknown();
+            // The first of several equal locations gave its name to all. It may have changed alone.
+            let is_same = *old == new;
+            if is_same && !(is_unknown && given.contains(&old.symbol)) {
                 return;
             }
-            let mut symbol = name(at);
-            if old.is_unknown() && new.is_unknown() {
-                let pair = |pair: &&(Value, Value, Symbol)| pair.0 == *old && pair.1 == new;
-                match unknown.iter().find(pair) {
-                    Some((_, _, shared)) => symbol = *shared,
-                    None => unknown.push((*old, new, symbol)),
-                }
+            let own = name(at);
+            let bits = |value: Value| (value.symbol, value.kind == Kind::Byte);
+            let symbol = match is_unknown {
+                true => *unknown.entry((bits(*old), bits(new))).or_insert(own),
+                false => own,
+            };
+            given.insert(symbol);
+            let mut joined = match is_same {
+                true => old.renamed(symbol),
+                false => old.join(new, symbol, widen),
+            };
+            // On the other path the symbol may be older than what it names after the join.
+            if joined.symbol == new.symbol && joined.symbol != old.symbol {
+                joined = joined.renamed(own);
             }
-            let joined = old.join(new, symbol, widen);
             changed |= joined != *old;
             *old = joined;
         };
@@ -309,15 +377,35 @@ impl State {
             }
         }
         let flags = self.flags.filter(|_| self.flags == other.flags);
+        let reveals = self.reveals.max(other.reveals);
         let facts = self.facts.len();
         self.facts.retain(|fact| other.facts.contains(fact));
         let touched = self.touched.max(other.touched);
         changed |= vectors != self.vectors
             || flags != self.flags
+            || reveals != self.reveals
             || facts != self.facts.len()
             || touched != self.touched;
         (self.vectors, self.flags, self.touched) = (vectors, flags, touched);
+        self.reveals = reveals;
         changed
+    }
+
+    /// Forgets which values are related to those that later instructions make. A path comes
+    /// here from such an instruction, which makes another value under the same symbol next.
+    pub(crate) fn rename(&mut self, name: impl Fn(usize) -> Symbol) {
+        for (at, value) in self.values().enumerate() {
+            *value = value.renamed(name(at));
+        }
+        for (at, vector) in self.vectors.iter_mut().enumerate() {
+            vector.symbol = name(VECTOR_NAMES + at);
+        }
+        self.flags = None;
+        self.facts.retain(|fact| match fact {
+            Fact::FunctionType(of, _) => of.0 & Symbol::FUNCTION != 0,
+            Fact::Elements(..) | Fact::IsHost(_) | Fact::Caught(_) => true,
+            Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Holds(..) => false,
+        });
     }
 
     /// Learns that a relation holds between the compared values. Returns whether it can hold.

@@ -9,7 +9,7 @@ use pirn_format::types::HeapType;
 
 /// Names an integer or a reference that the code computed. [`Symbol::ZERO`] is the integer 0, so
 /// a constant is the zero symbol plus that constant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Symbol(pub(crate) u64);
 
 impl Symbol {
@@ -430,6 +430,17 @@ impl Value {
     }
 
     fn join_kinds(self, other: Self, fresh: Symbol, widen: bool) -> Self {
+        // The number of a type in a dispatch table is a constant of the module.
+        let plain = |value: Self| match value.kind {
+            Kind::DispatchType(_) => Self::word(value.symbol),
+            _ => value,
+        };
+        if plain(self) != self || plain(other) != other {
+            return match (plain(self), plain(other)) {
+                (a, b) if a == b => a,
+                (a, b) => a.join(b, fresh, widen),
+            };
+        }
         if self.is_number() && other.is_number() {
             let number = |value: Self| Self {
                 kind: Kind::Number,
@@ -471,6 +482,22 @@ impl Value {
             symbol: self.symbol,
             shift: self.shift,
             constant: self.constant,
+        }
+    }
+
+    /// The value where another path may have given its symbol to something else.
+    pub(crate) fn renamed(self, name: Symbol) -> Self {
+        let is_lasting = |symbol: Symbol| symbol.0 & Symbol::FUNCTION != 0;
+        match self.kind {
+            Kind::TypeOf(of) | Kind::CodeOf(of) | Kind::ContextOf(of) if !is_lasting(of) => {
+                Self::named(name, Kind::Junk)
+            }
+            Kind::DispatchType(_) => Self::named(name, Kind::Junk),
+            _ if self.symbol == Symbol::ZERO => self,
+            _ => Self {
+                symbol: name,
+                ..self
+            },
         }
     }
 

@@ -1,16 +1,16 @@
 //! Calls, tail calls, returns and exits to the host.
 
 use super::Step;
-use crate::abi::{self, Place, Places, RAX, RBP, RDI, RDX, RSI, RSP};
-use crate::access::{of_type, touch, typed};
+use crate::abi::{self, Place, Places, RBP, RDI, RDX, RSI, RSP};
+use crate::access::{of_type, typed};
 use crate::error::{Proof, Property, refuse};
-use crate::module::Module;
-use crate::state::{Extent, Fact, Slot, State, unknown_vectors};
+use crate::frame::touch;
+use crate::state::{Extent, Fact, Reveals, Slot, State, unknown_vectors};
 use crate::value::{Entries, Kind, Symbol, Value};
 use iced_x86::OpKind;
 use pirn_format::exit::{self, Builtin, CELL_BYTES, TrapCode};
 use pirn_format::traps::CodeKind;
-use pirn_format::types::{AddrType, FuncType, HeapType, ValType};
+use pirn_format::types::{FuncType, ValType};
 
 /// What a call enters.
 enum Callee {
@@ -24,15 +24,6 @@ enum Callee {
     Trap,
 }
 
-/// Whether a parameter of a builtin is an address or a length of 32 bits, zero-extended. The
-/// trampolines of copies and fills add such parameters without a check.
-pub(super) fn is_word(module: &Module<'_>, builtin: Builtin, number: usize) -> bool {
-    let is_bulk = matches!(builtin, Builtin::MemoryCopy | Builtin::MemoryFill);
-    let first = if builtin == Builtin::MemoryCopy { 2 } else { 1 };
-    let mut memories = module.metadata.memories.iter();
-    is_bulk && number >= first && memories.all(|memory| memory.address == AddrType::I32)
-}
-
 impl Step<'_, '_> {
     pub(super) fn call(&mut self) -> Proof<()> {
         let next = self.instruction.next_ip() as u32;
@@ -43,7 +34,7 @@ impl Step<'_, '_> {
                 Callee::Builtin(builtin) => self.call_builtin(builtin, next),
                 Callee::Trap => {
                     self.needs_context(RDI, Kind::Instance)?;
-                    self.frame_chain()?;
+                    self.frame_chain(0)?;
                     let pointer = self.stack_pointer()?;
                     touch(self.state, pointer - 8)?;
                     self.after_call(pointer, 0, next)
@@ -90,6 +81,12 @@ impl Step<'_, '_> {
     /// The type of the code at an address, and the kind of its first argument.
     fn indirect(&self, target: Value) -> Proof<(u32, Kind)> {
         let module = self.walk.module;
+        if target.null {
+            return refuse(
+                Property::Targets,
+                "calls an address that a mask may have made null",
+            );
+        }
         match target.kind {
             Kind::CodeOf(reference) => {
                 let types = self.state.facts().filter_map(|fact| match fact {
@@ -173,7 +170,7 @@ impl Step<'_, '_> {
     fn call_guest(&mut self, ty: u32, context: Kind, next: u32) -> Proof<()> {
         let ty = self.walk.module.metadata.func_type(ty);
         let places = Places::of(ty);
-        self.frame_chain()?;
+        self.frame_chain(places.argument_bytes)?;
         let pointer = self.stack_pointer()?;
         touch(self.state, pointer - 8)?;
         self.needs_context(places.context, context)?;
@@ -203,7 +200,7 @@ impl Step<'_, '_> {
     }
 
     /// A symbol for a result of this call.
-    fn result(&self, number: usize) -> Symbol {
+    pub(super) fn result(&self, number: usize) -> Symbol {
         Symbol(u64::from(self.at) << 4 | 1 << 60 | (number as u64) << 40)
     }
 
@@ -215,16 +212,13 @@ impl Step<'_, '_> {
                     self.has_type(self.state.registers[register], *ty)?;
                 }
                 Place::Vector(register) => self.has_vector(register, *ty)?,
-                Place::Memory(at) => match self.state.cell(pointer + at, *ty) {
-                    Some(value) => self.has_type(value, *ty)?,
-                    None => return refuse(Property::Types, "passes an argument not written"),
-                },
+                Place::Memory(at) => self.has_cell(pointer + at, *ty)?,
             }
         }
         Ok(())
     }
 
-    fn has_type(&self, value: Value, ty: ValType) -> Proof<()> {
+    pub(super) fn has_type(&self, value: Value, ty: ValType) -> Proof<()> {
         of_type(self.walk.module, value, ty)
     }
 
@@ -273,8 +267,21 @@ impl Step<'_, '_> {
 
     /// Checks that the frame pointer leads to the caller's frame pointer and return address, by
     /// which the runtime finds the frames.
-    fn frame_chain(&self) -> Proof<()> {
+    ///
+    /// The frame must lie above what the callee may change. The stack pointer must be at a
+    /// multiple of 16.
+    pub(super) fn frame_chain(&self, argument_bytes: i32) -> Proof<()> {
         let frame = self.frame_pointer()?;
+        let pointer = self.stack_pointer()?;
+        if pointer & 15 != 8 || frame < pointer + argument_bytes {
+            return refuse(
+                Property::Stack,
+                format!(
+                    "calls with the stack pointer at {pointer} and the frame pointer at {frame}; \
+                     the former must be at a multiple of 16, and below the frame"
+                ),
+            );
+        }
         let saved = self.state.slot(frame);
         let return_address = self.state.slot(frame + 8);
         if saved == Slot::whole(Value::of(Kind::Saved(RBP as u8)))
@@ -289,7 +296,7 @@ impl Step<'_, '_> {
         )
     }
 
-    fn needs_context(&self, register: usize, kind: Kind) -> Proof<()> {
+    pub(super) fn needs_context(&self, register: usize, kind: Kind) -> Proof<()> {
         let value = self.state.registers[register];
         let named = match kind {
             Kind::ContextOf(_) => value.kind == kind,
@@ -308,7 +315,7 @@ impl Step<'_, '_> {
     }
 
     /// What a call leaves: registers of the caller, the frame, and nothing else.
-    fn after_call(&mut self, pointer: i32, argument_bytes: i32, next: u32) -> Proof<()> {
+    pub(super) fn after_call(&mut self, pointer: i32, argument_bytes: i32, next: u32) -> Proof<()> {
         let after = pointer + argument_bytes;
         if after > 0 {
             return refuse(
@@ -322,7 +329,7 @@ impl Step<'_, '_> {
             self.state.registers[register] = Value::named(name, Kind::Junk);
         }
         self.state.vectors = unknown_vectors(u64::from(self.at) << 4 | 1 << 52);
-        self.state.flags = None;
+        (self.state.flags, self.state.reveals) = (None, Reveals::Secret);
         self.state.forget_below(after);
         self.state.forget_caught();
         self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(after));
@@ -376,9 +383,21 @@ impl Step<'_, '_> {
         self.exit(cells, ty, next)
     }
 
-    fn has_cell(&self, at: i32, ty: ValType) -> Proof<()> {
+    pub(super) fn has_cell(&self, at: i32, ty: ValType) -> Proof<()> {
         match self.state.cell(at, ty) {
-            Some(value) => self.has_type(value, ty),
+            Some(value) => {
+                let upper = self.state.slot(at + 8).value;
+                let is_number = match ty {
+                    ValType::F32 => value.is_number() || value.kind == Kind::Single,
+                    ValType::F64 => value.is_number(),
+                    ValType::V128 => value.is_number() && upper.is_number(),
+                    ValType::I32 | ValType::I64 | ValType::Ref(_) => true,
+                };
+                if !is_number {
+                    return refuse(Property::Types, format!("passes {:?} as {ty}", value.kind));
+                }
+                self.has_type(value, ty)
+            }
             None => refuse(Property::Types, "passes a cell that was not written"),
         }
     }
@@ -409,7 +428,7 @@ impl Step<'_, '_> {
 
     /// Leaves the guest and comes back with results in the cells.
     fn exit(&mut self, cells: i32, ty: &FuncType, next: u32) -> Proof<()> {
-        self.frame_chain()?;
+        self.frame_chain(0)?;
         let pointer = self.stack_pointer()?;
         touch(self.state, pointer - 8)?;
         let count = ty.params.len().max(ty.results.len()).max(1) as i32;
@@ -442,7 +461,7 @@ impl Step<'_, '_> {
                     return refuse(Property::Types, "exits with a reason that is no trap");
                 }
                 let pointer = self.stack_pointer()?;
-                self.frame_chain()?;
+                self.frame_chain(0)?;
                 touch(self.state, pointer - 8)?;
                 self.after_call(pointer, 0, next)
             }
@@ -461,7 +480,9 @@ impl Step<'_, '_> {
                 for (number, at) in cell_offsets(cells).take(self.walk.words).enumerate() {
                     let name = Symbol(1 << 62 | number as u64);
                     match self.state.cell(at, ValType::I64) {
-                        Some(value) if value.symbol == name && value.constant == 0 => {}
+                        Some(value)
+                            if value.is_number()
+                                && (value.symbol, value.shift, value.constant) == (name, 0, 0) => {}
                         _ => {
                             return refuse(
                                 Property::Types,
@@ -477,154 +498,6 @@ impl Step<'_, '_> {
                 "exits with a reason that only stubs may give",
             ),
         }
-    }
-
-    /// Checks the parameters of a builtin, which the runtime trusts as far as types and indices go.
-    fn call_builtin(&mut self, builtin: Builtin, next: u32) -> Proof<()> {
-        let ty = FuncType {
-            params: vec![ValType::I64; builtin.params()],
-            results: vec![ValType::I64; usize::from(builtin.has_result())],
-        };
-        let places = Places::of(&ty);
-        self.frame_chain()?;
-        self.needs_context(places.context, Kind::Instance)?;
-        let pointer = self.stack_pointer()?;
-        touch(self.state, pointer - 8)?;
-        let words: Vec<Value> = places
-            .params
-            .iter()
-            .map(|(place, ty)| match *place {
-                Place::General(register) => self.state.registers[register],
-                Place::Memory(at) => self.state.cell(pointer + at, *ty).unwrap_or(Value::JUNK),
-                Place::Vector(_) => Value::JUNK,
-            })
-            .collect();
-        self.builtin(builtin, &words)?;
-        self.after_call(pointer, places.argument_bytes, next)?;
-        if builtin.has_result() {
-            let symbol = self.result(0);
-            self.state.registers[RAX] = match builtin {
-                Builtin::Keep => Value::reference(symbol, HeapType::Exn, false),
-                _ => Value::any(symbol),
-            };
-        }
-        Ok(())
-    }
-
-    fn builtin(&self, builtin: Builtin, words: &[Value]) -> Proof<()> {
-        let metadata = self.walk.module.metadata;
-        let index = |at: usize, count: usize, what: &str| {
-            let found = words[at].as_constant();
-            match found.and_then(|index| usize::try_from(index).ok()) {
-                Some(index) if index < count => Ok(index),
-                _ => refuse(
-                    Property::Types,
-                    format!(
-                        "passes {found:?} as the index of a {what} to {}; the module has {count}",
-                        builtin.name()
-                    ),
-                ),
-            }
-        };
-        let memory = |at| index(at, metadata.memories.len(), "memory").map(|_| ());
-        let data = |at| index(at, metadata.data.len(), "data segment").map(|_| ());
-        let element = |at| index(at, metadata.elements.len(), "element segment").map(|_| ());
-        let table = |at| {
-            let table = index(at, metadata.tables.len(), "table")?;
-            Ok(metadata.tables[table].element)
-        };
-        let mut numbers = 0..words.len();
-        match builtin {
-            Builtin::MemoryGrow | Builtin::MemoryFill => {
-                memory(0)?;
-                numbers.start = 1;
-            }
-            Builtin::MemoryCopy => {
-                memory(0)?;
-                memory(1)?;
-                numbers.start = 2;
-            }
-            Builtin::MemoryInit => {
-                memory(0)?;
-                data(1)?;
-                numbers.start = 2;
-            }
-            Builtin::DataDrop => data(0)?,
-            Builtin::ElemDrop => element(0)?,
-            Builtin::TableGrow => {
-                self.has_type(words[1], table(0)?)?;
-                numbers.start = 2;
-            }
-            Builtin::TableFill => {
-                self.has_type(words[2], table(0)?)?;
-                self.has_type(words[1], ValType::I64)?;
-                numbers.start = 3;
-            }
-            Builtin::TableCopy => {
-                table(0)?;
-                table(1)?;
-                numbers.start = 2;
-            }
-            Builtin::TableInit => {
-                table(0)?;
-                element(1)?;
-                numbers.start = 2;
-            }
-            Builtin::Throw => {
-                let tag = index(0, metadata.tags.len(), "tag")?;
-                self.thrown(tag, words[1])?;
-                numbers.start = 2;
-            }
-            Builtin::ThrowRef => {
-                self.has_type(words[0], ValType::non_null(HeapType::Exn))?;
-                numbers.start = 1;
-            }
-            Builtin::Rethrow | Builtin::Keep => {}
-            Builtin::MemoryWait32 | Builtin::MemoryWait64 | Builtin::MemoryNotify => {
-                memory(0)?;
-                numbers.start = 1;
-            }
-            _ => {
-                return refuse(
-                    Property::Types,
-                    format!(
-                        "calls {}; the verifier does not know structs and arrays",
-                        builtin.name()
-                    ),
-                );
-            }
-        }
-        for number in numbers {
-            self.has_type(words[number], ValType::I64)?;
-            let value = words[number];
-            let fits = value.low >= 0 && value.high <= i64::from(u32::MAX);
-            if is_word(self.walk.module, builtin, number) && !fits {
-                return refuse(
-                    Property::Accesses,
-                    format!(
-                        "passes {} to {} as parameter {number} of {}, which has 32 bits",
-                        value.low,
-                        value.high,
-                        builtin.name()
-                    ),
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks the values of an exception.
-    fn thrown(&self, tag: usize, cells: Value) -> Proof<()> {
-        let metadata = self.walk.module.metadata;
-        let ty = metadata.func_type(metadata.tags[tag]);
-        let at = cells.exact().and_then(|at| i32::try_from(at).ok());
-        let Some(at) = at.filter(|at| cells.kind == Kind::Stack && at % 8 == 0) else {
-            return refuse(Property::Types, "throws values that are not in its frame");
-        };
-        for (at, ty) in cell_offsets(at).zip(&ty.params) {
-            self.has_cell(at, *ty)?;
-        }
-        Ok(())
     }
 
     /// A jump to another function.
@@ -736,6 +609,6 @@ impl Step<'_, '_> {
 }
 
 /// Offsets of cells from the first one on.
-fn cell_offsets(first: i32) -> impl Iterator<Item = i32> {
+pub(super) fn cell_offsets(first: i32) -> impl Iterator<Item = i32> {
     (first..).step_by(CELL_BYTES as usize)
 }

@@ -1,10 +1,10 @@
 //! Instructions that compute: what their results are, as far as addresses depend on it.
 
-use super::operands::plain;
+use super::operands::{is_high_byte, plain};
 use super::{Step, list, step, vectors};
-use crate::access::{Use, is_data};
+use crate::address::{Use, is_data};
 use crate::error::{Proof, Property, refuse};
-use crate::state::{Extent, VECTORS, Vector};
+use crate::state::{Extent, Reveals, VECTORS, Vector};
 use crate::value::{Kind, Symbol, Value};
 use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
@@ -30,6 +30,7 @@ impl Step<'_, '_> {
             Mnemonic::Cmp => {
                 let (left, right) = (self.read(0)?, self.read(1)?);
                 self.state.flags = self.comparison(left, right);
+                self.state.reveals = Reveals::of(left, right);
                 Ok(())
             }
             Mnemonic::Test => {
@@ -41,11 +42,15 @@ impl Step<'_, '_> {
                         .comparison(left, Value::constant(0))
                         .filter(|_| self.is_same_register()),
                 };
+                self.state.reveals = match self.state.flags {
+                    Some(comparison) => Reveals::of(comparison.left, comparison.right),
+                    None => Reveals::of(left, right),
+                };
                 Ok(())
             }
             // The code generator clears a register by combining it with itself, or with a copy.
             Mnemonic::Xor if self.is_same_register() || self.is_same_value() => {
-                self.state.flags = None;
+                (self.state.flags, self.state.reveals) = (None, Reveals::Number);
                 self.write(Value::constant(0))
             }
             Mnemonic::Add
@@ -82,6 +87,8 @@ impl Step<'_, '_> {
         instruction.op0_kind() == OpKind::Register
             && instruction.op1_kind() == OpKind::Register
             && instruction.op0_register().size() == instruction.op1_register().size()
+            && !is_high_byte(instruction.op0_register())
+            && !is_high_byte(instruction.op1_register())
             && matches!((value(0), value(1)), (Some(a), Some(b)) if a.is_same(&b))
     }
 
@@ -110,7 +117,7 @@ impl Step<'_, '_> {
                 let register = self.instruction.op0_register().full_register();
                 let value = Value::named(fresh, Kind::Byte);
                 self.state.registers[register.number()] = value;
-                self.state.flags = None;
+                (self.state.flags, self.state.reveals) = (None, Reveals::Secret);
                 return Ok(());
             }
             Mnemonic::Add => left.plus(right, fresh),
@@ -148,6 +155,10 @@ impl Step<'_, '_> {
         };
         // The result of `sub` sets the flags as `cmp` does.
         self.state.flags = None;
+        self.state.reveals = match value.is_number() {
+            true => Reveals::Number,
+            false => Reveals::Secret,
+        };
         let register = self.instruction.op0_register();
         let value = match value.kind {
             Kind::Number if register.is_gpr32() => value.low_word(self.fresh(2)),
@@ -211,6 +222,7 @@ impl Step<'_, '_> {
     }
 
     fn conditional_move(&mut self) -> Proof<()> {
+        self.reads_flags()?;
         let old = self.read(0)?;
         let new = self.read(1)?;
         let relation = step::relation(self.instruction.condition_code());
@@ -264,6 +276,12 @@ impl Step<'_, '_> {
                 "selects a bit of memory, which may lie beside the operand",
             );
         }
+        if instruction.rflags_read() != 0 {
+            self.reads_flags()?;
+        }
+        if matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
+            self.replaces_found_nothing()?;
+        }
         let info = self.walk.factory.info(&instruction);
         let accesses = [
             info.op0_access(),
@@ -281,7 +299,8 @@ impl Step<'_, '_> {
         let (mut extent, mut needed) = (Extent::Whole, vectors::needed(&instruction));
         let old = match instruction.op0_kind() {
             OpKind::Register if instruction.op0_register().is_vector_register() => {
-                self.state.vectors[instruction.op0_register().number()].extent
+                let kept = vectors::kept(&instruction);
+                self.state.vectors[kept.number()].extent
             }
             // A register is spilled as a whole.
             OpKind::Memory if vectors::is_move(&instruction) && self.is_stack()? => {
@@ -337,9 +356,65 @@ impl Step<'_, '_> {
             }
         }
         if instruction.rflags_modified() != 0 {
-            self.state.flags = None;
+            (self.state.flags, self.state.reveals) = (None, Reveals::Number);
         }
         Ok(())
+    }
+
+    /// A search for a bit keeps its register if there is none. What the register held must be a
+    /// number, or the next instruction must replace it in that case.
+    fn replaces_found_nothing(&mut self) -> Proof<()> {
+        let register = self.instruction.op0_register();
+        if self.reads_number(register, Extent::Nothing).is_ok() || self.is_replaced() {
+            return Ok(());
+        }
+        refuse(
+            Property::Types,
+            format!("may keep {register:?}, which holds no number"),
+        )
+    }
+
+    /// Whether an instruction soon after replaces the result of a search that has found nothing.
+    /// Between them are moves of other registers, and no path joins.
+    fn is_replaced(&self) -> bool {
+        const MOVES_MAX: u32 = 4;
+        let register = self.instruction.op0_register();
+        let mut at = self.instruction.next_ip() as u32;
+        for _ in 0..=MOVES_MAX {
+            let next = match self.walk.leaders.contains(&at) {
+                true => None,
+                false => self.walk.known_instruction(at),
+            };
+            let Some(next) = next else { return false };
+            let uses = |other: Register| other.full_register() == register.full_register();
+            if next.mnemonic() == Mnemonic::Cmove {
+                return next.op0_register() == register
+                    && next.op1_kind() == OpKind::Register
+                    && !uses(next.op1_register());
+            }
+            let is_other = next.mnemonic() == Mnemonic::Mov
+                && !uses(next.op0_register())
+                && !uses(next.op1_register())
+                && !uses(next.memory_base())
+                && !uses(next.memory_index());
+            if !is_other {
+                return false;
+            }
+            at = next.next_ip() as u32;
+        }
+        false
+    }
+
+    /// Whether an instruction of 32 bits may keep the 64 bits of a register that it writes, and
+    /// these may be a greater number.
+    fn may_keep(&self, register: Register) -> bool {
+        let is_kept = match self.instruction.mnemonic() {
+            Mnemonic::Bsf | Mnemonic::Bsr => !self.is_replaced(),
+            Mnemonic::Cmpxchg => true,
+            _ => false,
+        };
+        let old = self.state.registers[register.full_register().number()];
+        is_kept && !(old.is_number() && old.low >= 0 && old.high <= i64::from(u32::MAX))
     }
 
     /// Whether the memory operand is in the frame.
@@ -408,7 +483,7 @@ impl Step<'_, '_> {
                 && explicit.is_gpr32()
                 && explicit.full_register() == register.full_register();
             let value = match register.size() {
-                8 if is_word => Value::word(fresh),
+                8 if is_word && !self.may_keep(register) => Value::word(fresh),
                 8 => Value::any(fresh),
                 bytes => Value::number(fresh, 0, (1 << (8 * bytes)) - 1),
             };

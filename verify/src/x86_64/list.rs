@@ -3,10 +3,14 @@
 //! The list names every instruction on general registers. Vector instructions are selected by the
 //! extension that they belong to, less those that change or reveal more than their operands.
 
-use iced_x86::{CpuidFeature, Instruction, Mnemonic, Register};
+use iced_x86::{Code, CpuidFeature, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use pirn_format::cpu::CpuFeatures;
 
-/// Whether the verifier knows what an instruction does.
-pub(super) fn is_known(instruction: &Instruction) -> bool {
+/// Whether the verifier knows what an instruction with these bytes does.
+pub(super) fn is_known(instruction: &Instruction, bytes: &[u8]) -> bool {
+    if !has_ordinary_registers(instruction) || !has_one_meaning(instruction, bytes) {
+        return false;
+    }
     // Other segments start at address 0 (Intel SDM volume 1, 3.4.2.1).
     let is_offset = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
     if is_offset || instruction.is_vsib() {
@@ -14,6 +18,67 @@ pub(super) fn is_known(instruction: &Instruction) -> bool {
     }
     is_general(instruction.mnemonic())
         || (is_vector(instruction) && !is_special(instruction.mnemonic()))
+}
+
+/// The extension of an instruction that the file's header does not name. Other processors
+/// do not know the instruction, or take it for another one, as `tzcnt` for `bsf`.
+pub(super) fn absent(instruction: &Instruction, cpu: CpuFeatures) -> Option<&'static str> {
+    let mut names = instruction.cpuid_features().iter().filter_map(|feature| {
+        Some(match feature {
+            CpuidFeature::SSE3 => "sse3",
+            CpuidFeature::SSSE3 => "ssse3",
+            CpuidFeature::CMPXCHG16B => "cmpxchg16b",
+            CpuidFeature::SSE4_1 => "sse4.1",
+            CpuidFeature::SSE4_2 => "sse4.2",
+            CpuidFeature::POPCNT => "popcnt",
+            CpuidFeature::AVX => "avx",
+            CpuidFeature::AVX2 => "avx2",
+            CpuidFeature::FMA => "fma",
+            CpuidFeature::BMI1 => "bmi1",
+            CpuidFeature::BMI2 => "bmi2",
+            CpuidFeature::LZCNT => "lzcnt",
+            CpuidFeature::AVX512F => "avx512f",
+            CpuidFeature::AVX512DQ => "avx512dq",
+            CpuidFeature::AVX512VL => "avx512vl",
+            CpuidFeature::AVX512_BITALG => "avx512bitalg",
+            CpuidFeature::AVX512_VBMI => "avx512vbmi",
+            CpuidFeature::AES => "aes",
+            CpuidFeature::PCLMULQDQ => "pclmulqdq",
+            CpuidFeature::SHA => "sha",
+            CpuidFeature::GFNI => "gfni",
+            _ => return None,
+        })
+    });
+    names.find(|name| !cpu.has(name))
+}
+
+/// Whether all operands are general registers, vector registers, or none. Moves of segment and
+/// control registers have the same mnemonics.
+fn has_ordinary_registers(instruction: &Instruction) -> bool {
+    (0..instruction.op_count())
+        .filter(|at| instruction.op_kind(*at) == OpKind::Register)
+        .map(|at| instruction.op_register(at))
+        .all(|register| register.is_gpr() || register.is_vector_register())
+}
+
+/// Whether the instruction moves the stack pointer by words of 64 bits, and has the same length on
+/// all processors: some shorten a jump that has the prefix for 16 bits (AMD64 APM volume 3, 1.2.7).
+fn has_one_meaning(instruction: &Instruction, bytes: &[u8]) -> bool {
+    let is_whole = match instruction.mnemonic() {
+        Mnemonic::Push | Mnemonic::Call => instruction.stack_pointer_increment() == -8,
+        Mnemonic::Pop => instruction.stack_pointer_increment() == 8,
+        Mnemonic::Ret => matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16),
+        _ => true,
+    };
+    let is_prefix = |byte: &&u8| {
+        matches!(
+            byte,
+            0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3
+        )
+    };
+    let is_shortened = instruction.flow_control() != FlowControl::Next
+        && bytes.iter().take_while(is_prefix).any(|byte| *byte == 0x66);
+    is_whole && !is_shortened
 }
 
 /// Instructions on general registers, and jumps.

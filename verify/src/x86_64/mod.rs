@@ -4,6 +4,7 @@
 //! registers and the frame hold. Where paths meet, the state keeps what both know. Only reachable
 //! instructions are read: every jump is checked, so no other instruction runs.
 
+mod builtins;
 mod calls;
 mod compute;
 mod list;
@@ -26,6 +27,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Joins of a block's state before intervals are widened.
 const PRECISE_JOINS: u32 = 2;
 
+/// How often a walk begins again because a jump table led into the middle of a block. After that,
+/// such a block starts with values that are related to no others.
+const RESTARTS_MAX: u32 = 16;
+
+/// Most parameters, and most results, of a function: the limit of WebAssembly's validator.
+const VALUES_MAX: usize = 1000;
+
+/// Most words of registers and frames that the states of a function's blocks hold together: 2 GB.
+/// A function of several megabytes needs a hundredth.
+const WORDS_MAX: usize = 1 << 25;
+
+/// Most words that are compared where paths meet, for a function: some ten seconds.
+const WORK_MAX: usize = 1 << 30;
+
 /// The walk over one function.
 pub(crate) struct Walk<'m> {
     module: &'m Module<'m>,
@@ -39,10 +54,18 @@ pub(crate) struct Walk<'m> {
     /// By byte of the function: the number of the instruction that starts there, plus 1.
     numbers: Vec<u32>,
     instructions: Vec<Instruction>,
+    /// By byte of the function: whether an instruction that starts there was proven.
+    walked: Vec<bool>,
+    /// How often the walk began again, and whether it has to.
+    restarts: u32,
+    is_stale: bool,
     /// Bytes at which blocks start.
     leaders: BTreeSet<u32>,
     blocks: BTreeMap<u32, Block>,
     todo: BTreeSet<u32>,
+    /// Words of all states in `blocks`, and words that were compared or copied.
+    held: usize,
+    work: usize,
 }
 
 struct Block {
@@ -94,6 +117,13 @@ impl<'m> Walk<'m> {
             );
         };
         let signature = signature(module, entry.kind);
+        let values = signature.params.len().max(signature.results.len());
+        if values > VALUES_MAX {
+            return refuse(
+                Property::Types,
+                format!("has {values} parameters or results; at most {VALUES_MAX} are proven"),
+            );
+        }
         Ok(Self {
             module,
             entry,
@@ -102,17 +132,22 @@ impl<'m> Walk<'m> {
             decoder: Decoder::with_ip(64, code, u64::from(entry.start), DecoderOptions::NONE),
             factory: InstructionInfoFactory::new(),
             numbers: vec![0; code.len()],
+            walked: vec![false; code.len()],
+            restarts: 0,
+            is_stale: false,
             instructions: vec![],
             leaders: BTreeSet::new(),
             blocks: BTreeMap::new(),
             todo: BTreeSet::new(),
+            held: 0,
+            work: 0,
         })
     }
 
     /// Walks over all paths. `at` is the instruction that is being proven.
     fn run(&mut self, at: &mut u32) -> Proof<()> {
-        let state = self.entry_state()?;
-        self.flow(self.entry.start, &state)?;
+        let entry = self.entry_state()?;
+        self.flow(self.entry.start, &entry)?;
         while let Some(block) = self.todo.pop_first() {
             let Some(found) = self.blocks.get(&block) else {
                 continue;
@@ -121,6 +156,7 @@ impl<'m> Walk<'m> {
             *at = block;
             loop {
                 let instruction = self.instruction(*at)?;
+                self.walked[(*at - self.entry.start) as usize] = true;
                 let next = instruction.next_ip() as u32;
                 let step = Step {
                     at: *at,
@@ -128,16 +164,23 @@ impl<'m> Walk<'m> {
                     walk: self,
                     state: &mut state,
                 };
-                let continues = match step.run()? {
-                    Next::Falls => next,
-                    Next::Jumps(target) => target,
+                let (continues, is_jump) = match step.run()? {
+                    Next::Falls => (next, false),
+                    Next::Jumps(target) => (target, true),
                     Next::Ends => break,
                 };
-                if self.leaders.contains(&continues) {
+                if is_jump || self.leaders.contains(&continues) {
                     self.flow(continues, &state)?;
                     break;
                 }
                 *at = continues;
+            }
+            if std::mem::take(&mut self.is_stale) {
+                self.blocks.clear();
+                self.held = 0;
+                self.todo.clear();
+                self.walked.fill(false);
+                self.flow(self.entry.start, &entry)?;
             }
         }
         Ok(())
@@ -156,9 +199,35 @@ impl<'m> Walk<'m> {
             self.discover(target);
         }
         let name = |at: usize| Symbol(1 << 63 | u64::from(target) << 24 | at as u64);
+        // The path may come from the block in whose middle it starts another one.
+        let is_late =
+            self.walked[(target - self.entry.start) as usize] && !self.blocks.contains_key(&target);
+        if self.is_stale || (is_late && self.restarts < RESTARTS_MAX) {
+            self.restarts += u32::from(!self.is_stale);
+            self.is_stale = true;
+            return Ok(());
+        }
+        let words = state.words();
+        self.work += words;
+        if self.work > WORK_MAX {
+            return refuse(
+                Property::Instructions,
+                format!("needs more work than {WORK_MAX} words to be proven"),
+            );
+        }
         match self.blocks.get_mut(&target) {
             None => {
-                let state = state.clone();
+                self.held += words;
+                if self.held > WORDS_MAX {
+                    return refuse(
+                        Property::Stack,
+                        format!("has blocks and a frame of more than {WORDS_MAX} words"),
+                    );
+                }
+                let mut state = state.clone();
+                if is_late {
+                    state.rename(name);
+                }
                 self.blocks.insert(target, Block { state, joins: 0 });
             }
             Some(block) => {
@@ -211,14 +280,23 @@ impl<'m> Walk<'m> {
         let placed = self.decoder.set_position(index);
         self.decoder.set_ip(u64::from(at));
         let instruction = self.decoder.decode();
-        if placed.is_err() || instruction.is_invalid() || !list::is_known(&instruction) {
-            let bytes = self.numbers.len() - index;
-            let start = at as usize;
-            let shown = &self.module.text[start..start + bytes.min(15)];
+        let (start, left) = (at as usize, self.numbers.len() - index);
+        let bytes = &self.module.text[start..start + instruction.len().min(left)];
+        if placed.is_err() || instruction.is_invalid() || !list::is_known(&instruction, bytes) {
+            let shown = &self.module.text[start..start + left.min(15)];
             return refuse(
                 Property::Instructions,
                 format!(
                     "{:?} is not on the verifier's list; bytes {shown:02x?}",
+                    instruction.code()
+                ),
+            );
+        }
+        if let Some(name) = list::absent(&instruction, self.module.cpu) {
+            return refuse(
+                Property::Instructions,
+                format!(
+                    "{:?} needs the cpu feature {name}, which the file's header does not name",
                     instruction.code()
                 ),
             );
@@ -235,6 +313,13 @@ impl<'m> Walk<'m> {
         self.instructions.push(instruction);
         bytes[0] = self.instructions.len() as u32;
         Ok(instruction)
+    }
+
+    /// The instruction at an offset, if it was decoded.
+    fn known_instruction(&self, at: u32) -> Option<Instruction> {
+        let index = at.checked_sub(self.entry.start)? as usize;
+        let number = self.numbers.get(index)?.checked_sub(1)? as usize;
+        self.instructions.get(number).copied()
     }
 
     /// The instruction at an offset.
@@ -355,7 +440,7 @@ fn builtin_parameter(
 ) -> Value {
     let symbol = name(number);
     match Builtin::from_number(builtin) {
-        Some(builtin) if calls::is_word(module, builtin, number) => Value::word(symbol),
+        Some(builtin) if builtins::is_word(module, builtin, number) => Value::word(symbol),
         _ => Value::any(symbol),
     }
 }

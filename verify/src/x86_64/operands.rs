@@ -1,7 +1,8 @@
 //! Operands of x86_64 instructions: registers, immediates and addresses.
 
 use super::{Step, vectors};
-use crate::access::{self, Access, Address, Use, is_data};
+use crate::access;
+use crate::address::{Access, Address, Use, is_data};
 use crate::error::{Proof, Property, refuse};
 use crate::value::{Kind, Symbol, Value};
 use iced_x86::{OpKind, Register};
@@ -17,6 +18,8 @@ impl Step<'_, '_> {
         match self.instruction.op_kind(operand) {
             OpKind::Register => self.instruction.op_register(operand).size() as u32,
             OpKind::Memory => self.instruction.memory_size().size() as u32,
+            // The immediate of `push`.
+            _ if operand == 0 => 8,
             _ => self.bytes(0),
         }
     }
@@ -101,6 +104,7 @@ impl Step<'_, '_> {
             8 => value,
             4 if is_word_kind(value.kind) => value,
             4 if value.is_number() => self.state.low_word(value, fresh),
+            4 if value.kind == Kind::Single => Value::word(fresh),
             // Unknown bits, of which only some are used.
             4 if matches!(value.kind, Kind::Junk | Kind::Byte) => value,
             2 if value.is_number() => low_part(value, 16, fresh),
@@ -134,7 +138,8 @@ impl Step<'_, '_> {
             8 => value,
             4 if is_word_kind(value.kind) => value,
             4 if value.is_number() => value.low_word(fresh),
-            4 if value.kind == Kind::Byte => value,
+            // The upper half is cleared, so these are other bits.
+            4 if value.kind == Kind::Byte => Value::named(fresh, Kind::Byte),
             2 if old.is_number() && value.is_number() => merged(old, 0xffff, fresh),
             1 if is_high_byte(register) => match old.is_number() && value.is_number() {
                 true => merged(old, 0xffff, fresh),
@@ -183,7 +188,7 @@ impl Step<'_, '_> {
     }
 }
 
-fn is_high_byte(register: Register) -> bool {
+pub(super) fn is_high_byte(register: Register) -> bool {
     matches!(
         register,
         Register::AH | Register::BH | Register::CH | Register::DH

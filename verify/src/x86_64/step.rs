@@ -3,9 +3,9 @@
 use super::{Next, Step, list};
 use crate::abi::RSP;
 use crate::error::{Proof, Property, refuse};
-use crate::state::{Comparison, Relation, Slot};
+use crate::state::{Comparison, Relation, Reveals, Slot};
 use crate::value::{Kind, Value};
-use iced_x86::{ConditionCode, Mnemonic, OpKind, Register};
+use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
 impl Step<'_, '_> {
     /// Proves the instruction, and changes the state as it does.
@@ -50,8 +50,28 @@ impl Step<'_, '_> {
         )
     }
 
+    /// Refuses an instruction whose condition tells the guest bits that it must not know.
+    pub(super) fn reads_flags(&self) -> Proof<()> {
+        let relation = relation(self.instruction.condition_code());
+        let is_equality = matches!(relation, Some(Relation::Equal | Relation::NotEqual));
+        match self.state.reveals {
+            Reveals::Number => Ok(()),
+            Reveals::Equality if is_equality => Ok(()),
+            reveals => refuse(
+                Property::Types,
+                format!(
+                    "reads flags that tell more than the order of numbers: {reveals:?} of {:?}",
+                    self.state
+                        .flags
+                        .map(|flags| (flags.left.kind, flags.right.kind))
+                ),
+            ),
+        }
+    }
+
     /// A conditional branch.
     fn branch(&mut self) -> Proof<Next> {
+        self.reads_flags()?;
         let target = self.instruction.near_branch_target() as u32;
         let relation = relation(self.instruction.condition_code());
         let Some((comparison, relation)) = self.state.flags.zip(relation) else {
@@ -119,7 +139,7 @@ impl Step<'_, '_> {
         // The stack pointer is never above the arguments, so the word is not the caller's.
         let at = self.stack_pointer()? - 8;
         self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(at));
-        crate::access::touch(self.state, at)?;
+        crate::frame::touch(self.state, at)?;
         self.state.set_slot(at, Slot::whole(value));
         Ok(())
     }
@@ -157,7 +177,10 @@ impl Step<'_, '_> {
     /// ```
     fn is_probe(&mut self) -> bool {
         let first = self.instruction;
-        if first.op0_register() != Register::RSP || !self.walk.leaders.contains(&self.at) {
+        if first.op0_register() != Register::RSP
+            || !is_immediate(&first, 1)
+            || !self.walk.leaders.contains(&self.at)
+        {
             return false;
         }
         let mut at = first.next_ip() as u32;
@@ -170,11 +193,13 @@ impl Step<'_, '_> {
             return false;
         };
         touch.mnemonic() == Mnemonic::Mov
+            && touch.op0_kind() == OpKind::Memory
             && touch.memory_base() == Register::RSP
             && touch.memory_index() == Register::None
             && touch.memory_displacement64() == 0
             && compare.mnemonic() == Mnemonic::Cmp
             && compare.op0_register() == Register::RSP
+            && compare.op1_register().is_gpr64()
             && branch.mnemonic() == Mnemonic::Jne
             && branch.near_branch_target() == u64::from(self.at)
     }
@@ -198,13 +223,22 @@ impl Step<'_, '_> {
                 format!("touches the frame in steps of {step} bytes that do not meet its end"),
             );
         };
-        crate::access::touch(self.state, start - step as i32)?;
+        crate::frame::touch(self.state, start - step as i32)?;
         self.state.forget_below(start);
         self.state.registers[RSP] = end_of_stack(end)?;
+        // The loop has touched the pages between.
         self.state.touched = self.state.touched.min(end as i32);
-        self.state.flags = None;
+        crate::frame::touch(self.state, end as i32)?;
+        (self.state.flags, self.state.reveals) = (None, Reveals::Secret);
         Ok(Next::Jumps(branch.next_ip() as u32))
     }
+}
+
+fn is_immediate(instruction: &Instruction, operand: u32) -> bool {
+    !matches!(
+        instruction.op_kind(operand),
+        OpKind::Register | OpKind::Memory
+    )
 }
 
 fn end_of_stack(end: i64) -> Proof<Value> {

@@ -6,7 +6,7 @@
 
 use crate::state::Extent;
 use crate::value::{Kind, Value};
-use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind};
+use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 /// How much of the vector registers that an instruction reads must be a number.
 pub(super) fn needed(instruction: &Instruction) -> Extent {
@@ -109,6 +109,15 @@ fn merged(mnemonic: Mnemonic) -> Option<Extent> {
     }
 }
 
+/// The register whose upper bits a conversion keeps: with three operands that is the second one.
+pub(super) fn kept(instruction: &Instruction) -> Register {
+    let second = instruction.op1_register();
+    match merged(instruction.mnemonic()) {
+        Some(_) if instruction.op_count() == 3 && second.is_xmm() => second,
+        _ => instruction.op0_register(),
+    }
+}
+
 /// If the instruction replaces the lowest lane of its first operand and keeps the other bits: how
 /// much it reads of the second operand, and how much it replaces.
 pub(super) fn lane(instruction: &Instruction) -> Option<(Extent, Extent)> {
@@ -179,14 +188,16 @@ fn is_low_half(mnemonic: Mnemonic) -> bool {
 /// Instructions on the lowest 32 bits.
 fn is_single(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
-        Addss, Comiss, Cvtss2sd, Cvtss2si, Cvttss2si, Divss, Maxss, Minss, Movd, Movss, Mulss,
-        Roundss, Sqrtss, Subss, Ucomiss, Vaddss, Vcomiss, Vcvtss2sd, Vcvtss2si, Vcvttss2si, Vdivss,
-        Vfmadd132ss, Vfmadd213ss, Vfmadd231ss, Vmaxss, Vminss, Vmovd, Vmovss, Vmulss, Vroundss,
-        Vsqrtss, Vsubss, Vucomiss,
+        Addss, Cmpss, Comiss, Cvtss2sd, Cvtss2si, Cvttss2si, Divss, Maxss, Minss, Movd, Movss,
+        Mulss, Roundss, Sqrtss, Subss, Ucomiss, Vaddss, Vcmpss, Vcomiss, Vcvtss2sd, Vcvtss2si,
+        Vcvttss2si, Vdivss, Vfmadd132ss, Vfmadd213ss, Vfmadd231ss, Vmaxss, Vminss, Vmovd, Vmovss,
+        Vmulss, Vroundss, Vsqrtss, Vsubss, Vucomiss,
     };
     matches!(
         mnemonic,
         Addss
+            | Cmpss
+            | Vcmpss
             | Comiss
             | Cvtss2sd
             | Cvtss2si
@@ -225,14 +236,16 @@ fn is_single(mnemonic: Mnemonic) -> bool {
 /// Instructions on the lowest 64 bits.
 fn is_double(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
-        Addsd, Comisd, Cvtsd2si, Cvtsd2ss, Cvttsd2si, Divsd, Maxsd, Minsd, Movq, Movsd, Mulsd,
-        Roundsd, Sqrtsd, Subsd, Ucomisd, Vaddsd, Vcomisd, Vcvtsd2si, Vcvtsd2ss, Vcvttsd2si, Vdivsd,
-        Vfmadd132sd, Vfmadd213sd, Vfmadd231sd, Vmaxsd, Vminsd, Vmovq, Vmovsd, Vmulsd, Vroundsd,
-        Vsqrtsd, Vsubsd, Vucomisd,
+        Addsd, Cmpsd, Comisd, Cvtsd2si, Cvtsd2ss, Cvttsd2si, Divsd, Maxsd, Minsd, Movq, Movsd,
+        Mulsd, Roundsd, Sqrtsd, Subsd, Ucomisd, Vaddsd, Vcmpsd, Vcomisd, Vcvtsd2si, Vcvtsd2ss,
+        Vcvttsd2si, Vdivsd, Vfmadd132sd, Vfmadd213sd, Vfmadd231sd, Vmaxsd, Vminsd, Vmovq, Vmovsd,
+        Vmulsd, Vroundsd, Vsqrtsd, Vsubsd, Vucomisd,
     };
     matches!(
         mnemonic,
         Addsd
+            | Cmpsd
+            | Vcmpsd
             | Comisd
             | Cvtsd2si
             | Cvtsd2ss
@@ -271,10 +284,10 @@ fn is_double(mnemonic: Mnemonic) -> bool {
 /// Instructions that compute each bit of the result from bits at the same place.
 fn is_lanewise(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
-        Andnpd, Andnps, Andpd, Andps, Cmpsd, Cmpss, Movapd, Movaps, Movdqa, Movdqu, Movupd, Movups,
-        Orpd, Orps, Pand, Pandn, Por, Pxor, Vandnpd, Vandnps, Vandpd, Vandps, Vcmpsd, Vcmpss,
-        Vmovapd, Vmovaps, Vmovdqa, Vmovdqu, Vmovupd, Vmovups, Vorpd, Vorps, Vpand, Vpandn, Vpor,
-        Vpxor, Vxorpd, Vxorps, Xorpd, Xorps,
+        Andnpd, Andnps, Andpd, Andps, Movapd, Movaps, Movdqa, Movdqu, Movupd, Movups, Orpd, Orps,
+        Pand, Pandn, Por, Pxor, Vandnpd, Vandnps, Vandpd, Vandps, Vmovapd, Vmovaps, Vmovdqa,
+        Vmovdqu, Vmovupd, Vmovups, Vorpd, Vorps, Vpand, Vpandn, Vpor, Vpxor, Vxorpd, Vxorps, Xorpd,
+        Xorps,
     };
     matches!(
         mnemonic,
@@ -282,8 +295,6 @@ fn is_lanewise(mnemonic: Mnemonic) -> bool {
             | Andnps
             | Andpd
             | Andps
-            | Cmpsd
-            | Cmpss
             | Movapd
             | Movaps
             | Movdqa
@@ -300,8 +311,6 @@ fn is_lanewise(mnemonic: Mnemonic) -> bool {
             | Vandnps
             | Vandpd
             | Vandps
-            | Vcmpsd
-            | Vcmpss
             | Vmovapd
             | Vmovaps
             | Vmovdqa

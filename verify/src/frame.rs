@@ -1,0 +1,160 @@
+//! Loads and stores of the function's frame, and of arguments on the stack.
+
+use crate::abi::RSP;
+use crate::address::{Access, Use, is_data};
+use crate::error::{Proof, Property, refuse};
+use crate::state::{Extent, Slot, State};
+use crate::value::{Kind, Symbol, Value};
+
+/// Most bytes of a frame. The verifier keeps what each word holds.
+const FRAME_BYTES_MAX: i32 = 4 << 20;
+
+/// Most bytes of the stack between an access and the lowest one before it. A slot's guard below
+/// the stack has 64 KiB.
+const STACK_STEP: i32 = 8 << 10;
+
+/// An access to the frame, or to arguments on the stack.
+pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
+    let Some(at) = access.distance().and_then(|at| i32::try_from(at).ok()) else {
+        return refuse(
+            Property::Stack,
+            "accesses the stack at an address that is not constant",
+        );
+    };
+    let bytes = access.bytes as i32;
+    let pointer = state.registers[RSP];
+    let (Kind::Stack, Some(lowest)) = (pointer.kind, pointer.exact()) else {
+        return refuse(Property::Stack, "the stack pointer is unknown");
+    };
+    if i64::from(at) < lowest || at > state.top() - bytes {
+        return refuse(
+            Property::Stack,
+            format!(
+                "accesses {bytes} bytes at {at} from the stack pointer at entry; the frame is \
+                 {lowest} to {}",
+                state.top()
+            ),
+        );
+    }
+    touch(state, at)?;
+    let first = at & !7;
+    if access.usage.reads() {
+        for offset in at..at + bytes {
+            let slot = state.slot(offset & !7);
+            if slot.written >> (offset & 7) & 1 == 0 {
+                return refuse(
+                    Property::Stack,
+                    format!("reads byte {offset} of the frame, which was not written"),
+                );
+            }
+        }
+    }
+    if access.usage.writes() {
+        if let Use::Update = access.usage
+            && (first..at + bytes)
+                .step_by(8)
+                .any(|word| !state.slot(word).value.is_number())
+        {
+            return refuse(
+                Property::Types,
+                "computes with a word of the frame that is no number",
+            );
+        }
+        for word in (first..at + bytes).step_by(8) {
+            let (from, to) = (at.max(word) - word, (at + bytes).min(word + 8) - word);
+            let mask = (((1_u16 << (to - from)) - 1) << from) as u8;
+            let value = match access.usage {
+                Use::Write(value) if mask == 0xff => value,
+                Use::Vector(extent) => part(extent, word - first, access.fresh),
+                _ => Value::any(access.fresh),
+            };
+            if let Use::Write(value) = access.usage
+                && mask != 0xff
+                && !is_data(value, access.bytes)
+            {
+                return refuse(
+                    Property::Types,
+                    "stores a part of a value that is no number",
+                );
+            }
+            let written = state.slot(word).written | mask;
+            let old = state.slot(word).value;
+            // A part of a word that holds an address must not become a number.
+            if mask != 0xff && state.slot(word).written != 0 && !old.is_number() {
+                state.set_slot(
+                    word,
+                    Slot {
+                        // A part of a vector may be no number, too.
+                        value: match value.is_number() {
+                            true => Value::any(access.fresh),
+                            false => Value::JUNK,
+                        },
+                        written: mask,
+                    },
+                );
+                continue;
+            }
+            state.set_slot(word, Slot { value, written });
+        }
+        return Ok(Value::any(access.fresh));
+    }
+    match bytes {
+        8 if at == first => Ok(state.slot(at).value),
+        16 if at == first => {
+            let (low, high) = (state.slot(at).value, state.slot(at + 8).value);
+            match (low.kind, high.is_number()) {
+                (Kind::Single | Kind::Junk, _) => Ok(low),
+                (_, true) if low.is_number() => Ok(access.number()),
+                (_, false) if low.is_number() => Ok(Value::of(Kind::Double)),
+                _ => refuse(Property::Types, "loads an address into a vector register"),
+            }
+        }
+        4 if at == first && state.slot(at).value.kind == Kind::Single => Ok(access.number()),
+        _ => {
+            for word in (first..at + bytes).step_by(8) {
+                let value = state.slot(word).value;
+                if !value.is_number() {
+                    return refuse(
+                        Property::Types,
+                        format!("reads {bytes} bytes of {:?} in the frame", value.kind),
+                    );
+                }
+            }
+            Ok(access.number())
+        }
+    }
+}
+
+/// What lies at a multiple of 8 bytes in a vector register that was stored.
+fn part(extent: Extent, byte: i32, fresh: Symbol) -> Value {
+    match (extent, byte) {
+        (Extent::Whole, _) | (Extent::Double, 0) => Value::any(fresh),
+        (Extent::Single, 0) => Value::of(Kind::Single),
+        _ => Value::JUNK,
+    }
+}
+
+/// Notes the lowest byte of the stack that was accessed. It must not skip the guard.
+pub(crate) fn touch(state: &mut State, at: i32) -> Proof<()> {
+    if at < -FRAME_BYTES_MAX {
+        return refuse(
+            Property::Stack,
+            format!(
+                "has a frame of {} bytes; at most {FRAME_BYTES_MAX} are proven",
+                i64::from(at).abs()
+            ),
+        );
+    }
+    if at < state.touched - STACK_STEP {
+        return refuse(
+            Property::Stack,
+            format!(
+                "accesses the stack at {at}, {} bytes below the lowest access; at most \
+                 {STACK_STEP} may be skipped",
+                state.touched - at
+            ),
+        );
+    }
+    state.touched = state.touched.min(at);
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Calls of builtins: the parameters that the runtime trusts.
+
+use super::Step;
+use super::calls::cell_offsets;
+use crate::abi::{Place, Places, RAX};
+use crate::error::{Proof, Property, refuse};
+use crate::frame::touch;
+use crate::module::Module;
+use crate::value::{Kind, Value};
+use pirn_format::exit::Builtin;
+use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems};
+use pirn_format::types::{AddrType, FuncType, HeapType, ValType};
+
+/// Whether a parameter of a builtin is an address or a length of 32 bits, zero-extended. The
+/// trampolines of copies and fills add such parameters without a check.
+pub(super) fn is_word(module: &Module<'_>, builtin: Builtin, number: usize) -> bool {
+    let is_bulk = matches!(builtin, Builtin::MemoryCopy | Builtin::MemoryFill);
+    let first = if builtin == Builtin::MemoryCopy { 2 } else { 1 };
+    let mut memories = module.metadata.memories.iter();
+    is_bulk && number >= first && memories.all(|memory| memory.address == AddrType::I32)
+}
+
+impl Step<'_, '_> {
+    /// Checks the parameters of a builtin, which the runtime trusts as far as types and indices go.
+    pub(super) fn call_builtin(&mut self, builtin: Builtin, next: u32) -> Proof<()> {
+        let ty = FuncType {
+            params: vec![ValType::I64; builtin.params()],
+            results: vec![ValType::I64; usize::from(builtin.has_result())],
+        };
+        let places = Places::of(&ty);
+        self.frame_chain(places.argument_bytes)?;
+        self.needs_context(places.context, Kind::Instance)?;
+        let pointer = self.stack_pointer()?;
+        touch(self.state, pointer - 8)?;
+        let words: Vec<Value> = places
+            .params
+            .iter()
+            .map(|(place, ty)| match *place {
+                Place::General(register) => self.state.registers[register],
+                Place::Memory(at) => self.state.cell(pointer + at, *ty).unwrap_or(Value::JUNK),
+                Place::Vector(_) => Value::JUNK,
+            })
+            .collect();
+        self.builtin(builtin, &words)?;
+        self.after_call(pointer, places.argument_bytes, next)?;
+        if builtin.has_result() {
+            let symbol = self.result(0);
+            self.state.registers[RAX] = match builtin {
+                Builtin::Keep => Value::reference(symbol, HeapType::Exn, false),
+                _ => Value::any(symbol),
+            };
+        }
+        Ok(())
+    }
+
+    fn builtin(&self, builtin: Builtin, words: &[Value]) -> Proof<()> {
+        let metadata = self.walk.module.metadata;
+        let index = |at: usize, count: usize, what: &str| {
+            let found = words[at].as_constant();
+            match found.and_then(|index| usize::try_from(index).ok()) {
+                Some(index) if index < count => Ok(index),
+                _ => refuse(
+                    Property::Types,
+                    format!(
+                        "passes {found:?} as the index of a {what} to {}; the module has {count}",
+                        builtin.name()
+                    ),
+                ),
+            }
+        };
+        let memory = |at| index(at, metadata.memories.len(), "memory").map(|_| ());
+        let data = |at| index(at, metadata.data.len(), "data segment").map(|_| ());
+        let element = |at| index(at, metadata.elements.len(), "element segment").map(|_| ());
+        let table = |at| {
+            let table = index(at, metadata.tables.len(), "table")?;
+            Ok(metadata.tables[table].element)
+        };
+        let mut numbers = 0..words.len();
+        match builtin {
+            Builtin::MemoryGrow | Builtin::MemoryFill => {
+                memory(0)?;
+                numbers.start = 1;
+            }
+            Builtin::MemoryCopy => {
+                memory(0)?;
+                memory(1)?;
+                numbers.start = 2;
+            }
+            Builtin::MemoryInit => {
+                memory(0)?;
+                data(1)?;
+                numbers.start = 2;
+            }
+            Builtin::DataDrop => data(0)?,
+            Builtin::ElemDrop => element(0)?,
+            Builtin::TableGrow => {
+                self.has_type(words[1], table(0)?)?;
+                numbers.start = 2;
+            }
+            Builtin::TableFill => {
+                self.has_type(words[2], table(0)?)?;
+                self.has_type(words[1], ValType::I64)?;
+                numbers.start = 3;
+            }
+            Builtin::TableCopy => {
+                let (to, from) = (table(0)?, table(1)?);
+                let is_sub = |a: u32, b: u32| self.walk.module.is_subtype(a, b);
+                if !from.matches(to, is_sub) {
+                    return refuse(
+                        Property::Types,
+                        format!("copies elements of type {from} to a table of type {to}"),
+                    );
+                }
+                numbers.start = 2;
+            }
+            Builtin::TableInit => {
+                let segment = index(1, metadata.elements.len(), "element segment")?;
+                self.segment_fits(segment, table(0)?)?;
+                numbers.start = 2;
+            }
+            Builtin::Throw => {
+                let tag = index(0, metadata.tags.len(), "tag")?;
+                self.thrown(tag, words[1])?;
+                numbers.start = 2;
+            }
+            Builtin::ThrowRef => {
+                self.has_type(words[0], ValType::non_null(HeapType::Exn))?;
+                numbers.start = 1;
+            }
+            Builtin::Rethrow | Builtin::Keep => {}
+            Builtin::MemoryWait32 | Builtin::MemoryWait64 | Builtin::MemoryNotify => {
+                memory(0)?;
+                numbers.start = 1;
+            }
+            _ => {
+                return refuse(
+                    Property::Types,
+                    format!(
+                        "calls {}; the verifier does not know structs and arrays",
+                        builtin.name()
+                    ),
+                );
+            }
+        }
+        for number in numbers {
+            self.has_type(words[number], ValType::I64)?;
+            let value = words[number];
+            let fits = value.low >= 0 && value.high <= i64::from(u32::MAX);
+            if is_word(self.walk.module, builtin, number) && !fits {
+                return refuse(
+                    Property::Accesses,
+                    format!(
+                        "passes {} to {} as parameter {number} of {}, which has 32 bits",
+                        value.low,
+                        value.high,
+                        builtin.name()
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the references of an element segment have the type of a table's elements.
+    fn segment_fits(&self, segment: usize, ty: ValType) -> Proof<()> {
+        let module = self.walk.module;
+        let metadata = module.metadata;
+        let found = |function: u32| {
+            let ty = metadata.funcs[function as usize];
+            let kind = metadata.kind(ty)?;
+            Some(ValType::non_null(HeapType::Concrete(kind, ty)))
+        };
+        let of = |expression: &ConstExpr| match expression.0[..] {
+            [ConstOp::RefFunc(function)] => found(function),
+            // Null has any nullable type of its hierarchy.
+            [ConstOp::RefNull] => ty.heap().map(ValType::nullable),
+            [ConstOp::GlobalGet(global)] => Some(metadata.globals[global as usize].content),
+            _ => None,
+        };
+        let has_type = |found: Option<ValType>| {
+            found.is_some_and(|found| found.matches(ty, |a, b| module.is_subtype(a, b)))
+        };
+        let fits = match &metadata.elements[segment].items {
+            ElementItems::Funcs(functions) => {
+                functions.iter().all(|function| has_type(found(*function)))
+            }
+            ElementItems::Exprs(expressions) => expressions
+                .iter()
+                .all(|expression| has_type(of(expression))),
+        };
+        if fits {
+            return Ok(());
+        }
+        refuse(
+            Property::Types,
+            format!("initialises elements of type {ty} from segment {segment} of another type"),
+        )
+    }
+
+    /// Checks the values of an exception.
+    fn thrown(&self, tag: usize, cells: Value) -> Proof<()> {
+        let metadata = self.walk.module.metadata;
+        let ty = metadata.func_type(metadata.tags[tag]);
+        let at = cells.exact().and_then(|at| i32::try_from(at).ok());
+        let pointer = self.stack_pointer()?;
+        let is_frame = |at: &i32| cells.kind == Kind::Stack && at % 8 == 0 && *at >= pointer;
+        let Some(at) = at.filter(is_frame) else {
+            return refuse(Property::Types, "throws values that are not in its frame");
+        };
+        for (at, ty) in cell_offsets(at).zip(&ty.params) {
+            self.has_cell(at, *ty)?;
+        }
+        Ok(())
+    }
+}
