@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{first_function, leb};
+use common::{except_source, first_function, leb};
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 
@@ -222,7 +222,8 @@ fn has_effect(content: &[u8], at_end: bool) -> bool {
     let (wasm, _) = module();
     let [with, without] = [SECTION, "metadata.code.branch_hinx"].map(|name| {
         let wasm = with_section(&wasm, name, content, at_end);
-        compile(&wasm, &Options::default()).expect("a custom section makes no module invalid")
+        let so = compile(&wasm, &Options::default());
+        except_source(&so.expect("a custom section makes no module invalid"))
     });
     with != without
 }
@@ -255,7 +256,7 @@ fn the_first_of_two_hints_is_used() {
     let (wasm, [f, _]) = module();
     let compiled = |hints: &[Hint]| {
         let wasm = with_section(&wasm, SECTION, &content(&[(1, hints)]), false);
-        compile(&wasm, &Options::default()).expect("it is valid")
+        except_source(&compile(&wasm, &Options::default()).expect("it is valid"))
     };
     let [unlikely, likely] = [0, 1].map(|value| compiled(&[(f, 1, value), (f, 1, 0)]));
     assert_ne!(unlikely, likely);
@@ -336,7 +337,7 @@ fn counts_beyond_the_content_allocate_no_memory() {
     let [with, without] = [SECTION, "metadata.code.branch_hinx"].map(|name| {
         // `with_section` inserts the section after those that exist.
         let wasm = with_section(&none, name, &sound, false);
-        compile(&wasm, &Options::default()).expect("it is valid")
+        except_source(&compile(&wasm, &Options::default()).expect("it is valid"))
     });
     assert_eq!(with, without);
 }

@@ -5,6 +5,9 @@
 pub(crate) mod campaign;
 
 use pirn_compiler::{Emit, Options, emit, parse_text};
+use pirn_format::metadata::{Metadata, Source};
+use pirn_format::read::{Checked, slice};
+use pirn_format::sections::Section;
 use std::path::{Path, PathBuf};
 
 /// The folder of the examples' guests.
@@ -17,6 +20,22 @@ pub(crate) fn guest(name: &str) -> Vec<u8> {
     let bytes = std::fs::read(guests().join(name)).expect("the guest is there");
     let wasm = pirn_compiler::parse_text(&bytes).expect("the guest is well-formed");
     wasm.into_owned()
+}
+
+/// A compiled module without what it says of its source: its metadata, and all other sections.
+pub(crate) fn except_source(so: &[u8]) -> (Metadata, Vec<Vec<u8>>) {
+    let checked = Checked::new(so).expect("the compiler wrote it");
+    let sections = Section::ALL
+        .into_iter()
+        .filter(|section| *section != Section::Metadata);
+    let bytes = sections.map(|section| {
+        let range = checked.header.section(section);
+        slice(so, range).expect("it is in the file").to_vec()
+    });
+    let bytes = bytes.collect();
+    let mut metadata = checked.metadata;
+    metadata.source = Source::default();
+    (metadata, bytes)
 }
 
 /// The machine code of a module in the format of `--emit asm`: functions and trampolines, separated
