@@ -7,13 +7,16 @@
  * and frees with pirn_error_delete. Results that are written through a pointer are written only on
  * success. Other functions say what they return for an invalid argument. A NULL handle, a NULL
  * result, an unknown number of a kind or an option, and a text that is not UTF-8 are errors of kind
- * PIRN_ERROR_ARGUMENT. A defect of the library (a Rust panic) is an error of kind PIRN_ERROR_PANIC.
- * The handle that the function was changing then refuses everything but its end.
+ * PIRN_ERROR_ARGUMENT. A list whose count is 0 may be NULL. A defect of the library (a Rust panic)
+ * is an error of kind PIRN_ERROR_PANIC: delete the handle after it. If the state of the handle
+ * cannot be trusted, every other function returns PIRN_ERROR_POISONED.
  *
- * OWNERS. Whoever calls a function that makes a handle (`*_new`, `*_open`, `*_clone`, and functions
+ * OWNERS. The caller of a function that makes a handle (`*_new`, `*_open`, `*_clone`, and functions
  * that write a handle through a pointer) owns the handle and ends it with the `*_delete` of its
- * type, once. Every `*_delete` accepts NULL. A handle that a function "takes over" ends with that
+ * type, once. Every `*_delete` accepts NULL. A handle that a function "takes over" is freed by that
  * call, even if the function fails. Handles keep what they need: they may be deleted in any order.
+ *
+ * WORDS. "By words" means numbers in an array of 64-bit words, "by values" a list of pirn_val_t.
  *
  * TEXTS. Parameters are C strings: UTF-8 with a zero byte at the end, and copied if they are kept.
  * Paths of the host may have any encoding. Names of a guest with a zero byte inside cannot be
@@ -25,7 +28,8 @@
  * and WASI contexts belong to one thread at a time. An instance, too; it may move to another thread
  * between calls, also while a call of it is suspended. If two functions use an instance at the same
  * time, the second one returns PIRN_ERROR_BUSY. No function may use a handle while another thread
- * deletes it.
+ * deletes it: to end a running instance from another thread, use a kill switch, and delete the
+ * instance when its call has returned.
  *
  * CALLBACKS. Functions of the embedder run on the stack of the thread that called the guest. They
  * may call any function of this library, but for the running instance only those that take their
@@ -35,13 +39,15 @@
  *
  * SIGNALS. The first region installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGURG, and
  * each thread that calls a guest gets an alternate signal stack. Signals that belong to no guest go
- * to the handlers that were installed before.
+ * to the handlers that were installed before. A handler that is installed later must forward what
+ * it does not know, and run on the alternate stack.
  *
- * FORKS. Instances of the parent may not work in a child of fork(2): their calls then fail with
- * PIRN_ERROR_ARGUMENT. Make new instances there.
+ * FORKS. In a child of fork(2), calls of the parent's instances may fail with PIRN_ERROR_ARGUMENT.
+ * Make a new region and new instances there.
  *
  * NOT THERE YET: components and WASI 0.2, instances that import from each other, shared memories
- * and threads of guests, tables, async host functions, measured use, WASI with a virtual clock.
+ * and threads of guests, tables, async host functions, measured use, WASI with a virtual clock,
+ * signatures and the verifier.
  */
 
 #ifndef PIRN_H
@@ -700,7 +706,7 @@ typedef struct {
 #define PIRN_ERROR_BUSY 15
 
 /**
- * An instance gives no snapshot.
+ * The state of an instance cannot be stored in a snapshot.
  */
 #define PIRN_ERROR_SNAPSHOT 16
 
@@ -924,7 +930,7 @@ void pirn_bytes_delete(pirn_bytes_t *bytes);
 pirn_error_t *pirn_module_open(const char *path, pirn_module_t **module);
 
 /**
- * Opens a module whose file is in memory. The bytes are copied.
+ * Opens a module whose file is in memory. The bytes are copied, and trusted like a program.
  *
  * # Safety
  *
@@ -943,7 +949,8 @@ pirn_error_t *pirn_module_from_bytes(const uint8_t *bytes, size_t len, pirn_modu
 pirn_error_t *pirn_module_to_bytes(const pirn_module_t *module, pirn_bytes_t **bytes);
 
 /**
- * Another handle to the module, with an end of its own. NULL for NULL.
+ * Another handle to the module, which the caller deletes separately. NULL
+ * for NULL.
  *
  * # Safety
  *
@@ -1007,7 +1014,8 @@ pirn_error_t *pirn_region_new(const pirn_region_option_t *options,
                               pirn_region_t **region);
 
 /**
- * Another handle to the region, with an end of its own. NULL for NULL.
+ * Another handle to the region, which the caller deletes separately. NULL
+ * for NULL.
  *
  * # Safety
  *
@@ -1054,7 +1062,9 @@ pirn_linker_t *pirn_linker_new(void);
  *
  * `params` and `results` list the kinds of its type. `func` gets `env` at each call. The library
  * takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once, when
- * nothing can call `func` any more, and before this function returns an error.
+ * nothing can call `func` any more, and before this function returns an error. If `env_delete` is
+ * NULL, keep `env` valid until the linker, its clones, and all preparations and instances made
+ * from them are deleted.
  *
  * # Safety
  *
@@ -1272,7 +1282,8 @@ pirn_error_t *pirn_func_type(const pirn_func_t *func,
 void pirn_func_delete(pirn_func_t *func);
 
 /**
- * Another handle to the preparation, with an end of its own. NULL for NULL.
+ * Another handle to the preparation, which the caller deletes separately. NULL
+ * for NULL.
  *
  * # Safety
  *
@@ -1411,7 +1422,8 @@ void pirn_capture_delete(pirn_capture_t *capture);
 pirn_error_t *pirn_files_open(const char *path, pirn_files_t **files);
 
 /**
- * Another handle to the files, with an end of its own. NULL for NULL.
+ * Another handle to the files, which the caller deletes separately. NULL
+ * for NULL.
  *
  * # Safety
  *
@@ -1460,9 +1472,12 @@ pirn_error_t *pirn_wasi_preopen_dir(pirn_wasi_t *wasi,
  * Makes an instance: takes a slot, and runs the module's start.
  *
  * `data` is any pointer of the embedder's, which host functions get by pirn_caller_data. The
- * library never reads it. `wasi` is the guest's context of WASI, or NULL for an empty one. The
- * library takes it over in every case. If all slots are taken, the thread waits for `wait_ns`
- * nanoseconds: not at all for 0, without limit for UINT64_MAX.
+ * library never reads it. It stays valid until the instance has ended: if the instance is deleted
+ * in its own host function, that is when the running call returns.
+ *
+ * `wasi` is the guest's context of WASI, or NULL for an empty one. The library takes it over in
+ * every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all for
+ * 0, without limit for UINT64_MAX.
  *
  * # Safety
  *
@@ -1913,7 +1928,9 @@ int32_t pirn_instance_is_suspended(pirn_instance_t *instance);
 pirn_error_t *pirn_instance_cancel(pirn_instance_t *instance);
 
 /**
- * Makes a switch that ends the guest's calls from any thread, until the instance is deleted.
+ * Makes a switch that ends the guest's calls from any thread, until the instance is deleted. Make
+ * it before the call: while a function uses the instance, this returns PIRN_ERROR_BUSY. No switch
+ * reaches the module's start in pirn_instance_new; pirn_prepared_start_deadline limits it.
  *
  * # Safety
  *
@@ -1954,7 +1971,8 @@ int32_t pirn_kill_switch_preempt(const pirn_kill_switch_t *kill_switch);
 int32_t pirn_kill_switch_is_running(const pirn_kill_switch_t *kill_switch);
 
 /**
- * Another handle to the switch, with an end of its own. NULL for NULL.
+ * Another handle to the switch, which the caller deletes separately. NULL
+ * for NULL.
  *
  * # Safety
  *

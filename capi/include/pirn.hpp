@@ -2,11 +2,14 @@
 //
 // Errors are exceptions of type pirn::Error. A constructor that fails has no other way to say so,
 // and a guest's trap unwinds the C++ frames above the call as an error of those frames would. A
-// program without exceptions uses pirn.h. Handles are move-only; `clone` makes a second one. An
-// object that was moved from holds NULL, and functions of it throw.
+// program without exceptions uses pirn.h. Handles are move-only; Module, Prepared and KillSwitch
+// have `clone`, which makes a second one. An object that was moved from holds NULL: its functions
+// throw, but for those that are noexcept, which return 0 or NULL.
 //
-// A host function may throw. A pirn::Error passes through the guest to the caller of the guest. Any
-// other exception becomes an error of kind PIRN_ERROR_HOST with its `what()`.
+// A host function may throw. A pirn::Error keeps its message and `user` on its way to the caller of
+// the guest. Its kind becomes PIRN_ERROR_HOST and it loses its frames, but for a trap without
+// frames, which stays one. Any other exception becomes an error of kind PIRN_ERROR_HOST with its
+// `what()`.
 
 #ifndef PIRN_HPP
 #define PIRN_HPP

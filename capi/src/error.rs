@@ -55,7 +55,7 @@ pub const PIRN_ERROR_STATE: pirn_error_kind_t = 14;
 /// Another function uses the handle at this moment: one on another thread, or the call in which
 /// this host function runs.
 pub const PIRN_ERROR_BUSY: pirn_error_kind_t = 15;
-/// An instance gives no snapshot.
+/// The state of an instance cannot be stored in a snapshot.
 pub const PIRN_ERROR_SNAPSHOT: pirn_error_kind_t = 16;
 /// The system refused memory, a mapping, a file or another resource.
 pub const PIRN_ERROR_SYSTEM: pirn_error_kind_t = 17;

@@ -120,9 +120,12 @@ fn busy() -> Box<pirn_error_t> {
 /// Makes an instance: takes a slot, and runs the module's start.
 ///
 /// `data` is any pointer of the embedder's, which host functions get by pirn_caller_data. The
-/// library never reads it. `wasi` is the guest's context of WASI, or NULL for an empty one. The
-/// library takes it over in every case. If all slots are taken, the thread waits for `wait_ns`
-/// nanoseconds: not at all for 0, without limit for UINT64_MAX.
+/// library never reads it. It stays valid until the instance has ended: if the instance is deleted
+/// in its own host function, that is when the running call returns.
+///
+/// `wasi` is the guest's context of WASI, or NULL for an empty one. The library takes it over in
+/// every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all for
+/// 0, without limit for UINT64_MAX.
 ///
 /// # Safety
 ///

@@ -26,7 +26,9 @@ pub const PIRN_KILL_GUEST: u32 = 2;
 /// A host function was running. The guest ends when the function returns.
 pub const PIRN_KILL_HOST: u32 = 3;
 
-/// Makes a switch that ends the guest's calls from any thread, until the instance is deleted.
+/// Makes a switch that ends the guest's calls from any thread, until the instance is deleted. Make
+/// it before the call: while a function uses the instance, this returns PIRN_ERROR_BUSY. No switch
+/// reaches the module's start in pirn_instance_new; pirn_prepared_start_deadline limits it.
 ///
 /// # Safety
 ///
@@ -111,7 +113,8 @@ pub unsafe extern "C" fn pirn_kill_switch_is_running(
     })
 }
 
-/// Another handle to the switch, with an end of its own. NULL for NULL.
+/// Another handle to the switch, which the caller deletes separately. NULL
+/// for NULL.
 ///
 /// # Safety
 ///

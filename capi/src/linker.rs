@@ -106,7 +106,9 @@ pub extern "C" fn pirn_linker_new() -> *mut pirn_linker_t {
 ///
 /// `params` and `results` list the kinds of its type. `func` gets `env` at each call. The library
 /// takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once, when
-/// nothing can call `func` any more, and before this function returns an error.
+/// nothing can call `func` any more, and before this function returns an error. If `env_delete` is
+/// NULL, keep `env` valid until the linker, its clones, and all preparations and instances made
+/// from them are deleted.
 ///
 /// # Safety
 ///

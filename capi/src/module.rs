@@ -133,7 +133,7 @@ pub unsafe extern "C" fn pirn_module_open(
     })
 }
 
-/// Opens a module whose file is in memory. The bytes are copied.
+/// Opens a module whose file is in memory. The bytes are copied, and trusted like a program.
 ///
 /// # Safety
 ///
@@ -175,7 +175,8 @@ pub unsafe extern "C" fn pirn_module_to_bytes(
     })
 }
 
-/// Another handle to the module, with an end of its own. NULL for NULL.
+/// Another handle to the module, which the caller deletes separately. NULL
+/// for NULL.
 ///
 /// # Safety
 ///

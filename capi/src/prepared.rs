@@ -334,7 +334,8 @@ pub unsafe extern "C" fn pirn_func_delete(func: *mut pirn_func_t) {
     unsafe { entry::delete(func) };
 }
 
-/// Another handle to the preparation, with an end of its own. NULL for NULL.
+/// Another handle to the preparation, which the caller deletes separately. NULL
+/// for NULL.
 ///
 /// # Safety
 ///

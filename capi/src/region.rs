@@ -137,7 +137,8 @@ fn reset(value: u64) -> Fallible<Reset> {
     })
 }
 
-/// Another handle to the region, with an end of its own. NULL for NULL.
+/// Another handle to the region, which the caller deletes separately. NULL
+/// for NULL.
 ///
 /// # Safety
 ///

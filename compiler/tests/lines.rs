@@ -219,8 +219,8 @@ fn debug_information_does_not_change_the_code() {
     }
 }
 
-/// Checks that both files are valid, and have equal content apart from the debug information and the
-/// option that asks for it.
+/// Checks that both files are valid, and have equal content apart from the debug information and
+/// the option that asks for it.
 fn same_but_for_lines(plain: &[u8], lined: &[u8]) {
     assert!(except_source(plain) == except_source(lined));
     let file = ElfFile64::<LE>::parse(lined).expect("an independent reader accepts the file");

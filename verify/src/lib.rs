@@ -43,7 +43,7 @@ pub const ARCH: Arch = Arch::X86_64;
 pub struct Report {
     /// Functions, trampolines and stubs.
     pub functions: usize,
-    /// Instructions that can be reached.
+    /// Instructions that were decoded: those that can be reached if each branch may go both ways.
     pub instructions: usize,
     /// Bytes of code.
     pub code_bytes: usize,
@@ -55,8 +55,8 @@ pub struct Report {
 ///
 /// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] and
 /// [`VerifyError::Heap`] for machine code that the verifier does not know,
-/// [`VerifyError::Refused`] for the first property in the order of the text that could not be
-/// proven.
+/// [`VerifyError::Refused`] for the first function, in the order of the text, that could not be
+/// proven. Its offset is where the proof of that function stopped.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     Verifier::new(file, &Checked::new(file)?)?.verify()
 }
@@ -103,8 +103,8 @@ impl<'a> Verifier<'a> {
     ///
     /// # Errors
     ///
-    /// [`VerifyError::Refused`] for the first property in the order of the text that could not be
-    /// proven.
+    /// [`VerifyError::Refused`] for the first function, in the order of the text, that could not be
+    /// proven. Its offset is where the proof of that function stopped.
     pub fn verify(&self) -> Result<Report, VerifyError> {
         let entries: Vec<_> = self.0.code.iter().collect();
         let proofs: Vec<_> = entries
@@ -122,13 +122,22 @@ impl<'a> Verifier<'a> {
         Ok(report)
     }
 
-    /// Proves all properties of one function, trampoline or stub. Returns the number of its
-    /// instructions.
+    /// Proves all properties of one function, trampoline or stub, by its entry of the code table.
+    /// Returns the number of its instructions.
     ///
     /// # Errors
     ///
-    /// [`VerifyError::Refused`] for a property that could not be proven.
+    /// [`VerifyError::Refused`] for a property that could not be proven, and for an entry that the
+    /// module's code table does not have.
     pub fn verify_code(&self, entry: CodeEntry) -> Result<usize, VerifyError> {
+        if self.0.entry(entry.start) != Some(entry) {
+            return Err(VerifyError::Refused(Refusal {
+                property: Property::Targets,
+                code: entry.kind,
+                offset: entry.start,
+                message: "the module's code table has no such entry".to_owned(),
+            }));
+        }
         x86_64::prove(&self.0, entry).map_err(VerifyError::Refused)
     }
 }

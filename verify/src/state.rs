@@ -67,14 +67,14 @@ pub(crate) struct Vector {
 /// Vector registers.
 pub(crate) const VECTORS: usize = 32;
 
-/// What the flags tell whoever reads them.
+/// What a guest may learn from the flags by branching on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reveals {
     /// Something about numbers.
     Number,
-    /// Whether two references or identities are equal; the other flags tell their order and bits.
+    /// Whether two references or identities are equal. Only the zero flag may be read.
     Equality,
-    /// Bits of an address, or what a register was left with.
+    /// An address, or bits that earlier code left in a register. No flag may be read.
     Secret,
 }
 
@@ -150,7 +150,7 @@ pub(crate) enum Relation {
     NotLess,
 }
 
-/// A relation between values that a branch has established, and that no interval expresses.
+/// What holds on every path to this point, and that a [`Value`] cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fact {
     /// The function with this reference has the type with this index.
@@ -165,7 +165,7 @@ pub(crate) enum Fact {
     Caught(u32),
     /// The lowest 32 bits of a number, which this symbol names, lie between these bounds.
     Bounds(Symbol, i64, i64),
-    /// The relation holds between values that are no numbers.
+    /// The relation holds between two values, of which at least one is no number.
     Holds(Comparison, Relation),
 }
 

@@ -40,7 +40,7 @@ pub(crate) enum Kind {
     Double,
     /// No base: the value is an integer.
     Number,
-    /// The instance's context, which is also the base of its first own memory.
+    /// `vmctx`: the end of the context, and byte 0 of the module's first own memory.
     Instance,
     /// Byte 0 of the memory with this index.
     Memory(u32),
@@ -533,8 +533,8 @@ impl Value {
     }
 }
 
-/// Bounds that a loop's numbers are widened to, so that they settle after few visits: those of the
-/// loops that copy few bytes, and those of 32 bits.
+/// Thresholds that upper bounds are widened to, so that the iteration over a loop ends after few
+/// visits. 1024 is the bound of loops that copy few bytes, `u32::MAX` that of 32-bit numbers.
 const BOUNDS: [i64; 3] = [1024, u32::MAX as i64, i64::MAX];
 
 fn widened_up(high: i64) -> i64 {

@@ -72,7 +72,7 @@ fn a_proven_module_runs_and_its_file_no_longer_matters() {
 fn forged_code_is_refused_though_its_hash_is_right() {
     let mut file = module(&Options::new(ARCH));
     forge(&mut file, |text| {
-        // The first instruction after the prologue: `push rbp; mov rbp, rsp`.
+        // The first byte after the prologue `push rbp; mov rbp, rsp`.
         text[4] = 0xf4;
     });
     Checked::new(&file).expect("the format's check finds nothing");
@@ -83,7 +83,7 @@ fn forged_code_is_refused_though_its_hash_is_right() {
         line.starts_with("instructions: function 0, text offset 0x4: "),
         "{line}"
     );
-    // It is opened where nobody asks for a proof: an object is trusted like a program.
+    // `Module::open` does not verify: its caller trusts the file.
     Module::open(&path).expect("it is not damaged");
 }
 

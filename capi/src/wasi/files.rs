@@ -49,7 +49,8 @@ pub unsafe extern "C" fn pirn_files_open(
     })
 }
 
-/// Another handle to the files, with an end of its own. NULL for NULL.
+/// Another handle to the files, which the caller deletes separately. NULL
+/// for NULL.
 ///
 /// # Safety
 ///

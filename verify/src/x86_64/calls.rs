@@ -273,12 +273,21 @@ impl Step<'_, '_> {
     pub(super) fn frame_chain(&self, argument_bytes: i32) -> Proof<()> {
         let frame = self.frame_pointer()?;
         let pointer = self.stack_pointer()?;
-        if pointer & 15 != 8 || frame < pointer + argument_bytes {
+        if pointer & 15 != 8 {
             return refuse(
                 Property::Stack,
                 format!(
-                    "calls with the stack pointer at {pointer} and the frame pointer at {frame}; \
-                     the former must be at a multiple of 16, and below the frame"
+                    "calls with the stack pointer {pointer} bytes from its value at entry, so that \
+                     it is no multiple of 16"
+                ),
+            );
+        }
+        if frame < pointer + argument_bytes {
+            return refuse(
+                Property::Stack,
+                format!(
+                    "calls with the frame pointer at {frame}, below the end of the arguments at {}",
+                    pointer + argument_bytes
                 ),
             );
         }

@@ -153,7 +153,7 @@ impl Step<'_, '_> {
                 format!("computes with {:?} and {:?}", left.kind, right.kind),
             );
         };
-        // The result of `sub` sets the flags as `cmp` does.
+        // The comparison that `sub` implies is not tracked.
         self.state.flags = None;
         self.state.reveals = match value.is_number() {
             true => Reveals::Number,

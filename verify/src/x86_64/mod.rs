@@ -1,8 +1,8 @@
 //! Proves the properties of one function's x86_64 code.
 //!
 //! The proof is an abstract interpretation: each instruction changes a [`State`], which says what
-//! registers and the frame hold. Where paths meet, the state keeps what both know. Only reachable
-//! instructions are read: every jump is checked, so no other instruction runs.
+//! registers and the frame hold. Where paths meet, the state keeps what both know. Instructions
+//! that no path reaches are not checked: every jump is checked, so they never run.
 
 mod builtins;
 mod calls;

@@ -1,8 +1,8 @@
 //! How much of a vector register an instruction uses.
 //!
 //! A floating-point number lies in the lowest bits of a vector register. The other bits may be data
-//! of the host, as after a call. A guest must not learn them, so only instructions that keep each
-//! lane in its place may read such a register.
+//! of the host, as after a call, which the guest must not see. An instruction may read such a
+//! register if its result does not depend on those bits, or if it keeps each bit in its place.
 
 use crate::state::Extent;
 use crate::value::{Kind, Value};
