@@ -1371,7 +1371,9 @@ pirn_error_t *pirn_wasi_stdin_bytes(pirn_wasi_t *wasi, const uint8_t *bytes, siz
 
 /**
  * Gives the guest a descriptor of this process as a standard stream: a file, a pipe or a socket.
- * The descriptor is duplicated, so the caller still owns `fd`.
+ * The descriptor is duplicated, so the caller still owns `fd`. Both share one open file: a guest
+ * can truncate a file that it may write to, write anywhere in it, and change its status flags.
+ * Give each guest an open file of its own, or a pipe.
  *
  * # Safety
  *
@@ -1899,7 +1901,7 @@ pirn_error_t *pirn_instance_answer(pirn_instance_t *instance,
 /**
  * Ends a call whose guest has asked: the function of pirn_linker_ask fails with `failure`, as a
  * host function that returns it. The library takes `failure` over in every case. Returns the error
- * of the call: `failure` itself if it is one of pirn_error_new.
+ * of the call: one with the kind, message and user of `failure`, if that is of pirn_error_new.
  *
  * # Safety
  *

@@ -176,7 +176,7 @@ pub unsafe extern "C" fn pirn_instance_answer(
 
 /// Ends a call whose guest has asked: the function of pirn_linker_ask fails with `failure`, as a
 /// host function that returns it. The library takes `failure` over in every case. Returns the error
-/// of the call: `failure` itself if it is one of pirn_error_new.
+/// of the call: one with the kind, message and user of `failure`, if that is of pirn_error_new.
 ///
 /// # Safety
 ///

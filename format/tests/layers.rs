@@ -75,7 +75,16 @@ const CRATES: [(&str, &[&str]); 19] = [
     (
         "verify/src",
         &[
-            "error", "value", "abi", "state", "module", "address", "frame", "access", "x86_64",
+            "error",
+            "value",
+            "abi",
+            "state",
+            "container",
+            "module",
+            "address",
+            "frame",
+            "access",
+            "x86_64",
         ],
     ),
     (

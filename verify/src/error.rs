@@ -56,6 +56,9 @@ pub enum VerifyError {
     Architecture(&'static str),
     /// The module makes structs, arrays or boxed references, whose code the verifier does not know.
     Heap,
+    /// The ELF file is not of the shape that the compiler writes, so the dynamic loader may do more
+    /// than map it.
+    Container(String),
     /// A property of a function could not be proven.
     Refused(Refusal),
 }
@@ -86,6 +89,12 @@ impl fmt::Display for VerifyError {
                 "the module makes structs or arrays, whose code the verifier does not know; only \
                  modules without them can be proven",
             ),
+            Self::Container(what) => {
+                write!(
+                    f,
+                    "the loader may run other code than was proven: {what}; compile it again"
+                )
+            }
             Self::Refused(refusal) => refusal.fmt(f),
         }
     }

@@ -19,6 +19,7 @@ mod error;
 mod value;
 mod abi;
 mod state;
+mod container;
 mod module;
 mod address;
 mod frame;
@@ -55,10 +56,14 @@ pub struct Report {
 ///
 /// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] and
 /// [`VerifyError::Heap`] for machine code that the verifier does not know,
+/// [`VerifyError::Container`] for an ELF file of another shape than the compiler's,
 /// [`VerifyError::Refused`] for the first function, in the order of the text, that could not be
 /// proven. Its offset is where the proof of that function stopped.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
-    Verifier::new(file, &Checked::new(file)?)?.verify()
+    let checked = Checked::new(file)?;
+    let verifier = Verifier::new(file, &checked)?;
+    container::check(file, &checked)?;
+    verifier.verify()
 }
 
 /// Whether the verifier knows the code for all types of a module: it has neither structs nor
@@ -77,7 +82,8 @@ pub fn is_known(metadata: &Metadata) -> bool {
         && !metadata.globals.iter().any(|global| is_any(global.content))
 }
 
-/// The verifier of one module.
+/// The verifier of one module's machine code. It does not look at what the rest of the file tells
+/// the dynamic loader: [`verify`] does.
 pub struct Verifier<'a>(Module<'a>);
 
 impl<'a> Verifier<'a> {

@@ -48,12 +48,20 @@ fn refusal(path: &Path) -> VerifyError {
     }
 }
 
-/// Changes a byte of the text, and the hash, so that the format's check finds nothing.
+/// Changes bytes of the text, and the hash, so that the format's check finds nothing.
 fn forge(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
     let checked = Checked::new(file).expect("the compiler wrote it");
     let text = checked.header.section(Section::Text);
     let start = text.vaddr as usize;
-    change(&mut file[start..start + text.len as usize]);
+    forge_file(file, |file| {
+        change(&mut file[start..start + text.len as usize]);
+    });
+}
+
+/// Changes bytes of the file, and the hash.
+fn forge_file(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
+    let checked = Checked::new(file).expect("the compiler wrote it");
+    change(file);
     let header_at = checked.header_at as usize;
     let hash = content_hash(file, header_at).expect("it has a header");
     let place = header_at + HASH_OFFSET;
@@ -112,7 +120,86 @@ fn files_that_are_no_modules_of_this_architecture_are_refused() {
         let (_folder, path) = write(bytes);
         assert!(matches!(refusal(&path), VerifyError::Format(_)));
     }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let error = Module::open_verified(folder.path()).expect_err("it is a folder");
+    assert!(matches!(error, OpenError::Read { .. }), "{error}");
+    let error = Module::open_verified("/dev/zero").expect_err("it never ends");
+    assert!(error.to_string().contains("not a regular file"), "{error}");
     let missing = Path::new("/no such folder/module.so");
     let error = Module::open_verified(missing).expect_err("there is no file");
     assert!(matches!(error, OpenError::Read { .. }), "{error}");
+}
+
+/// The offset of bytes that the file has once before the text.
+fn find(file: &[u8], bytes: &[u8]) -> usize {
+    let mut places = file
+        .windows(bytes.len())
+        .enumerate()
+        .filter(|(_, found)| *found == bytes);
+    let (at, _) = places.next().expect("the file has these bytes");
+    at
+}
+
+#[test]
+fn a_file_that_makes_the_loader_run_other_code_is_refused() {
+    // A module without a memory has no image, so one program header is unused.
+    let wasm = parse_text(b"(module (func (export \"f\")))").expect("the text is well-formed");
+    let module = compile(&wasm, &Options::new(ARCH)).expect("the module is valid");
+    let checked = Checked::new(&module).expect("the compiler wrote it");
+    let text = checked.header.section(Section::Text);
+    let symbol = find(&module, &[1, 0, 0, 0, 0x11, 0, 1, 0]);
+    let segment = |number: usize| 64 + 56 * number;
+    let dynamic = {
+        let at = segment(5) + 8;
+        u64::from_le_bytes(module[at..at + 8].try_into().expect("eight bytes")) as usize
+    };
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut [u8]));
+    let changes: [Change<'_>; 9] = [
+        ("a symbol that is resolved by a call", &|file| {
+            file[symbol + 4] = 0x1a;
+        }),
+        ("a symbol at another place", &|file| file[symbol + 8] += 4),
+        ("a symbol of another size", &|file| file[symbol + 16] += 1),
+        ("a dynamic section without an end", &|file| {
+            file[dynamic + 80] = 11;
+        }),
+        ("strings at another place", &|file| file[dynamic + 24] += 1),
+        ("a second executable segment", &|file| {
+            file[segment(3)] = 1;
+            file[segment(3) + 4] = 5;
+        }),
+        ("a page of the text that is made read only", &|file| {
+            let start = text.vaddr.to_le_bytes();
+            file[segment(8) + 8..segment(8) + 16].copy_from_slice(&start);
+            file[segment(8) + 16..segment(8) + 24].copy_from_slice(&start);
+        }),
+        ("a note outside of the first segment", &|file| {
+            let start = text.vaddr.to_le_bytes();
+            file[segment(6) + 8..segment(6) + 16].copy_from_slice(&start);
+            file[segment(6) + 16..segment(6) + 24].copy_from_slice(&start);
+        }),
+        ("a hash table that ends at another symbol", &|file| {
+            let table = find(file, &[1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 6, 0, 0, 0]);
+            file[table + 24] = 9;
+        }),
+    ];
+    pirn_verify::verify(&module).expect("it is proven before it is changed");
+    for (what, change) in changes {
+        let mut file = module.clone();
+        forge_file(&mut file, change);
+        Checked::new(&file).expect("the format's check finds nothing");
+        let (_folder, path) = write(&file);
+        let error = refusal(&path);
+        assert!(
+            matches!(error, VerifyError::Container(_)),
+            "{what}: {error}"
+        );
+    }
+    // More program headers than the ELF header can count: the loader reads another number of them.
+    let mut file = module.clone();
+    forge_file(&mut file, |file| {
+        file[56..58].copy_from_slice(&[0xff, 0xff]);
+    });
+    let (_folder, path) = write(&file);
+    refusal(&path);
 }

@@ -82,7 +82,9 @@ pub unsafe extern "C" fn pirn_wasi_stdin_bytes(
 }
 
 /// Gives the guest a descriptor of this process as a standard stream: a file, a pipe or a socket.
-/// The descriptor is duplicated, so the caller still owns `fd`.
+/// The descriptor is duplicated, so the caller still owns `fd`. Both share one open file: a guest
+/// can truncate a file that it may write to, write anywhere in it, and change its status flags.
+/// Give each guest an open file of its own, or a pipe.
 ///
 /// # Safety
 ///

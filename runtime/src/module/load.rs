@@ -30,8 +30,14 @@ use pirn_signature::{PublicKey, ReadSignedError, read_signed};
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
+#[cfg(feature = "verify")]
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+/// Most bytes of a file that is verified: it is read as a whole.
+#[cfg(feature = "verify")]
+const VERIFIED_BYTES_MAX: u64 = 4 << 30;
 
 /// A file that was read and checked.
 pub(super) struct File {
@@ -116,7 +122,23 @@ impl File {
             path: path.to_owned(),
             error,
         };
-        let bytes = fs::read(path).map_err(unreadable)?;
+        // A FIFO without a writer would block the opening, and a device may never end.
+        let mut file = fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)
+            .map_err(unreadable)?;
+        let about = file.metadata().map_err(unreadable)?;
+        if !about.is_file() || about.len() > VERIFIED_BYTES_MAX {
+            let what = "it is not a regular file of at most 4 GiB; name a module that aotc wrote";
+            return Err(unreadable(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                what,
+            )));
+        }
+        let mut bytes = vec![];
+        let mut bounded = (&mut file).take(VERIFIED_BYTES_MAX);
+        bounded.read_to_end(&mut bytes).map_err(unreadable)?;
         pirn_verify::verify(&bytes).map_err(|error| OpenError::Unproven {
             path: path.to_owned(),
             error,
