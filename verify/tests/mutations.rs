@@ -102,6 +102,9 @@ fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>) -> Vec<Change> 
         let mnemonic = instruction.mnemonic();
         !matches!(mnemonic, Mnemonic::Jmp | Mnemonic::Ret | Mnemonic::Ud2)
     });
+    let leaves = code
+        .values()
+        .any(|instruction| matches!(instruction.mnemonic(), Mnemonic::Call | Mnemonic::Ret));
     let entered: BTreeSet<u32> = falls
         .map(|instruction| instruction.next_ip() as u32)
         .collect();
@@ -119,7 +122,10 @@ fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>) -> Vec<Change> 
         let len = instruction.len();
         forbidden(len, &mut add);
         jumps(entry, instruction, (&code, &entered), &mut add);
-        frames(entry, *at, instruction, &mut add);
+        // A function that only traps needs no frame.
+        if leaves {
+            frames(entry, *at, instruction, &mut add);
+        }
         accesses(text, *at, instruction, traps, &mut add);
         calls(&code, *at, instruction, &mut add);
     }
