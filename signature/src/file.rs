@@ -31,8 +31,8 @@ pub fn signature_path(module: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Most bytes of a signed module. Whoever writes the file need not have a key, so its length is
-/// bounded before it is read. The largest guests of the benches have a hundredth of it.
+/// Most bytes of a signed module. An attacker can replace the file without a key, so the reader
+/// bounds the length before it reads. The largest guests of the benches have a hundredth of it.
 pub const SIGNED_BYTES_MAX: u64 = 4 << 30;
 
 /// Reads a module and its signature, and checks that one of the keys signed the module. Returns
@@ -90,15 +90,21 @@ impl PublicKey {
     }
 }
 
-/// Reads a regular file of text that has at most `bytes_max` bytes.
+/// Reads a regular file that has at most `bytes_max` bytes. Pipes, sockets and devices are refused
+/// without waiting for them.
 ///
 /// # Errors
 ///
 /// The error of the system, or [`ErrorKind::InvalidData`] with the reason.
-fn read_small(path: &Path, bytes_max: u64) -> io::Result<String> {
+pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let (file, found) = open(path)?;
-    let bytes = read(file, found, bytes_max)?;
-    String::from_utf8(bytes).map_err(|_| invalid("it is not text".to_owned()))
+    read(file, found, bytes_max)
+}
+
+/// As [`read_regular`], for a file of text.
+fn read_small(path: &Path, bytes_max: u64) -> io::Result<String> {
+    String::from_utf8(read_regular(path, bytes_max)?)
+        .map_err(|_| invalid("it is not text".to_owned()))
 }
 
 /// Opens a regular file. Returns its length, too.
@@ -107,7 +113,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let file = options.open(path)?;
-    // Of the open file, not of the path: the path may name another file by now.
+    // Asks the open file. Since the opening, the path may name another file.
     let about = file.metadata()?;
     if about.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
@@ -148,10 +154,11 @@ mod tests {
         let key = "untrusted comment: minisign public key E7620F1842B4E81F\n\
                    RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\n";
         let signature = "untrusted comment: signature from minisign secret key\n\
-            RUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylDOocr\
-            Co8KLzZwo=\n\
+            RUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylD\
+            OocrCo8KLzZwo=\n\
             trusted comment: timestamp:1556193335\tfile:test\n\
-            y/rUw2y8/hOUYjZU71eHp/Wo1KZ40fGy2VJEDl34XMJM+TX48Ss/17u3IvIfbVR1FkZZSNCisQbuQY+bHwhEBg==\n";
+            y/rUw2y8/hOUYjZU71eHp/Wo1KZ40fGy2VJEDl34XMJM+TX48Ss/17u3IvIfbVR1FkZZSNCisQbuQY+b\
+            HwhEBg==\n";
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("test");
         std::fs::write(&path, "test").expect("room");

@@ -7,7 +7,7 @@
 //! one that is still loaded. Then it has the old one's name, so it is loaded through a descriptor
 //! of ours. The descriptor stays open, so that the name stays unique. A module that was never in a
 //! file is loaded in this way as well, and so is a signed one: its path may name another file after
-//! the check, and whoever may write to its file could change the mapping.
+//! the check, and a process that may write to its file could change the mapping.
 //!
 //! # Safety
 //!
@@ -27,17 +27,13 @@ use pirn_format::header::{HASH_BYTES, HEADER_BYTES, HEADER_SYMBOL, content_hash}
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_signature::{PublicKey, ReadSignedError, read_signed};
+#[cfg(feature = "verify")]
+use pirn_signature::{SIGNED_BYTES_MAX, read_regular};
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-#[cfg(feature = "verify")]
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// Most bytes of a file that is verified: it is read as a whole.
-#[cfg(feature = "verify")]
-const VERIFIED_BYTES_MAX: u64 = 4 << 30;
 
 /// A file that was read and checked.
 pub(super) struct File {
@@ -59,10 +55,7 @@ pub(super) struct File {
 impl File {
     /// Reads and checks a file.
     pub(super) fn read(path: &Path) -> Result<Self, OpenError> {
-        let unreadable = |error| OpenError::Read {
-            path: path.to_owned(),
-            error,
-        };
+        let unreadable = |error| unreadable(path, error);
         let mut file = fs::File::open(path).map_err(unreadable)?;
         let about = file.metadata().map_err(unreadable)?;
         if about.is_dir() {
@@ -79,76 +72,51 @@ impl File {
 
     /// Checks bytes, and copies them to a file in memory.
     pub(super) fn copy(bytes: &[u8]) -> Result<Self, OpenError> {
-        let path = PathBuf::from("a module in memory");
-        let file = sys::memory::code_file(bytes);
-        let file = file.map_err(|error| OpenError::Read {
-            path: path.clone(),
-            error,
-        })?;
-        Self::check(bytes, &path, path.clone(), file).map(|file| Self {
-            sealed: true,
-            ..file
-        })
+        Self::sealed(bytes, Path::new("a module in memory"))
     }
 
     /// Reads a file and its signature, each once, checks the signature, and copies the checked
     /// bytes to a file in memory. The path is not used after that: it may name another file by
     /// then.
     pub(super) fn signed(path: &Path, keys: &[PublicKey]) -> Result<Self, OpenError> {
-        let unreadable = |error| OpenError::Read {
-            path: path.to_owned(),
-            error,
-        };
         let (bytes, _) = read_signed(path, keys).map_err(|error| match error {
-            ReadSignedError::Module(error) => unreadable(error),
+            ReadSignedError::Module(error) => unreadable(path, error),
             ReadSignedError::Signature(error) => OpenError::Signature {
                 path: path.to_owned(),
                 error,
             },
         })?;
-        let file = sys::memory::code_file(&bytes).map_err(unreadable)?;
-        Self::check(&bytes, path, path.to_owned(), file).map(|file| Self {
-            sealed: true,
-            only_sealed: true,
-            ..file
-        })
+        Self::sealed(&bytes, path).map(Self::approved)
     }
 
     /// Reads a file once, proves its code, and copies the proven bytes to a file in memory. The
     /// path is not used after that.
     #[cfg(feature = "verify")]
     pub(super) fn verified(path: &Path) -> Result<Self, OpenError> {
-        let unreadable = |error| OpenError::Read {
-            path: path.to_owned(),
-            error,
-        };
-        // A FIFO without a writer would block the opening, and a device may never end.
-        let mut file = fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(path)
-            .map_err(unreadable)?;
-        let about = file.metadata().map_err(unreadable)?;
-        if !about.is_file() || about.len() > VERIFIED_BYTES_MAX {
-            let what = "it is not a regular file of at most 4 GiB; name a module that aotc wrote";
-            return Err(unreadable(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                what,
-            )));
-        }
-        let mut bytes = vec![];
-        let mut bounded = (&mut file).take(VERIFIED_BYTES_MAX);
-        bounded.read_to_end(&mut bytes).map_err(unreadable)?;
+        let bytes = read_regular(path, SIGNED_BYTES_MAX);
+        let bytes = bytes.map_err(|error| unreadable(path, error))?;
         pirn_verify::verify(&bytes).map_err(|error| OpenError::Unproven {
             path: path.to_owned(),
             error,
         })?;
-        let file = sys::memory::code_file(&bytes).map_err(unreadable)?;
-        Self::check(&bytes, path, path.to_owned(), file).map(|file| Self {
+        Self::sealed(&bytes, path).map(Self::approved)
+    }
+
+    /// Checks bytes that messages name by a path, and copies them to a sealed file in memory.
+    fn sealed(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
+        let file = sys::memory::code_file(bytes).map_err(|error| unreadable(path, error))?;
+        Self::check(bytes, path, path.to_owned(), file).map(|file| Self {
             sealed: true,
-            only_sealed: true,
             ..file
         })
+    }
+
+    /// Marks a file whose bytes were signed or proven.
+    fn approved(self) -> Self {
+        Self {
+            only_sealed: true,
+            ..self
+        }
     }
 
     /// Whether a mapped module with the content of this file may take its place. The mapping of a
@@ -174,10 +142,7 @@ impl File {
         let mut header = [0; HEADER_BYTES];
         // In range: the check found the header there.
         header.copy_from_slice(&bytes[at..at + HEADER_BYTES]);
-        let about = file.metadata().map_err(|error| OpenError::Read {
-            path: path.to_owned(),
-            error,
-        })?;
+        let about = file.metadata().map_err(|error| unreadable(path, error))?;
         Ok(Self {
             checked,
             header,
@@ -341,10 +306,7 @@ impl Loaded {
             }
             None => fs::read(&self.path),
         };
-        let bytes = bytes.map_err(|error| OpenError::Read {
-            path: path(),
-            error,
-        })?;
+        let bytes = bytes.map_err(|error| unreadable(&self.path, error))?;
         match content_hash(&bytes, self.header_at) {
             Ok(hash) if hash == self.hash => Ok(bytes),
             _ => Err(OpenError::Replaced { path: path() }),
@@ -357,5 +319,13 @@ impl Loaded {
         // SAFETY: the section is in a segment that the loader mapped readable, which
         // `pirn_format::read` has checked. It stays mapped as long as `self` lives.
         unsafe { slice::from_raw_parts(start as *const u8, len) }
+    }
+}
+
+/// The error for a file that the system does not let us read or make.
+fn unreadable(path: &Path, error: io::Error) -> OpenError {
+    OpenError::Read {
+        path: path.to_owned(),
+        error,
     }
 }
