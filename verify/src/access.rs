@@ -17,7 +17,8 @@ use pirn_format::types::{HeapType, ValType};
 /// Bytes of the reservation after a memory's base.
 const REACH: i64 = (MEMORY_REACH_BYTES + GUARD_BYTES) as i64;
 
-/// Bytes from null on at which nothing is mapped: at least the lowest page.
+/// Displacements from null at which an access of up to 64 bytes lies in the lowest page. Nothing is
+/// mapped there.
 const NULL_BYTES: i64 = 4096 - 64;
 
 /// Checks an access. Returns what a load has loaded.
@@ -295,7 +296,7 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
             // Under speculation, the first element is read in place of one out of bounds. The
             // runtime puts null there if a table has no elements.
             let is_mask = base.exact() == Some(0) && displacement == 0 && !access.usage.writes();
-            let is_first = end.is_some_and(|end| end <= min.saturating_mul(8))
+            let is_within_min = end.is_some_and(|end| end <= min.saturating_mul(8))
                 && base.low.saturating_add(displacement) >= 0
                 && (base.exact().is_some() || base.shift >= 3)
                 && base
@@ -305,7 +306,7 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
                     % 8
                     == 0;
             let is_checked = base.is_slot_of(table) && base.shift == 3 && displacement == 0;
-            if !is_checked && !is_first && !is_mask {
+            if !is_checked && !is_within_min && !is_mask {
                 return refuse(
                     Property::Accesses,
                     format!(

@@ -57,7 +57,7 @@ pub(crate) struct Module<'a> {
     pub(crate) layout: &'a InstanceLayout,
     /// A number for each type.
     numbers: Vec<u32>,
-    /// End of the last function: constants for calls by known tables follow.
+    /// End of the last function. Dispatch tables follow it.
     pub(crate) code_end: u32,
 }
 

@@ -333,7 +333,8 @@ impl State {
         let mut given = HashSet::new();
         let mut update = |old: &mut Value, new: Value, at: usize| {
             let is_unknown = old.is_unknown() && new.is_unknown();
-            // The first of several equal locations gave its name to all. It may have changed alone.
+            // An earlier location may have taken over this symbol for other bits. Then this one
+            // needs another symbol.
             let is_same = *old == new;
             if is_same && !(is_unknown && given.contains(&old.symbol)) {
                 return;
@@ -349,7 +350,7 @@ impl State {
                 true => old.renamed(symbol),
                 false => old.join(new, symbol, widen),
             };
-            // On the other path the symbol may be older than what it names after the join.
+            // On the other path, the symbol may name a value of an earlier turn of a loop.
             if joined.symbol == new.symbol && joined.symbol != old.symbol {
                 joined = joined.renamed(own);
             }
@@ -391,8 +392,8 @@ impl State {
         changed
     }
 
-    /// Forgets which values are related to those that later instructions make. A path comes
-    /// here from such an instruction, which makes another value under the same symbol next.
+    /// Gives all values new symbols. A path comes here from an instruction that follows, and that
+    /// instruction next makes another value under the symbol of its last result.
     pub(crate) fn rename(&mut self, name: impl Fn(usize) -> Symbol) {
         for (at, value) in self.values().enumerate() {
             *value = value.renamed(name(at));

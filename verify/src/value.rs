@@ -7,18 +7,32 @@
 
 use pirn_format::types::HeapType;
 
-/// Names an integer or a reference that the code computed. [`Symbol::ZERO`] is the integer 0, so
-/// a constant is the zero symbol plus that constant.
+/// A value number: two values with one symbol contain the same integer or reference at run time.
+/// [`Symbol::ZERO`] is the integer 0, so a constant is the zero symbol plus that constant.
+///
+/// The highest bits say what made the symbol, so that two makers never choose the same one:
+///
+/// | bit | maker | lower bits |
+/// |---|---|---|
+/// | 63 | a join | text offset of the block, location |
+/// | 62 | an argument of the function | its number |
+/// | 61 | an instruction that writes several registers | text offset, number |
+/// | 60 | a result of a call | text offset, number |
+/// | 59, 58 | a register after a call, at the function's start | text offset, register |
+/// | 57 | a function of the module | its index |
+/// | 56 | the lowest 32 bits of another symbol | that symbol |
+/// | 54 to 52 | a vector register: a result, at the start, after a call | text offset, register |
+/// | none | any other instruction | text offset, number |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Symbol(pub(crate) u64);
 
 impl Symbol {
     pub(crate) const ZERO: Self = Self(0);
 
-    /// Marks the symbol of a reference to the module's function with the index in the lower bits.
+    /// Tag bit: a reference to the module's function whose index is in the lower bits.
     pub(crate) const FUNCTION: u64 = 1 << 57;
 
-    /// Marks the symbol of the lowest 32 bits of the number that has the symbol without this bit.
+    /// Tag bit: the lowest 32 bits of the number that has the symbol without this bit.
     const WORD: u64 = 1 << 56;
 
     /// Whether it names the lowest 32 bits of a number.
@@ -72,30 +86,36 @@ pub(crate) enum Kind {
     CodeOf(Symbol),
     /// The context of the function with this reference.
     ContextOf(Symbol),
-    /// The code, the first argument, the instance and the number of an imported function.
+    /// `FuncImport::code` of an imported function.
     ImportCode(u32),
+    /// `FuncImport::vmctx` of an imported function: the first argument of its code.
     ImportContext(u32),
+    /// `FuncImport::instance` of an imported function: null if a module defines it.
     ImportInstance(u32),
+    /// `FuncImport::host` of an imported function.
     ImportHost(u32),
-    /// The address of the descriptor of an imported function whose type is this type.
+    /// The address of the `FuncImport` that a trampoline gets. It has functions of this type.
     Import(u32),
-    /// The same fields of that descriptor.
+    /// `FuncImport::instance` as that trampoline loads it.
     AnyInstance,
+    /// `FuncImport::host` as that trampoline loads it.
     AnyHost,
-    /// The routines that leave the guest.
+    /// The routine that leaves the guest with a reason.
     Exit,
+    /// The routine that calls a host function.
     HostCall,
     /// The code argument of an entry trampoline.
     EntryCode,
     /// A 32-bit entry of a jump table.
     JumpOffset(Entries),
-    /// An address that an entry of the jump table at this text offset names.
+    /// The code that an entry of a jump table names: the table's text offset, its entries.
     JumpTarget(u32, Entries),
     /// The type number in an entry of a dispatch table.
     DispatchType(EntryAddress),
-    /// The code offset in an entry of a dispatch table with this type number.
+    /// The code offset in an entry of a dispatch table: the entries, their type number.
     DispatchOffset(Entries, u32),
-    /// The code that an entry of the dispatch table at this text offset names.
+    /// The code that an entry of a dispatch table names: the table's text offset, its entries,
+    /// their type number.
     DispatchCode(u32, Entries, u32),
     /// Where the caller of this function continues.
     ReturnAddress,
@@ -103,8 +123,9 @@ pub(crate) enum Kind {
     Saved(u8),
     /// The memory of the caller for results that do not fit in registers.
     ResultArea,
-    /// The identity of the tag of the caught exception, or of the tag with this index.
+    /// The identity of the tag of the caught exception.
     ExceptionTag,
+    /// The identity of the tag with this index.
     TagId(u32),
     /// The values of the caught exception.
     ExceptionValues,
@@ -342,7 +363,7 @@ impl Value {
         }
     }
 
-    /// What is known where paths meet on which a location has these values. The values differ.
+    /// The join of two values that differ: what holds for both.
     pub(crate) fn join(self, other: Self, fresh: Symbol, widen: bool) -> Self {
         if self.kind != other.kind {
             return self.join_kinds(other, fresh, widen);
@@ -412,8 +433,8 @@ impl Value {
         }
     }
 
-    /// A value of the same kind whose integer differs from that of both by multiples of the largest
-    /// possible power of two.
+    /// The join of two congruences: the result keeps the largest power of two, at most 256, modulo
+    /// which both integers are equal.
     fn congruent(self, other: Self, fresh: Symbol) -> Self {
         const SHIFT_MAX: u32 = 8;
         let shift = |value: Self| match value.exact() {
@@ -485,7 +506,7 @@ impl Value {
         }
     }
 
-    /// The value where another path may have given its symbol to something else.
+    /// The value under a new symbol, because the old one may name another value on another path.
     pub(crate) fn renamed(self, name: Symbol) -> Self {
         let is_lasting = |symbol: Symbol| symbol.0 & Symbol::FUNCTION != 0;
         match self.kind {
@@ -501,12 +522,12 @@ impl Value {
         }
     }
 
-    /// Whether these are named bits that may be anything.
+    /// Whether it may be any bits, which a symbol names.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Junk | Kind::Byte) && self.symbol != Symbol::ZERO
     }
 
-    /// Whether both are the same bits, whatever these are.
+    /// Whether both have the same bits at run time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let is_named = self.symbol != Symbol::ZERO
             || (self.has_integer() && self.low == self.high)
@@ -526,7 +547,8 @@ impl Value {
         }
     }
 
-    /// Whether it is the address of an element of a table that is checked, or of the first one.
+    /// Whether it is the address of an element whose index was compared with the table's length, or
+    /// of element 0.
     pub(crate) fn is_slot_of(&self, table: u32) -> bool {
         let checked = self.below == table && self.shift == 3 && self.constant == 0;
         self.kind == Kind::Table(table) && (checked || (self.low == 0 && self.high == 0))
@@ -535,10 +557,10 @@ impl Value {
 
 /// Thresholds that upper bounds are widened to, so that the iteration over a loop ends after few
 /// visits. 1024 is the bound of loops that copy few bytes, `u32::MAX` that of 32-bit numbers.
-const BOUNDS: [i64; 3] = [1024, u32::MAX as i64, i64::MAX];
+const WIDENING_THRESHOLDS: [i64; 3] = [1024, u32::MAX as i64, i64::MAX];
 
 fn widened_up(high: i64) -> i64 {
-    let bound = BOUNDS.iter().find(|bound| high <= **bound);
+    let bound = WIDENING_THRESHOLDS.iter().find(|bound| high <= **bound);
     bound.copied().unwrap_or(i64::MAX)
 }
 

@@ -35,7 +35,7 @@ struct Attack {
     name: &'static str,
     place: Place,
     assembly: &'static str,
-    /// The same in hexadecimal digits.
+    /// The machine code of `assembly` in hexadecimal digits.
     code: &'static str,
 }
 
@@ -44,25 +44,25 @@ const ATTACKS: &[Attack] = &[
         name: "a null that is joined with a reference of the loop's last pass",
         place: Place::Plain,
         assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; xor r10d, r10d; 1: mov r8, [rdi + \
-            0x5a5a5a01]; mov rax, [r8]; test rax, rax; je 3f; cmp r10, 1; jne 2f; mov r9, \
-            [rcx]; 2: test rsi, rsi; je 4f; mov rcx, rax; 4: mov r10d, 1; jmp 1b; 3: xor eax, \
-            eax; pop rbp; ret",
-        code: "554889e531c94531d24c8b87015a5a5a498b004885c074194983fa0175034c8b094885f674034889c141ba01\
-            000000ebd831c05dc3",
+            0x5a5a5a01]; mov rax, [r8]; test rax, rax; je 3f; cmp r10, 1; jne 2f; mov r9, [rcx]; \
+            2: test rsi, rsi; je 4f; mov rcx, rax; 4: mov r10d, 1; jmp 1b; 3: xor eax, eax; pop \
+            rbp; ret",
+        code: "554889e531c94531d24c8b87015a5a5a498b004885c074194983fa0175034c8b094885f674034889c1\
+            41ba01000000ebd831c05dc3",
     },
     Attack {
         name: "a number of the last pass, after a computed jump into a block that was proven",
         place: Place::Traps,
-        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; mov edx, edx; 1: mov rax, [rdi + rdx]; cmp \
-            rax, 100; ja 2f; mov r9, [rdi + rcx]; xor eax, eax; pop rbp; ret; 2: mov rcx, \
+        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; mov edx, edx; 1: mov rax, [rdi + rdx]; \
+            cmp rax, 100; ja 2f; mov r9, [rdi + rcx]; xor eax, eax; pop rbp; ret; 2: mov rcx, \
             rax; lea r9, [rip + 1b]; jmp r9",
         code: "554889e531c989d2488b04174883f86477084c8b0c0f31c05dc34889c14c8d0de4ffffff41ffe1",
     },
     Attack {
         name: "equal unknown bits, of which a loop changes one copy",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; test rsi, rsi; je 1f; mov rcx, r10; mov r8, r10; jmp 2f; \
-            1: mov rcx, r11; mov r8, r11; 2: mov rax, rcx; xor rax, r8; mov rcx, r11; test \
+        assembly: "push rbp; mov rbp, rsp; test rsi, rsi; je 1f; mov rcx, r10; mov r8, r10; jmp \
+            2f; 1: mov rcx, r11; mov r8, r11; 2: mov rax, rcx; xor rax, r8; mov rcx, r11; test \
             rsi, rsi; jne 2b; pop rbp; ret",
         code: "554889e54885f674084c89d14d89d0eb064c89d94d89d84889c84c31c04c89d94885f675f25dc3",
     },
@@ -81,8 +81,7 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "the carry of an address and a number",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; xor eax, eax; add rdi, rsi; adc rax, rax; pop rbp; ret\
-            push rbp; mov rbp, rsp; xor eax, eax; add rdi, rsi; adc rax, rax; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; xor eax, eax; add rdi, rsi; adc rax, rax; pop rbp; ret",
         code: "554889e531c04801f74811c05dc3",
     },
     Attack {
@@ -94,8 +93,8 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "a comparison of 32 bits that is taken for one of 64",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; test r10d, r10d; jne 1f; test r10, r10; je 1f; syscall; \
-            1: xor eax, eax; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; test r10d, r10d; jne 1f; test r10, r10; je 1f; \
+            syscall; 1: xor eax, eax; pop rbp; ret",
         code: "554889e54585d275074d85d274020f0531c05dc3",
     },
     Attack {
@@ -114,29 +113,28 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "an element of a table at an exact distance that is no multiple of 8",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; mov r8, [rdi + 0x5a5a5a01]; cmp rsi, 4; jne 1f; mov rax, \
-            [r8 + rsi]; 1: xor eax, eax; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; mov r8, [rdi + 0x5a5a5a01]; cmp rsi, 4; jne 1f; mov \
+            rax, [r8 + rsi]; 1: xor eax, eax; pop rbp; ret",
         code: "554889e54c8b87015a5a5a4883fe047504498b043031c05dc3",
     },
     Attack {
         name: "a search for bits that leaves an address in its register",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; mov rax, rdi; bsf rax, rcx; pop rbp; ret\
-            push rbp; mov rbp, rsp; xor ecx, ecx; mov rax, rdi; bsf rax, rcx; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; mov rax, rdi; bsf rax, rcx; pop rbp; ret",
         code: "554889e531c94889f8480fbcc15dc3",
     },
     Attack {
         name: "a search for bits that leaves 64 bits in its register",
         place: Place::Traps,
-        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; mov rax, rsi; bsf eax, ecx; mov rax, [rdi + \
-            rax]; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; mov rax, rsi; bsf eax, ecx; mov rax, \
+            [rdi + rax]; pop rbp; ret",
         code: "554889e531c94889f00fbcc1488b04075dc3",
     },
     Attack {
         name: "a search for bits from above that leaves 64 bits in its register",
         place: Place::Traps,
-        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; mov rax, rsi; bsr eax, ecx; mov rax, [rdi + \
-            rax]; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; mov rax, rsi; bsr eax, ecx; mov rax, \
+            [rdi + rax]; pop rbp; ret",
         code: "554889e531c94889f00fbdc1488b04075dc3",
     },
     Attack {
@@ -149,8 +147,8 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "a conversion that takes the upper half from another register",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; pxor xmm0, xmm0; vcvtsi2sd xmm0, xmm5, rsi; pextrq rax, \
-            xmm0, 1; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; pxor xmm0, xmm0; vcvtsi2sd xmm0, xmm5, rsi; pextrq \
+            rax, xmm0, 1; pop rbp; ret",
         code: "554889e5660fefc0c4e1d32ac666480f3a16c0015dc3",
     },
     Attack {
@@ -163,8 +161,8 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "unknown bits that a vector leaves beside a word of the frame",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; sub rsp, 64; mov [rsp + 16], r10; movups [rsp + 4], xmm5; \
-            mov eax, [rsp + 16]; add rsp, 64; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; sub rsp, 64; mov [rsp + 16], r10; movups [rsp + 4], \
+            xmm5; mov eax, [rsp + 16]; add rsp, 64; pop rbp; ret",
         code: "554889e54883ec404c895424100f116c24048b4424104883c4405dc3",
     },
     Attack {
@@ -176,15 +174,15 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "a call with a stack pointer that is no multiple of 16",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; sub rsp, 8; .byte 0xe8; .long 0x11111111; xor eax, eax; \
-            add rsp, 8; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; sub rsp, 8; .byte 0xe8; .long 0x11111111; xor eax, \
+            eax; add rsp, 8; pop rbp; ret",
         code: "554889e54883ec08e81111111131c04883c4085dc3",
     },
     Attack {
         name: "a call with a frame pointer below the stack pointer",
         place: Place::Plain,
-        assembly: "mov rax, [rsp]; sub rsp, 40; mov [rsp], rbp; mov [rsp + 8], rax; mov [rsp + 32], \
-            rbp; mov rbp, rsp; add rsp, 32; .byte 0xe8; .long 0x11111111; xor eax, eax; pop \
+        assembly: "mov rax, [rsp]; sub rsp, 40; mov [rsp], rbp; mov [rsp + 8], rax; mov [rsp + \
+            32], rbp; mov rbp, rsp; add rsp, 32; .byte 0xe8; .long 0x11111111; xor eax, eax; pop \
             rbp; ret",
         code: "488b04244883ec2848892c24488944240848896c24204889e54883c420e81111111131c05dc3",
     },
@@ -197,8 +195,8 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "a push of 16 bits",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; xor eax, eax; .byte 0x66, 0x50, 0x66, 0x58; pop rbp; ret\
-            push rbp; mov rbp, rsp; xor eax, eax; .byte 0x66, 0x50, 0x66, 0x58; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; xor eax, eax; .byte 0x66, 0x50, 0x66, 0x58; pop rbp; \
+            ret",
         code: "554889e531c0665066585dc3",
     },
     Attack {
@@ -230,46 +228,45 @@ const ATTACKS: &[Attack] = &[
         place: Place::Plain,
         assembly: "push rbp; mov rbp, rsp; xor eax, eax; mov r11, rsp; sub r11, 8192; 1: sub rsp, \
             4096; mov rax, [rsp]; cmp rsp, r11; jne 1b; add rsp, 8192; pop rbp; ret",
-        code: "554889e531c04989e34981eb002000004881ec00100000488b04244c39dc75f04881c4002000005dc3\
-            554889e531c04989e34981eb002000004881ec00100000488b04244c39dc75f04881c4002000005dc3",
+        code: "554889e531c04989e34981eb002000004881ec00100000488b04244c39dc75f04881c4002000005dc3",
     },
     Attack {
         name: "a comparison with memory in the loop that touches the frame",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; mov rax, rsp; sub rax, 8192; 1: sub rsp, 4096; mov dword \
-            ptr [rsp], 0; cmp rsp, [rsi]; jne 1b; xor eax, eax; add rsp, 8192; pop rbp; ret",
-        code: "554889e54889e0482d002000004881ec00100000c7042400000000483b2675ed31c04881c4002000005dc3\
-            554889e54889e0482d002000004881ec00100000c7042400000000483b2675ed31c04881c4002000005dc3",
+        assembly: "push rbp; mov rbp, rsp; mov rax, rsp; sub rax, 8192; 1: sub rsp, 4096; mov \
+            dword ptr [rsp], 0; cmp rsp, [rsi]; jne 1b; xor eax, eax; add rsp, 8192; pop rbp; ret",
+        code: "554889e54889e0482d002000004881ec00100000c7042400000000483b2675ed31c04881c400200000\
+            5dc3",
     },
     Attack {
         name: "a step from a register in the loop that touches the frame",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; mov r11, rsp; sub r11, 8192; 1: sub rsp, r11; mov dword \
-            ptr [rsp], 0; cmp rsp, r11; jne 1b; xor eax, eax; add rsp, 8192; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; mov r11, rsp; sub r11, 8192; 1: sub rsp, r11; mov \
+            dword ptr [rsp], 0; cmp rsp, r11; jne 1b; xor eax, eax; add rsp, 8192; pop rbp; ret",
         code: "554889e54989e34981eb002000004c29dcc70424000000004c39dc75f131c04881c4002000005dc3",
     },
     Attack {
         name: "a copy from a table of another type",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; xor esi, esi; mov edx, 1; xor ecx, ecx; xor r8d, r8d; mov \
-            r9d, 1; .byte 0xe8; .long 0x22222222; xor eax, eax; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; xor esi, esi; mov edx, 1; xor ecx, ecx; xor r8d, r8d; \
+            mov r9d, 1; .byte 0xe8; .long 0x22222222; xor eax, eax; pop rbp; ret",
         code: "554889e531f6ba0100000031c94531c041b901000000e82222222231c05dc3",
     },
     Attack {
         name: "values of an exception below the stack pointer",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; sub rsp, 64; mov [rsp], rsi; mov rdx, rsp; xor esi, esi; \
-            add rsp, 64; .byte 0xe8; .long 0x33333333; xor eax, eax; pop rbp; ret",
+        assembly: "push rbp; mov rbp, rsp; sub rsp, 64; mov [rsp], rsi; mov rdx, rsp; xor esi, \
+            esi; add rsp, 64; .byte 0xe8; .long 0x33333333; xor eax, eax; pop rbp; ret",
         code: "554889e54883ec40488934244889e231f64883c440e83333333331c05dc3",
     },
     Attack {
         name: "an address that is passed on the stack as a number",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; sub rsp, 16; mov [rsp], rdi; pxor xmm1, xmm1; pxor xmm2, \
-            xmm2; pxor xmm3, xmm3; pxor xmm4, xmm4; pxor xmm5, xmm5; pxor xmm6, xmm6; pxor \
+        assembly: "push rbp; mov rbp, rsp; sub rsp, 16; mov [rsp], rdi; pxor xmm1, xmm1; pxor \
+            xmm2, xmm2; pxor xmm3, xmm3; pxor xmm4, xmm4; pxor xmm5, xmm5; pxor xmm6, xmm6; pxor \
             xmm7, xmm7; .byte 0xe8; .long 0x44444444; xor eax, eax; pop rbp; ret",
-        code: "554889e54883ec1048893c24660fefc9660fefd2660fefdb660fefe4660fefed660feff6660fefffe8444444\
-            4431c05dc3",
+        code: "554889e54883ec1048893c24660fefc9660fefd2660fefdb660fefe4660fefed660feff6660fefffe8\
+            4444444431c05dc3",
     },
     Attack {
         name: "a jump with a prefix that shortens it on some processors",
@@ -286,8 +283,8 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "a function that may be null passed as one that is not",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; lea rax, [rdi + 0x5a5a5a03]; test rsi, rsi; \
-            cmove rax, rcx; mov rsi, rax; .byte 0xe8; .long 0x55555555; xor eax, eax; pop \
+        assembly: "push rbp; mov rbp, rsp; xor ecx, ecx; lea rax, [rdi + 0x5a5a5a03]; test rsi, \
+            rsi; cmove rax, rcx; mov rsi, rax; .byte 0xe8; .long 0x55555555; xor eax, eax; pop \
             rbp; ret",
         code: "554889e531c9488d87035a5a5a4885f6480f44c14889c6e85555555531c05dc3",
     },
@@ -301,18 +298,18 @@ const ATTACKS: &[Attack] = &[
         name: "a computed jump to itself, which would be followed for ever, before an unknown \
             instruction",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; nop; 1: test rsi, rsi; jne 2f; lea rax, [rip + 1b]; jmp \
-            rax; 2: syscall",
+        assembly: "push rbp; mov rbp, rsp; nop; 1: test rsi, rsi; jne 2f; lea rax, [rip + 1b]; \
+            jmp rax; 2: syscall",
         code: "554889e5904885f67509488d05f4ffffffffe00f05",
     },
     Attack {
         name: "a frame of 1 GiB, of which the verifier would keep each word",
         place: Place::Plain,
-        assembly: "push rbp; mov rbp, rsp; mov r11, rsp; sub r11, 0x40000000; 1: sub rsp, 4096; mov \
-            dword ptr [rsp], 0; cmp rsp, r11; jne 1b; mov dword ptr [rsp], 0; xor eax, eax; \
+        assembly: "push rbp; mov rbp, rsp; mov r11, rsp; sub r11, 0x40000000; 1: sub rsp, 4096; \
+            mov dword ptr [rsp], 0; cmp rsp, r11; jne 1b; mov dword ptr [rsp], 0; xor eax, eax; \
             add rsp, 0x40000000; pop rbp; ret",
-        code: "554889e54989e34981eb000000404881ec00100000c70424000000004c39dc75edc704240000000031c04881\
-            c4000000405dc3",
+        code: "554889e54989e34981eb000000404881ec00100000c70424000000004c39dc75edc704240000000031\
+            c04881c4000000405dc3",
     },
 ];
 

@@ -323,13 +323,14 @@ impl Step<'_, '_> {
         )
     }
 
-    /// What a call leaves: registers of the caller, the frame, and nothing else.
+    /// The state after a call: callee-saved registers and the frame above the arguments survive,
+    /// all else is unknown.
     pub(super) fn after_call(&mut self, pointer: i32, argument_bytes: i32, next: u32) -> Proof<()> {
         let after = pointer + argument_bytes;
         if after > 0 {
             return refuse(
                 Property::Stack,
-                "passes its own arguments as those of a call that removes them",
+                "calls a function that would remove this function's return address or arguments",
             );
         }
         let preserved = |register: usize| register == RSP || abi::PRESERVED.contains(&register);
@@ -435,7 +436,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Leaves the guest and comes back with results in the cells.
+    /// Calls the host, which reads arguments from the cells and writes results there.
     fn exit(&mut self, cells: i32, ty: &FuncType, next: u32) -> Proof<()> {
         self.frame_chain(0)?;
         let pointer = self.stack_pointer()?;
@@ -462,7 +463,7 @@ impl Step<'_, '_> {
         };
         match self.walk.entry.kind {
             CodeKind::Trap(_) => {
-                // Several codes differ above the lowest byte, which is the kind.
+                // A reason is `kind | code << 8`. Only the code's bits may vary.
                 let is_code = reason.exact().is_some()
                     || (reason.shift == 8 && reason.constant == exit::Kind::Trap as i64);
                 let sound = is_code && is_trap(reason.low) && is_trap(reason.high);

@@ -12,7 +12,7 @@ impl Step<'_, '_> {
     /// An instruction that falls through to the next one.
     pub(super) fn compute(&mut self) -> Proof<()> {
         let mnemonic = self.instruction.mnemonic();
-        if list::is_move(mnemonic) {
+        if list::is_cmov(mnemonic) {
             return self.conditional_move();
         }
         match mnemonic {
@@ -236,10 +236,12 @@ impl Step<'_, '_> {
                 let moves = moved.assume(comparison, relation);
                 let keeps = kept.assume(comparison, relation.negated());
                 let source = match self.instruction.op1_kind() {
-                    OpKind::Register => self.read_in(&moved, 1),
+                    OpKind::Register => {
+                        self.read_register_in(&moved, self.instruction.op1_register())
+                    }
                     _ => new,
                 };
-                let target = self.read_in(&kept, 0);
+                let target = self.read_register_in(&kept, self.instruction.op0_register());
                 match (moves, keeps) {
                     (true, false) => source,
                     (false, _) => target,
@@ -249,15 +251,6 @@ impl Step<'_, '_> {
             }
         };
         self.write(value)
-    }
-
-    /// The value of a register operand in another state.
-    fn read_in(&mut self, state: &crate::state::State, operand: u32) -> Value {
-        let register = self.instruction.op_register(operand);
-        let saved = std::mem::replace(self.state, state.clone());
-        let value = self.read_register(register);
-        *self.state = saved;
-        value
     }
 
     /// Any other instruction: what it reads must be numbers, and what it writes is one.
@@ -280,7 +273,7 @@ impl Step<'_, '_> {
             self.reads_flags()?;
         }
         if matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
-            self.replaces_found_nothing()?;
+            self.check_unchanged_destination()?;
         }
         let info = self.walk.factory.info(&instruction);
         let accesses = [
@@ -303,7 +296,7 @@ impl Step<'_, '_> {
                 self.state.vectors[kept.number()].extent
             }
             // A register is spilled as a whole.
-            OpKind::Memory if vectors::is_move(&instruction) && self.is_stack()? => {
+            OpKind::Memory if vectors::is_whole_move(&instruction) && self.is_stack()? => {
                 needed = Extent::Nothing;
                 Extent::Nothing
             }
@@ -361,9 +354,9 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// A search for a bit keeps its register if there is none. What the register held must be a
-    /// number, or the next instruction must replace it in that case.
-    fn replaces_found_nothing(&mut self) -> Proof<()> {
+    /// Checks `bsf` and `bsr`, which leave their destination unchanged if the source is 0. The
+    /// destination must hold a number, or a `cmov` soon after must replace it in that case.
+    fn check_unchanged_destination(&mut self) -> Proof<()> {
         let register = self.instruction.op0_register();
         if self.reads_number(register, Extent::Nothing).is_ok() || self.is_replaced() {
             return Ok(());
@@ -374,8 +367,8 @@ impl Step<'_, '_> {
         )
     }
 
-    /// Whether an instruction soon after replaces the result of a search that has found nothing.
-    /// Between them are moves of other registers, and no path joins.
+    /// Whether a `cmov` soon after replaces the destination if the source was 0. Only moves of
+    /// other registers may come between, and no path may join there.
     fn is_replaced(&self) -> bool {
         const MOVES_MAX: u32 = 4;
         let register = self.instruction.op0_register();
@@ -405,8 +398,8 @@ impl Step<'_, '_> {
         false
     }
 
-    /// Whether an instruction of 32 bits may keep the 64 bits of a register that it writes, and
-    /// these may be a greater number.
+    /// Whether a 32-bit instruction may leave the upper half of its destination unchanged, and that
+    /// half may be other than 0.
     fn may_keep(&self, register: Register) -> bool {
         let is_kept = match self.instruction.mnemonic() {
             Mnemonic::Bsf | Mnemonic::Bsr => !self.is_replaced(),
@@ -491,7 +484,7 @@ impl Step<'_, '_> {
         }
         if register.is_vector_register() && register.number() < VECTORS {
             let fresh = Symbol(u64::from(self.at) << 4 | 1 << 54 | number << 40);
-            let copied = vectors::is_move(&self.instruction)
+            let copied = vectors::is_whole_move(&self.instruction)
                 .then(|| self.instruction.op1_register())
                 .filter(|source| source.is_xmm())
                 .map(|source| self.state.vectors[source.number()].symbol);

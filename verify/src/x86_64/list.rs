@@ -7,7 +7,7 @@ use iced_x86::{Code, CpuidFeature, FlowControl, Instruction, Mnemonic, OpKind, R
 use pirn_format::cpu::CpuFeatures;
 
 /// Whether the verifier knows what an instruction with these bytes does.
-pub(super) fn is_known(instruction: &Instruction, bytes: &[u8]) -> bool {
+pub(super) fn is_allowed(instruction: &Instruction, bytes: &[u8]) -> bool {
     if !has_ordinary_registers(instruction) || !has_one_meaning(instruction, bytes) {
         return false;
     }
@@ -171,11 +171,11 @@ fn is_general(mnemonic: Mnemonic) -> bool {
 
 /// `jcc`, `cmovcc` and `setcc`.
 fn is_conditional(mnemonic: Mnemonic) -> bool {
-    is_jump(mnemonic) || is_move(mnemonic) || is_set(mnemonic)
+    is_jcc(mnemonic) || is_cmov(mnemonic) || is_setcc(mnemonic)
 }
 
 /// `jcc`.
-pub(super) fn is_jump(mnemonic: Mnemonic) -> bool {
+pub(super) fn is_jcc(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{Ja, Jae, Jb, Jbe, Je, Jg, Jge, Jl, Jle, Jne, Jno, Jnp, Jns, Jo, Jp, Js};
     matches!(
         mnemonic,
@@ -184,7 +184,7 @@ pub(super) fn is_jump(mnemonic: Mnemonic) -> bool {
 }
 
 /// `cmovcc`.
-pub(super) fn is_move(mnemonic: Mnemonic) -> bool {
+pub(super) fn is_cmov(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
         Cmova, Cmovae, Cmovb, Cmovbe, Cmove, Cmovg, Cmovge, Cmovl, Cmovle, Cmovne, Cmovno, Cmovnp,
         Cmovns, Cmovo, Cmovp, Cmovs,
@@ -211,7 +211,7 @@ pub(super) fn is_move(mnemonic: Mnemonic) -> bool {
 }
 
 /// `setcc`.
-pub(super) fn is_set(mnemonic: Mnemonic) -> bool {
+pub(super) fn is_setcc(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
         Seta, Setae, Setb, Setbe, Sete, Setg, Setge, Setl, Setle, Setne, Setno, Setnp, Setns, Seto,
         Setp, Sets,

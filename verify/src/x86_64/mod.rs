@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Joins of a block's state before intervals are widened.
 const PRECISE_JOINS: u32 = 2;
 
-/// How often a walk begins again because a jump table led into the middle of a block. After that,
-/// such a block starts with values that are related to no others.
+/// Most restarts of a walk. It restarts when a computed jump or a handler splits a block that was
+/// walked already. After that, such a block starts with values that are related to no others.
 const RESTARTS_MAX: u32 = 16;
 
 /// Most parameters, and most results, of a function: the limit of WebAssembly's validator.
@@ -47,7 +47,7 @@ pub(crate) struct Walk<'m> {
     entry: CodeEntry,
     /// Places of the function's own parameters and results.
     places: Places,
-    /// The parameters of a builtin's trampoline, which it must pass on.
+    /// Number of parameters. A builtin's trampoline must forward all of them to the runtime.
     words: usize,
     decoder: Decoder<'m>,
     factory: InstructionInfoFactory,
@@ -56,15 +56,17 @@ pub(crate) struct Walk<'m> {
     instructions: Vec<Instruction>,
     /// By byte of the function: whether an instruction that starts there was proven.
     walked: Vec<bool>,
-    /// How often the walk began again, and whether it has to.
+    /// Restarts of the walk so far.
     restarts: u32,
+    /// Whether the walk must restart.
     is_stale: bool,
     /// Bytes at which blocks start.
     leaders: BTreeSet<u32>,
     blocks: BTreeMap<u32, Block>,
     todo: BTreeSet<u32>,
-    /// Words of all states in `blocks`, and words that were compared or copied.
+    /// Words of all states in `blocks`, at most [`WORDS_MAX`].
     held: usize,
+    /// Words that were compared or copied so far, at most [`WORK_MAX`].
     work: usize,
 }
 
@@ -199,7 +201,7 @@ impl<'m> Walk<'m> {
             self.discover(target);
         }
         let name = |at: usize| Symbol(1 << 63 | u64::from(target) << 24 | at as u64);
-        // The path may come from the block in whose middle it starts another one.
+        // The target splits a block that was walked already, perhaps this one.
         let is_late =
             self.walked[(target - self.entry.start) as usize] && !self.blocks.contains_key(&target);
         if self.is_stale || (is_late && self.restarts < RESTARTS_MAX) {
@@ -282,7 +284,7 @@ impl<'m> Walk<'m> {
         let instruction = self.decoder.decode();
         let (start, left) = (at as usize, self.numbers.len() - index);
         let bytes = &self.module.text[start..start + instruction.len().min(left)];
-        if placed.is_err() || instruction.is_invalid() || !list::is_known(&instruction, bytes) {
+        if placed.is_err() || instruction.is_invalid() || !list::is_allowed(&instruction, bytes) {
             let shown = &self.module.text[start..start + left.min(15)];
             return refuse(
                 Property::Instructions,
@@ -422,7 +424,7 @@ fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
                 results: vec![ValType::I64; usize::from(builtin.is_some_and(Builtin::has_result))],
             }
         }
-        // The stub of calls by known tables has a second argument, the entry's type.
+        // The stub of calls by dispatch tables has a second argument: the type number of the entry.
         CodeKind::Trap(_) => FuncType {
             params: vec![ValType::I64],
             results: vec![],

@@ -4,6 +4,7 @@ use super::{Step, vectors};
 use crate::access;
 use crate::address::{Access, Address, Use, is_data};
 use crate::error::{Proof, Property, refuse};
+use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use iced_x86::{OpKind, Register};
 
@@ -98,12 +99,17 @@ impl Step<'_, '_> {
 
     /// The value of a general register's part, zero-extended.
     pub(super) fn read_register(&self, register: Register) -> Value {
-        let value = self.state.registers[register.full_register().number()];
+        self.read_register_in(self.state, register)
+    }
+
+    /// The value that a general register's part has in a state, zero-extended.
+    pub(super) fn read_register_in(&self, state: &State, register: Register) -> Value {
+        let value = state.registers[register.full_register().number()];
         let fresh = self.fresh(3);
         match register.size() {
             8 => value,
             4 if is_word_kind(value.kind) => value,
-            4 if value.is_number() => self.state.low_word(value, fresh),
+            4 if value.is_number() => state.low_word(value, fresh),
             4 if value.kind == Kind::Single => Value::word(fresh),
             // Unknown bits, of which only some are used.
             4 if matches!(value.kind, Kind::Junk | Kind::Byte) => value,

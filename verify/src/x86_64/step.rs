@@ -11,7 +11,7 @@ impl Step<'_, '_> {
     /// Proves the instruction, and changes the state as it does.
     pub(super) fn run(mut self) -> Proof<Next> {
         let mnemonic = self.instruction.mnemonic();
-        if list::is_jump(mnemonic) {
+        if list::is_jcc(mnemonic) {
             return self.branch();
         }
         match mnemonic {

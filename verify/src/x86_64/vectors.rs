@@ -77,7 +77,7 @@ pub(super) fn needs_alignment(instruction: &Instruction) -> bool {
 }
 
 /// Whether the instruction moves a whole register.
-pub(super) fn is_move(instruction: &Instruction) -> bool {
+pub(super) fn is_whole_move(instruction: &Instruction) -> bool {
     use Mnemonic::{Movapd, Movaps, Movdqa, Movdqu, Movupd, Movups};
     use Mnemonic::{Vmovapd, Vmovaps, Vmovdqa, Vmovdqu, Vmovupd, Vmovups};
     let is_move = matches!(
