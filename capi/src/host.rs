@@ -17,6 +17,9 @@ use core::ffi::c_void;
 use pirn_runtime::{Caller, FlatParams, FuncType, HostError, ValType, Value};
 use smallvec::SmallVec;
 
+/// The result of a host function.
+type Returned<T> = Result<T, HostError>;
+
 /// A host function by values. `args` has as many values as the function has parameters. `results`
 /// has as many as it has results; they begin as zero or null, and the function writes them. Both
 /// lists are valid until the function returns.
@@ -130,7 +133,7 @@ pub(crate) unsafe fn by_values(
     env: Env,
     ty: &FuncType,
 ) -> Fallible<
-    impl Fn(Caller<'_, Data>, &[Value], &mut [Value]) -> Result<(), HostError> + Send + Sync + 'static,
+    impl Fn(Caller<'_, Data>, &[Value], &mut [Value]) -> Returned<()> + Send + Sync + 'static,
 > {
     let func = func.ok_or_else(|| argument("`func` is NULL; pass a function"))?;
     let zeros: Vec<_> = ty.results.iter().map(|ty| pirn_val_t::zero(*ty)).collect();
@@ -175,8 +178,7 @@ pub(crate) unsafe fn by_words(
     func: pirn_host_words_t,
     env: Env,
     ty: &FuncType,
-) -> Fallible<impl Fn(Caller<'_, Data>, FlatParams) -> Result<u64, HostError> + Send + Sync + 'static>
-{
+) -> Fallible<impl Fn(Caller<'_, Data>, FlatParams) -> Returned<u64> + Send + Sync + 'static> {
     let func = func.ok_or_else(|| argument("`func` is NULL; pass a function"))?;
     let narrow = narrow(&ty.params);
     let count = ty.params.len();

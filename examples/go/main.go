@@ -30,17 +30,19 @@ func must[T any](value T, err error) T {
 func newLinker() *pirn.Linker {
 	one, two := []pirn.Kind{pirn.I32}, []pirn.Kind{pirn.I32, pirn.I32}
 	linker := pirn.NewLinker()
-	must(0, linker.Func("host", "log", two, nil, func(caller pirn.Caller, args []uint64) (uint64, error) {
+	log := func(caller pirn.Caller, args []uint64) (uint64, error) {
 		text, err := caller.Read(args[0], args[1])
 		fmt.Printf("guest says: %s\n", text)
 		return 0, err
-	}))
-	must(0, linker.Func("host", "square", one, one, func(_ pirn.Caller, args []uint64) (uint64, error) {
+	}
+	must(0, linker.Func("host", "log", two, nil, log))
+	square := func(_ pirn.Caller, args []uint64) (uint64, error) {
 		if args[0] > 46340 {
 			return 0, errTooLarge
 		}
 		return args[0] * args[0], nil
-	}))
+	}
+	must(0, linker.Func("host", "square", one, one, square))
 	must(0, linker.Ask("host", "fetch", one, []pirn.Kind{pirn.I64}, 1))
 	return linker
 }

@@ -43,8 +43,8 @@ pub enum SignatureError {
     Legacy,
     /// Another key signed the module.
     #[error(
-        "it is signed with key {found}, trusted are {trusted}; sign it with a trusted key, or trust \
-         its key"
+        "it is signed with key {found}, trusted are {trusted}; sign it with a trusted key, or \
+         trust its key"
     )]
     OtherKey {
         /// The key that the signature names.
@@ -54,8 +54,8 @@ pub enum SignatureError {
     },
     /// The file has fewer or more bytes than the signed one.
     #[error(
-        "it has {found} bytes, its signature is of {signed} bytes: it was cut, replaced, or compiled \
-         again without --sign; copy it again, or sign it again"
+        "it has {found} bytes, its signature is of {signed} bytes: it was cut, replaced, or \
+         compiled again without --sign; copy it again, or sign it again"
     )]
     Length {
         /// Bytes of the file.

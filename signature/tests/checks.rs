@@ -213,8 +213,8 @@ fn the_legacy_format_is_refused() {
     let key = "untrusted comment: minisign public key E7620F1842B4E81F\n\
                RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\n";
     let signature = "untrusted comment: signature from minisign secret key\n\
-        RWQf6LRCGA9i59SLOFxz6NxvASXDJeRtuZykwQepbDEGt87ig1BNpWaVWuNrm73YiIiJbq71Wi+dP9eKL8OC351vwIas\
-        SSbXxwA=\n\
+        RWQf6LRCGA9i59SLOFxz6NxvASXDJeRtuZykwQepbDEGt87ig1BNpWaVWuNrm73YiIiJbq71Wi+dP9eKL8OC351v\
+        wIasSSbXxwA=\n\
         trusted comment: timestamp:1555779966\tfile:test\n\
         QtKMXWyYcwdpZAlPF7tE2ENJkRd1ujvKjlj1m9RtHTBnZPa5WKU5uWRs5GoP5M/VqE81QFuMKI5k/SfNQUaOAA==\n";
     let key = PublicKey::parse(key).expect("a key");

@@ -96,7 +96,7 @@ fn other_kinds_of_files_are_refused_at_once() {
     let (folder, path) = signed(OsStr::new("x.so"), &key);
     let signature = signature_path(&path);
     let pipe = folder.path().join("pipe");
-    // Nobody writes to the pipe: whoever opened it to read would wait for ever.
+    // The pipe has no writer: a plain open for reading would wait for ever.
     mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
     let null = PathBuf::from("/dev/null");
     for (other, part) in [

@@ -253,7 +253,8 @@ static void modules(char **argv) {
     THAT(strcmp(item.type_text, "func (i32) -> i32") == 0 || item.type_text[0] == 'f');
     THAT(pirn_module_export(module, 0, &item) == 1 && item.kind == PIRN_EXTERN_MEMORY);
     THAT(item.module == NULL && strcmp(item.name, "memory") == 0);
-    THAT(pirn_module_export(module, SIZE_MAX, &item) == 0 && pirn_module_export(module, 0, NULL) == 0);
+    THAT(pirn_module_export(module, SIZE_MAX, &item) == 0);
+    THAT(pirn_module_export(module, 0, NULL) == 0);
     THAT(pirn_module_is_snapshot(module) == 0);
     again = pirn_module_clone(module);
     pirn_module_delete(module);
@@ -338,7 +339,8 @@ static void host_functions(const pirn_prepared_t *prepared) {
     EXPECT(PIRN_ERROR_TRAP, error);
     arg = 4;
     error = pirn_instance_call_words(running, twice, NULL, &arg, &word);
-    THAT(pirn_error_trap_code(error) == PIRN_TRAP_UNREACHABLE && pirn_error_frame_count(error) == 1);
+    THAT(pirn_error_trap_code(error) == PIRN_TRAP_UNREACHABLE);
+    THAT(pirn_error_frame_count(error) == 1);
     EXPECT(PIRN_ERROR_TRAP, error);
     arg = 5;
     EXPECT(PIRN_ERROR_HOST, pirn_instance_call_words(running, twice, NULL, &arg, &word));

@@ -14,7 +14,8 @@ int main(int, char **argv) {
     const pirn_kind_t i32[] = {PIRN_I32, PIRN_I32}, i64[] = {PIRN_I64};
     pirn::Linker linker;
     pirn_linker_t *raw = linker.get();
-    pirn::check(pirn_linker_words(raw, "host", "log", i32, 2, nullptr, 0, throws, nullptr, nullptr));
+    pirn::check(
+        pirn_linker_words(raw, "host", "log", i32, 2, nullptr, 0, throws, nullptr, nullptr));
     pirn::check(pirn_linker_words(raw, "host", "square", i32, 1, i32, 1, throws, nullptr, nullptr));
     pirn::check(pirn_linker_ask(raw, "host", "fetch", i32, 1, i64, 1, 1));
     pirn::Region region{{PIRN_REGION_SLOTS, 1}};

@@ -94,7 +94,8 @@ static void kinds(pirn_instance_t *instance) {
     /* A number that the runtime reserves, and null. */
     values[5].of.reference = UINT64_MAX << 48;
     values[5].of.reference -= 1;
-    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_call_name(instance, "every", NULL, values, 6, results, 6));
+    EXPECT(PIRN_ERROR_ARGUMENT,
+           pirn_instance_call_name(instance, "every", NULL, values, 6, results, 6));
     values[5].of.reference = 0;
     OK(pirn_instance_call_name(instance, "every", NULL, values, 6, results, 6));
     THAT(results[0].of.reference == 0);
@@ -119,7 +120,8 @@ static void references(pirn_instance_t *instance, pirn_instance_t *other) {
     /* Null, of another instance, of another kind, and with numbers that nothing has. */
     pirn_val_t null = {PIRN_FUNCREF, {.reference = 0}}, wrong = func;
     THAT(call1(instance, "is_null", null).of.i32 == 1);
-    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_call_ref(instance, null, NULL, &number, 1, &result, 1));
+    EXPECT(PIRN_ERROR_ARGUMENT,
+           pirn_instance_call_ref(instance, null, NULL, &number, 1, &result, 1));
     EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_call_ref(other, func, NULL, &number, 1, &result, 1));
     EXPECT(PIRN_ERROR_ARGUMENT,
            pirn_instance_call_name(other, "is_null", NULL, &func, 1, &result, 1));

@@ -4,14 +4,15 @@ The library is the file that PIRN_LIBRARY names, or the one that the loader find
 exceptions of type Error, with the guest's backtrace. An exception of a host function in Python ends
 the guest's call, and is the cause of the Error that the caller gets.
 
-A handle ends with its `with` block, with `close`, or with its object. Threads may use the package as
-pirn.h says: the interpreter's lock is free while a guest runs.
+A handle is freed at the end of its `with` block, by `close`, or with its object. Threads may use
+the package as pirn.h says: the interpreter's lock is free while a guest runs.
 """
 
 import ctypes
 import itertools
 import os
-from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t
+from ctypes import c_uint32, c_uint64, c_void_p
 
 I32, I64, F32, F64 = range(4)
 _LETTERS = {"i": I32, "I": I64, "f": F32, "F": F64}
@@ -434,7 +435,10 @@ class Instance(_Handle):
 
     def answer(self, func, word, slice=None):
         step, limits = _Step(), _limits(None, slice)
-        _check(_lib.pirn_instance_answer(self.handle, func.handle, byref(limits), word, byref(step)))
+        error = _lib.pirn_instance_answer(
+            self.handle, func.handle, byref(limits), word, byref(step)
+        )
+        _check(error)
         return Step(step)
 
     def cancel(self):

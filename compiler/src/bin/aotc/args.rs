@@ -83,7 +83,7 @@ pub(crate) enum Command {
         /// Name of the two files, without .key and .pub; neither is ever overwritten
         #[arg(short, long, value_name = "NAME", default_value = "pirn")]
         output: PathBuf,
-        /// Does not encrypt the secret key: whoever reads the file can sign
+        /// Does not encrypt the secret key: anyone who reads the file can sign
         #[arg(long, conflicts_with = "password_file")]
         no_password: bool,
         /// File whose first line is the password [default: AOTC_PASSWORD of the environment, or the

@@ -39,7 +39,7 @@ impl Output {
     /// Writes a module and its signature. Both are on the disk under temporary names before either
     /// gets its own.
     ///
-    /// The signature gets its name first, so that whoever finds the new module finds its signature.
+    /// The signature gets its name first, so that a reader of the new module finds its signature.
     /// Between the two renames, and for good if the second fails, the earlier module has a
     /// signature that is not its own, and is refused.
     pub(crate) fn write_signed(&self, module: &[u8], beside: &Path, signature: &str) -> Result<()> {
