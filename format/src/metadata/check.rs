@@ -104,11 +104,17 @@ fn types(m: &Metadata) -> Result<(), FormatError> {
                 return damaged("supertypes", &depth);
             }
             depths.push(depth);
-            if let CompositeType::Struct(fields) = &ty.composite
-                && fields.len() > FIELDS_MAX
-            {
-                let count = fields.len();
-                return damaged("fields", &format!("{count}, the limit is {FIELDS_MAX}"));
+            let within = |what: &str, count: usize, limit: usize| match count <= limit {
+                true => Ok(()),
+                false => damaged(what, &format!("{count}, the limit is {limit}")),
+            };
+            match &ty.composite {
+                CompositeType::Func(func) => {
+                    within("parameters", func.params.len(), VALUES_MAX)?;
+                    within("results", func.results.len(), VALUES_MAX)?;
+                }
+                CompositeType::Struct(fields) => within("fields", fields.len(), FIELDS_MAX)?,
+                CompositeType::Array(_) => {}
             }
         }
     }
@@ -117,6 +123,9 @@ fn types(m: &Metadata) -> Result<(), FormatError> {
 
 /// Most fields of a struct: the validator's limit.
 const FIELDS_MAX: usize = 10_000;
+
+/// Most parameters, and most results, of a function: the validator's limit.
+const VALUES_MAX: usize = 1000;
 
 /// Checks that `above` may be a supertype of `ty`: it is not final, both have the same kind, and
 /// what they share has the same layout.

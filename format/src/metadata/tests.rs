@@ -15,6 +15,13 @@ fn func_of(heap: HeapType) -> SubType {
     }))
 }
 
+fn func_with(params: usize, results: usize) -> SubType {
+    SubType::alone(CompositeType::Func(FuncType {
+        params: vec![ValType::I32; params],
+        results: vec![ValType::I32; results],
+    }))
+}
+
 fn of_fields(storages: &[StorageType]) -> CompositeType {
     let field = |storage: &StorageType| FieldType {
         storage: *storage,
@@ -34,6 +41,13 @@ fn several(m: &mut Metadata, change: impl FnOnce(&mut Vec<SubType>)) {
     }
     change(&mut m.types);
     m.entries.resize(m.types.len(), None);
+}
+
+#[test]
+fn functions_with_the_most_values_are_sound() {
+    let mut m = small();
+    several(&mut m, |types| types.push(func_with(1000, 1000)));
+    assert_eq!(Metadata::decode(&m.encode().unwrap()), Ok(m));
 }
 
 #[test]
@@ -197,6 +211,14 @@ fn every_index_out_of_range_is_refused_by_name() {
                 });
             },
             "10001, the limit is 10000",
+        ),
+        (
+            |m| several(m, |types| types.push(func_with(1001, 0))),
+            "parameters: 1001, the limit is 1000",
+        ),
+        (
+            |m| several(m, |types| types.push(func_with(0, 1001))),
+            "results: 1001, the limit is 1000",
         ),
         (
             |m| {
