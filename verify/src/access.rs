@@ -444,7 +444,7 @@ fn text(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
         2
     };
     let is_even = u32::from(base.shift) >= step
-        && (low - base.constant.wrapping_add(displacement)) & ((1 << step) - 1) == 0;
+        && low.wrapping_sub(base.constant.wrapping_add(displacement)) & ((1 << step) - 1) == 0;
     if access.bytes != 4 || !is_even {
         return Ok(access.number());
     }
@@ -516,7 +516,7 @@ fn result_area(state: &mut State, access: &Access) -> Proof<Value> {
         );
     };
     let bytes = access.bytes as i32;
-    if at < 0 || at % 8 != 0 || at + bytes > state.area_bytes() || !matches!(bytes, 4 | 8 | 16) {
+    if at < 0 || at % 8 != 0 || at > state.area_bytes() - bytes || !matches!(bytes, 4 | 8 | 16) {
         return refuse(
             Property::Accesses,
             format!(

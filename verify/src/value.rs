@@ -162,6 +162,11 @@ pub(crate) struct Value {
     pub(crate) high: i64,
 }
 
+/// Most bytes between the stack pointer at entry and an address that code passes on. A frame has
+/// fewer, and the sum of such a distance and the bytes of all values of a function type fits in 32
+/// bits.
+const STACK_DISTANCE_MAX: i64 = 1 << 30;
+
 /// See [`Value::below`].
 pub(crate) const NO_TABLE: u32 = u32::MAX;
 
@@ -234,6 +239,15 @@ impl Value {
     /// The integer, if it is constant.
     pub(crate) fn exact(&self) -> Option<i64> {
         (self.low == self.high).then_some(self.low)
+    }
+
+    /// The distance from the stack pointer at entry, if the value is the address of a word of the
+    /// stack within [`STACK_DISTANCE_MAX`].
+    pub(crate) fn stack_distance(&self) -> Option<i32> {
+        let distance = self.exact().filter(|_| self.kind == Kind::Stack)?;
+        let near = -STACK_DISTANCE_MAX..=STACK_DISTANCE_MAX;
+        let is_word = distance % 8 == 0 && near.contains(&distance);
+        i32::try_from(distance).ok().filter(|_| is_word)
     }
 
     /// The constant, if the value is one.

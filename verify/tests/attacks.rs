@@ -5,21 +5,26 @@
 
 use pirn_compiler::Options;
 use pirn_format::exit::Builtin;
+use pirn_format::layout::{IMPORT_HOST, IMPORT_INSTANCE};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable};
 use pirn_verify::{ARCH, Verifier, VerifyError};
 
 /// Number of the function that attacks.
-const ATTACKER: u32 = 3;
+const ATTACKER: u32 = 4;
+
+/// Number of another one, which has nine results. The last one lies in memory of its caller.
+const WITH_AREA: u32 = 5;
 
 /// Calls of these functions and builtins are marked in the code by such a distance.
-const CALLEES: [(u32, CodeKind); 5] = [
-    (0x1111_1111, CodeKind::Func(0)),
+const CALLEES: [(u32, CodeKind); 6] = [
+    (0x1111_1111, CodeKind::Func(1)),
     (0x2222_2222, CodeKind::Builtin(Builtin::TableCopy as u32)),
     (0x3333_3333, CodeKind::Builtin(Builtin::Throw as u32)),
-    (0x4444_4444, CodeKind::Func(1)),
-    (0x5555_5555, CodeKind::Func(2)),
+    (0x4444_4444, CodeKind::Func(2)),
+    (0x5555_5555, CodeKind::Func(3)),
+    (0x6666_6666, CodeKind::Func(WITH_AREA)),
 ];
 
 /// Which instructions the trap table has.
@@ -38,6 +43,72 @@ struct Attack {
     /// The machine code of `assembly` in hexadecimal digits.
     code: &'static str,
 }
+
+/// Attacks by numbers whose sums or differences overflow, and the function that each is written to.
+const OVERFLOWS: &[(u32, Attack)] = &[
+    (
+        WITH_AREA,
+        Attack {
+            name: "a result that is stored 2 GiB above the memory for results",
+            place: Place::Plain,
+            assembly: "push rbp; mov rbp, rsp; mov [rdi + 0x7ffffff8], rdx; mov [rdi], rdx; xor \
+                eax, eax; xor ecx, ecx; xor edx, edx; xor esi, esi; xor edi, edi; xor r8d, r8d; \
+                xor r9d, r9d; xor r10d, r10d; pop rbp; ret",
+            code: "554889e5488997f8ffff7f48891731c031c931d231f631ff4531c04531c94531d25dc3",
+        },
+    ),
+    (
+        ATTACKER,
+        Attack {
+            name: "memory for results 2 GiB above the frame",
+            place: Place::Plain,
+            assembly: "push rbp; mov rbp, rsp; mov rsi, rdi; lea rdi, [rsp + 0x7ffffff8]; xor \
+                edx, edx; call 0x66666666; xor eax, eax; pop rbp; ret",
+            code: "554889e54889fe488dbc24f8ffff7f31d2e86666666631c05dc3",
+        },
+    ),
+    (
+        ATTACKER,
+        Attack {
+            name: "a result of the host 2 GiB above the frame",
+            place: Place::Plain,
+            assembly: "push rbp; mov rbp, rsp; mov rax, [rdi + 0x5a5a5a05]; test rax, rax; je 1f; \
+                mov rsi, [rdi + 0x5a5a5a06]; lea rdx, [rsp + 0x7ffffff8]; call [rdi - 24]; 1: xor \
+                eax, eax; pop rbp; ret",
+            code: "554889e5488b87055a5a5a4885c07412488bb7065a5a5a488d9424f8ffff7fff57e831c05dc3",
+        },
+    ),
+    (
+        ATTACKER,
+        Attack {
+            name: "a frame pointer 2 GiB above the frame",
+            place: Place::Plain,
+            assembly: "push rbp; lea rbp, [rsp + 0x7ffffff8]; lea rbp, [rbp + 8]; call \
+                0x11111111; xor eax, eax; pop rbp; ret",
+            code: "55488dac24f8ffff7f488d6d08e81111111131c05dc3",
+        },
+    ),
+    (
+        ATTACKER,
+        Attack {
+            name: "a frame pointer at the lowest distance of 64 bits",
+            place: Place::Plain,
+            assembly: "movabs rcx, 0x8000000000000000; lea rbp, [rsp + rcx]; call 0x11111111; xor \
+                eax, eax; ret",
+            code: "48b90000000000000080488d2c0ce81111111131c0c3",
+        },
+    ),
+    (
+        ATTACKER,
+        Attack {
+            name: "a probe of the stack down to the lowest number",
+            place: Place::Plain,
+            assembly: "movabs r11, 0x8000000000000000; 1: sub rsp, 4096; mov dword ptr [rsp], 0; \
+                cmp rsp, r11; jne 1b; xor eax, eax; ret",
+            code: "49bb00000000000000804881ec00100000c70424000000004c39dc75ed31c0c3",
+        },
+    ),
+];
 
 const ATTACKS: &[Attack] = &[
     Attack {
@@ -313,12 +384,14 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// A module whose last function is long, and has an entry of the trap table for each of 200 loads.
+/// A module whose last two functions are long, and have an entry of the trap table for each of 200
+/// loads.
 fn source() -> String {
     let body = "(local.set 0 (i64.load (i32.wrap_i64 (local.get 0))))".repeat(200);
     format!(
         r#"(module
     (type $f (func (param f64 f64 f64 f64 f64 f64 f64 f64 f64)))
+    (import "host" "now" (func (result i64)))
     (memory 1)
     (table $t 4 4 funcref)
     (table $x 4 4 externref)
@@ -334,7 +407,11 @@ fn source() -> String {
             (f64.const 0) (f64.const 0) (f64.const 0) (f64.const 0))
         {body}
         (if (i64.eqz (local.get 1)) (then (throw $e (local.get 0))))
-        (local.get 0)))"#
+        (local.get 0))
+    (func (export "g") (param i64) (result i64 i64 i64 i64 i64 i64 i64 i64 i64)
+        {body}
+        (local.get 0) (local.get 0) (local.get 0) (local.get 0) (local.get 0) (local.get 0)
+        (local.get 0) (local.get 0) (local.get 0)))"#
     )
 }
 
@@ -372,6 +449,8 @@ impl Guest {
         let offsets = [
             (0x5a5a_5a01, layout.table(0)),
             (0x5a5a_5a03, layout.funcref(0)),
+            (0x5a5a_5a05, layout.import(0) + IMPORT_INSTANCE),
+            (0x5a5a_5a06, layout.import(0) + IMPORT_HOST),
         ];
         for at in 0..code.len().saturating_sub(3) {
             let mark = u32::from_le_bytes(code[at..at + 4].try_into().expect("four bytes"));
@@ -405,13 +484,13 @@ impl Guest {
         assert!(moved >= 200 && first + moved <= end, "{moved} entries");
     }
 
-    /// Verifies the code in place of the attacker's own.
-    fn verify(mut self, place: Place, code: &str) -> Result<usize, VerifyError> {
+    /// Verifies the code in place of a function's own.
+    fn verify(mut self, function: u32, place: Place, code: &str) -> Result<usize, VerifyError> {
         let digits: Vec<char> = code.chars().collect();
         let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16);
         let bytes = digits.chunks(2).map(|pair| byte(pair).expect("two digits"));
         let mut code: Vec<u8> = bytes.collect();
-        let entry = self.entry(CodeKind::Func(ATTACKER));
+        let entry = self.entry(CodeKind::Func(function));
         assert!(code.len() <= 200 && entry.len > 1000, "{}", entry.len);
         self.resolve(entry, &mut code);
         let first = match place {
@@ -428,8 +507,12 @@ impl Guest {
 #[test]
 fn attacks_are_refused() {
     let mut proven = vec![];
-    for attack in ATTACKS {
-        let verify = || Guest::new().verify(attack.place, attack.code);
+    let attacks = ATTACKS.iter().map(|attack| (ATTACKER, attack));
+    let overflows = OVERFLOWS
+        .iter()
+        .map(|(function, attack)| (*function, attack));
+    for (function, attack) in attacks.chain(overflows) {
+        let verify = || Guest::new().verify(function, attack.place, attack.code);
         match std::panic::catch_unwind(verify) {
             Ok(Err(VerifyError::Refused(refusal))) => println!("{}: {refusal}", attack.name),
             other => proven.push((attack.name, attack.assembly, other)),
@@ -441,14 +524,37 @@ fn attacks_are_refused() {
 /// The harness itself: code that does no harm is proven.
 #[test]
 fn harmless_code_is_proven() {
-    for (place, code) in [
+    for (function, place, code) in [
         // push rbp; mov rbp, rsp; mov rax, rsi; pop rbp; ret
-        (Place::Plain, "554889e54889f05dc3"),
+        (ATTACKER, Place::Plain, "554889e54889f05dc3"),
         // push rbp; mov rbp, rsp; mov eax, edx; mov rax, [rdi + rax]; pop rbp; ret
-        (Place::Traps, "554889e589d0488b04075dc3"),
+        (ATTACKER, Place::Traps, "554889e589d0488b04075dc3"),
         // push rbp; mov rbp, rsp; call $plain; xor eax, eax; pop rbp; ret
-        (Place::Plain, "554889e5e81111111131c05dc3"),
+        (ATTACKER, Place::Plain, "554889e5e81111111131c05dc3"),
+        // push rbp; mov rbp, rsp; sub rsp, 16; mov rsi, rdi; mov rdi, rsp; xor edx, edx; call $g;
+        // xor eax, eax; add rsp, 16; pop rbp; ret
+        (
+            ATTACKER,
+            Place::Plain,
+            "554889e54883ec104889fe4889e731d2e86666666631c04883c4105dc3",
+        ),
+        // push rbp; mov rbp, rsp; sub rsp, 16; mov rax, [rdi + 0x5a5a5a05]; test rax, rax; je 1f;
+        // mov rsi, [rdi + 0x5a5a5a06]; mov rdx, rsp; call [rdi - 24]; 1: xor eax, eax;
+        // add rsp, 16; pop rbp; ret
+        (
+            ATTACKER,
+            Place::Plain,
+            "554889e54883ec10488b87055a5a5a4885c0740d488bb7065a5a5a4889e2ff57e831c04883c4105dc3",
+        ),
+        // push rbp; mov rbp, rsp; mov [rdi], rdx; xor eax, eax; xor ecx, ecx; xor edx, edx;
+        // xor esi, esi; xor edi, edi; xor r8d, r8d; xor r9d, r9d; xor r10d, r10d; pop rbp; ret
+        (
+            WITH_AREA,
+            Place::Plain,
+            "554889e548891731c031c931d231f631ff4531c04531c94531d25dc3",
+        ),
     ] {
-        Guest::new().verify(place, code).expect("it is harmless");
+        let guest = Guest::new();
+        guest.verify(function, place, code).expect("it is harmless");
     }
 }

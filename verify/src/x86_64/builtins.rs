@@ -201,10 +201,8 @@ impl Step<'_, '_> {
     fn thrown(&self, tag: usize, cells: Value) -> Proof<()> {
         let metadata = self.walk.module.metadata;
         let ty = metadata.func_type(metadata.tags[tag]);
-        let at = cells.exact().and_then(|at| i32::try_from(at).ok());
         let pointer = self.stack_pointer()?;
-        let is_frame = |at: &i32| cells.kind == Kind::Stack && at % 8 == 0 && *at >= pointer;
-        let Some(at) = at.filter(is_frame) else {
+        let Some(at) = cells.stack_distance().filter(|at| *at >= pointer) else {
             return refuse(Property::Types, "throws values that are not in its frame");
         };
         for (at, ty) in cell_offsets(at).zip(&ty.params) {

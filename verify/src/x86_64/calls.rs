@@ -235,12 +235,9 @@ impl Step<'_, '_> {
     /// The distance of a result area from the stack pointer at entry. It must lie in this frame.
     fn area(&self, register: usize, pointer: i32, places: &Places) -> Proof<i32> {
         let value = self.state.registers[register];
-        let at = value.exact().and_then(|at| i32::try_from(at).ok());
-        match at {
+        match value.stack_distance() {
             Some(at)
-                if value.kind == Kind::Stack
-                    && at % 8 == 0
-                    && at >= pointer + places.argument_bytes
+                if at >= pointer + places.argument_bytes
                     && at + places.area_bytes <= self.frame_pointer()? =>
             {
                 Ok(at)
@@ -257,11 +254,9 @@ impl Step<'_, '_> {
 
     /// The frame pointer's distance from the stack pointer at entry.
     fn frame_pointer(&self) -> Proof<i32> {
-        let value = self.state.registers[RBP];
-        let exact = value.exact().filter(|_| value.kind == Kind::Stack);
-        match exact.and_then(|at| i32::try_from(at).ok()) {
-            Some(at) if at % 8 == 0 => Ok(at),
-            _ => refuse(Property::Stack, "the frame pointer is unknown at a call"),
+        match self.state.registers[RBP].stack_distance() {
+            Some(at) => Ok(at),
+            None => refuse(Property::Stack, "the frame pointer is unknown at a call"),
         }
     }
 
@@ -416,12 +411,9 @@ impl Step<'_, '_> {
     fn cells(&self, ty: &FuncType) -> Proof<i32> {
         let count = ty.params.len().max(ty.results.len()).max(1) as i32;
         let value = self.state.registers[RDX];
-        let at = value.exact().and_then(|at| i32::try_from(at).ok());
-        match at {
+        match value.stack_distance() {
             Some(at)
-                if value.kind == Kind::Stack
-                    && at % 8 == 0
-                    && at >= self.stack_pointer()?
+                if at >= self.stack_pointer()?
                     && at + count * CELL_BYTES as i32 <= self.frame_pointer()? =>
             {
                 Ok(at)

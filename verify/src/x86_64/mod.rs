@@ -31,9 +31,6 @@ const PRECISE_JOINS: u32 = 2;
 /// walked already. After that, such a block starts with values that are related to no others.
 const RESTARTS_MAX: u32 = 16;
 
-/// Most parameters, and most results, of a function: the limit of WebAssembly's validator.
-const VALUES_MAX: usize = 1000;
-
 /// Most words of registers and frames that the states of a function's blocks hold together: 2 GB.
 /// A function of several megabytes needs a hundredth.
 const WORDS_MAX: usize = 1 << 25;
@@ -119,13 +116,6 @@ impl<'m> Walk<'m> {
             );
         };
         let signature = signature(module, entry.kind);
-        let values = signature.params.len().max(signature.results.len());
-        if values > VALUES_MAX {
-            return refuse(
-                Property::Types,
-                format!("has {values} parameters or results; at most {VALUES_MAX} are proven"),
-            );
-        }
         Ok(Self {
             module,
             entry,

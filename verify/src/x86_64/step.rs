@@ -159,11 +159,9 @@ impl Step<'_, '_> {
 
     /// The stack pointer's distance from its value at entry.
     pub(super) fn stack_pointer(&self) -> Proof<i32> {
-        let value = self.state.registers[RSP];
-        let exact = value.exact().filter(|_| value.kind == Kind::Stack);
-        match exact.and_then(|at| i32::try_from(at).ok()) {
-            Some(at) if at % 8 == 0 && at > i32::MIN / 2 => Ok(at),
-            _ => refuse(
+        match self.state.registers[RSP].stack_distance() {
+            Some(at) => Ok(at),
+            None => refuse(
                 Property::Stack,
                 "the stack pointer is unknown, or no multiple of 8",
             ),
@@ -213,7 +211,9 @@ impl Step<'_, '_> {
         let compare = self.walk.instruction(compare_at)?;
         let branch = self.walk.instruction(compare.next_ip() as u32)?;
         let end = self.read_register(compare.op1_register());
-        let distance = end.exact().map(|end| i64::from(start) - end);
+        let distance = end
+            .exact()
+            .and_then(|end| i64::from(start).checked_sub(end));
         let is_sound = end.kind == Kind::Stack
             && (8..=4096).contains(&step)
             && distance.is_some_and(|distance| distance > 0 && distance % step == 0);
