@@ -4,12 +4,28 @@
 //! tries what a weaker rule would prove.
 
 use pirn_compiler::Options;
+use pirn_format::cpu::{CpuFeatures, Feature};
 use pirn_format::exit::Builtin;
 use pirn_format::layout::{IMPORT_HOST, IMPORT_INSTANCE};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable};
-use pirn_verify::{ARCH, Verifier, VerifyError};
+use pirn_verify::{ARCH, Property, Verifier, VerifyError};
+
+/// Instructions of features that no header can name.
+const UNNAMED: &[(&str, &str)] = &[
+    ("adcx rsi, rsi", "66480f38f6f6"),
+    ("adox rsi, rsi", "f3480f38f6f6"),
+    ("movbe eax, [rdi]", "0f38f007"),
+    ("vcvtph2ps xmm0, xmm0", "c4e27913c0"),
+    ("{evex} vpclmulqdq xmm0, xmm1, xmm2, 0", "62f3750844c200"),
+    ("{evex} vaesenc xmm0, xmm1, xmm2", "62f27508dcc2"),
+    ("{evex} vpaddb xmm0, xmm1, xmm2", "62f17508fcc2"),
+    ("vpconflictd xmm0, xmm1", "62f27d08c4c1"),
+    ("vpshldw xmm0, xmm1, xmm2, 1", "62f3f50870c201"),
+    ("vpdpbusd xmm0, xmm1, xmm2", "62f2750850c2"),
+    ("vpopcntd xmm0, xmm1", "62f27d0855c1"),
+];
 
 /// Number of the function that attacks.
 const ATTACKER: u32 = 4;
@@ -415,17 +431,22 @@ fn source() -> String {
     )
 }
 
+fn baseline() -> CpuFeatures {
+    CpuFeatures::level(ARCH, "baseline").expect("x86_64 has it")
+}
+
 struct Guest {
     file: Vec<u8>,
     checked: Checked,
 }
 
 impl Guest {
-    fn new() -> Self {
+    fn new(cpu: CpuFeatures) -> Self {
         let text = source();
         let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
         let mut options = Options::new(ARCH);
         options.opt_level = pirn_compiler::OptLevel::None;
+        options.cpu = cpu;
         let file = pirn_compiler::compile(&wasm, &options).expect("it compiles");
         let checked = Checked::new(&file).expect("the compiler wrote it");
         Self { file, checked }
@@ -512,13 +533,40 @@ fn attacks_are_refused() {
         .iter()
         .map(|(function, attack)| (*function, attack));
     for (function, attack) in attacks.chain(overflows) {
-        let verify = || Guest::new().verify(function, attack.place, attack.code);
+        let verify = || Guest::new(baseline()).verify(function, attack.place, attack.code);
         match std::panic::catch_unwind(verify) {
             Ok(Err(VerifyError::Refused(refusal))) => println!("{}: {refusal}", attack.name),
             other => proven.push((attack.name, attack.assembly, other)),
         }
     }
     assert!(proven.is_empty(), "proven: {proven:#?}");
+}
+
+#[test]
+fn instructions_of_features_that_no_header_names_are_refused() {
+    let with = |cpu: CpuFeatures, feature: &Feature| cpu.with(feature.name);
+    let none = CpuFeatures::none(ARCH);
+    let all = ARCH.features().iter().try_fold(none, with);
+    let all = all.expect("they are the architecture's own");
+    // push rbp; mov rbp, rsp; xorps xmm1, xmm1; xorps xmm2, xmm2; ...; xor eax, eax; pop rbp; ret
+    let verify = |code: &str| {
+        Guest::new(all).verify(
+            ATTACKER,
+            Place::Plain,
+            &format!("554889e50f57c90f57d2{code}31c05dc3"),
+        )
+    };
+    // vpaddd xmm0, xmm1, xmm2 of AVX-512, which a header can name
+    verify("62f17508fec2").expect("its feature is named");
+    for (assembly, code) in UNNAMED {
+        match verify(code) {
+            Err(VerifyError::Refused(refusal)) => {
+                let property = refusal.property;
+                assert_eq!(property, Property::Instructions, "{assembly}: {refusal}");
+            }
+            other => panic!("{assembly}: {other:?}"),
+        }
+    }
 }
 
 /// The harness itself: code that does no harm is proven.
@@ -554,7 +602,7 @@ fn harmless_code_is_proven() {
             "554889e548891731c031c931d231f631ff4531c04531c94531d25dc3",
         ),
     ] {
-        let guest = Guest::new();
+        let guest = Guest::new(baseline());
         guest.verify(function, place, code).expect("it is harmless");
     }
 }
