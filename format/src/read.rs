@@ -104,7 +104,9 @@ impl Checked {
         }
         check_code(&header, &metadata, bytes(Section::Code))?;
         if TrapTable::new(bytes(Section::Traps)).is_none() {
-            return damaged("its trap table is not ascending".to_owned());
+            return damaged(
+                "its trap table is not ascending, or has a number that is no trap code".to_owned(),
+            );
         }
         if SiteTable::new(bytes(Section::Sites)).is_none() {
             return damaged("its site table is not ascending".to_owned());

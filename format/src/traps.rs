@@ -5,6 +5,7 @@
 //! Readers are views of bytes without alignment: the signal handler reads them directly from the
 //! mapped file.
 
+use crate::exit::TrapCode;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
@@ -219,11 +220,14 @@ impl<'a> TrapTable<'a> {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not complete and ascending.
+    /// Views encoded entries; `None` if they are not complete and ascending, or one has a number
+    /// that is no trap code's.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
-        table.0.is_sound(false).then_some(table)
+        let are_codes = |at| TrapCode::from_number(table.0.field(at, 1)).is_some();
+        let is_sound = table.0.is_sound(false) && (0..table.len()).all(are_codes);
+        is_sound.then_some(table)
     }
 
     /// Number of the trap code for the instruction at a text offset, if it may fault.
@@ -488,14 +492,21 @@ mod tests {
     #[test]
     fn traps_are_found_by_exact_offset() {
         let entries = [(4, 2), (9, 8), (700, 1)].map(|(offset, code)| TrapEntry { offset, code });
-        let mut bytes: Vec<u8> = entries.into_iter().flat_map(TrapEntry::encode).collect();
+        let bytes: Vec<u8> = entries.into_iter().flat_map(TrapEntry::encode).collect();
         let table = TrapTable::new(&bytes).unwrap();
         assert_eq!(
             [3, 4, 5, 9, 700, 701].map(|o| table.code(o)),
             [None, Some(2), None, Some(8), Some(1), None]
         );
-        bytes[0] = 9;
-        assert!(TrapTable::new(&bytes).is_none(), "an offset twice");
+        for (at, byte, why) in [
+            (0, 9, "an offset twice"),
+            (4, 0, "no trap code"),
+            (4, TrapCode::ALL.len() as u8 + 1, "no trap code"),
+        ] {
+            let mut bytes = bytes.clone();
+            bytes[at] = byte;
+            assert!(TrapTable::new(&bytes).is_none(), "{why}");
+        }
     }
 
     #[test]
