@@ -24,8 +24,9 @@
 //! runs a guest. The program counter is in the text of a module that the running call can reach.
 //! The address of a SIGSEGV or SIGBUS is in the guard of the running stack, or else the module's
 //! trap table lists the instruction. In the latter case a SIGSEGV or SIGBUS also needs an address
-//! that a reachable instance can access: in its slot or in a shared memory. Every other fault goes
-//! to the handler that was installed before.
+//! that a reachable instance can access, in its slot or in a shared memory, or an address in the
+//! lowest page, where a mask against speculation may lead. Every other fault goes to the handler
+//! that was installed before.
 //!
 //! The arguments have libc's types: nix has no types for `siginfo_t` and `ucontext_t`.
 //!
@@ -259,8 +260,18 @@ unsafe fn diagnose(
     // SAFETY: the links are set before a call starts and stay valid until it ends.
     let mut reachable = unsafe { Guest::chain(first) };
     // SAFETY: each guest in the chain is one that the running call can reach.
-    if by_address && !reachable.any(|guest| unsafe { guest.reaches(address) }) {
+    let mut is_reached = || reachable.any(|guest| unsafe { guest.reaches(address) });
+    if by_address && !is_null_page(info, address) && !is_reached() {
         return None;
     }
     TrapCode::from_number(code)
+}
+
+/// Whether a fault is an access to the lowest page, where nothing is mapped. Null and a short
+/// displacement lie there. A fault that has no address is reported with address 0, and another
+/// cause than this one (sigaction(2)).
+fn is_null_page(info: &libc::siginfo_t, address: usize) -> bool {
+    const SEGV_MAPERR: i32 = 1;
+    const PAGE_BYTES: usize = 4096;
+    info.si_signo == libc::SIGSEGV && info.si_code == SEGV_MAPERR && address < PAGE_BYTES
 }
