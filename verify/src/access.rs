@@ -24,11 +24,10 @@ const NULL_BYTES: i64 = 4096 - 64;
 /// Checks an access. Returns what a load has loaded.
 pub(crate) fn access(module: &Module<'_>, state: &mut State, access: Access) -> Proof<Value> {
     let base = access.address.base;
-    if access.is_aligned && !is_multiple_of_16(module, &access) {
+    if access.is_aligned && !is_multiple_of_16(&access) {
         return refuse(
             Property::Instructions,
-            "may fault, because its address is not known to be a multiple of 16, without an entry \
-             in the trap table",
+            "may fault, because its address is not known to be a multiple of 16",
         );
     }
     match base.kind {
@@ -69,11 +68,9 @@ pub(crate) fn access(module: &Module<'_>, state: &mut State, access: Access) -> 
     }
 }
 
-/// Whether an instruction that needs an aligned address has one, or may fault.
-fn is_multiple_of_16(module: &Module<'_>, access: &Access) -> bool {
-    if module.traps.code(access.at).is_some() {
-        return true;
-    }
+/// Whether the address of an instruction that needs an aligned one is known to be aligned. The
+/// kernel gives no address for such a fault, so the runtime does not take it for a trap.
+fn is_multiple_of_16(access: &Access) -> bool {
     // A call leaves the stack pointer 8 bytes below a multiple of 16. The text and the context's
     // end are aligned to more.
     let bias = match access.address.base.kind {
@@ -179,6 +176,12 @@ fn instance(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Va
             ),
         );
     };
+    if matches!(cell, Cell::ExceptionTag | Cell::ExceptionValues) && !state.is_landed {
+        return refuse(
+            Property::Accesses,
+            format!("reads {cell:?} of the instance when no exception was just caught"),
+        );
+    }
     let fresh = access.fresh;
     // The descriptor in the context is zero if the module defines no memory.
     let is_absent = !module.has_own_memory();
@@ -192,9 +195,7 @@ fn instance(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Va
         Cell::TableLen(table) => table_len(fresh, table),
         Cell::TableDesc(table) => Value::of(Kind::TableDesc(table)),
         Cell::MemoryBase(_) | Cell::MemoryBytes if is_absent => Value::constant(0),
-        Cell::MemoryBase(memory) if memory == module.metadata.imported_memories() => {
-            Value::of(Kind::Instance)
-        }
+        Cell::MemoryBase(memory) if memory == module.imported.memories => Value::of(Kind::Instance),
         Cell::MemoryBase(memory) => Value::of(Kind::Memory(memory)),
         Cell::MemoryBytes => memory_bytes(fresh),
         Cell::MemoryDesc(memory) => Value::of(Kind::MemoryDesc(memory)),
@@ -222,7 +223,7 @@ fn instance(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Va
 fn global(module: &Module<'_>, access: &Access, index: u32, byte: i64) -> Proof<Value> {
     let ty = module.metadata.globals[index as usize];
     let is_cell = matches!(access.address.base.kind, Kind::GlobalCell(_));
-    if ty.mutable && index < module.metadata.imported_globals() && !is_cell {
+    if ty.mutable && index < module.imported.globals && !is_cell {
         return match (access.usage, access.bytes, byte) {
             (Use::Read, 8, 0) => Ok(Value::of(Kind::GlobalCell(index))),
             _ => refuse(
@@ -280,14 +281,17 @@ fn global(module: &Module<'_>, access: &Access, index: u32, byte: i64) -> Proof<
 /// An access to an element of a table.
 fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
     let Address { base, displacement } = access.address;
+    // Least number of elements.
+    let min = |table: u32| {
+        let known = state.facts().filter_map(|fact| match fact {
+            Fact::Elements(of, count) if of == table => Some(count),
+            _ => None,
+        });
+        known.fold(module.metadata.tables[table as usize].min, u64::max)
+    };
     let table = match base.kind {
         Kind::Table(table) => {
-            let known = state.facts().filter_map(|fact| match fact {
-                Fact::Elements(of, count) if of == table => Some(count),
-                _ => None,
-            });
-            let min = module.metadata.tables[table as usize].min;
-            let min = known.fold(min, u64::max);
+            let min = min(table);
             let end = base
                 .high
                 .checked_add(displacement)
@@ -318,7 +322,12 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
             }
             table
         }
-        Kind::TableSlot(table) if displacement == 0 => table,
+        // It may be element 0, which a mask selected.
+        Kind::TableSlot(table)
+            if displacement == 0 && (!access.usage.writes() || min(table) > 0) =>
+        {
+            table
+        }
         _ => {
             return refuse(
                 Property::Accesses,
@@ -341,7 +350,10 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
     }
     match access.usage {
         Use::Read => {}
-        Use::Write(value) => of_type(module, value, element)?,
+        Use::Write(value) => {
+            module.changes_tables()?;
+            of_type(module, value, element)?;
+        }
         _ => return refuse(Property::Types, "computes a reference"),
     }
     Ok(Value::reference(

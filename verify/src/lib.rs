@@ -32,7 +32,7 @@ use module::Module;
 use pirn_format::cpu::Arch;
 use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
-use pirn_format::traps::CodeEntry;
+use pirn_format::traps::{CodeEntry, CodeKind};
 use pirn_format::types::{CompositeType, HeapType, SubType, ValType};
 use rayon::prelude::*;
 
@@ -102,7 +102,12 @@ impl<'a> Verifier<'a> {
         if checked.metadata.heap {
             return Err(VerifyError::Heap);
         }
-        Module::new(file, checked).map(Self)
+        let mut module = Module::new(file, checked)?;
+        let stubs = module.code.iter();
+        let stubs = stubs.filter(|entry| matches!(entry.kind, CodeKind::Trap(_)));
+        let plain = stubs.filter(|stub| x86_64::prove_without_argument(&module, *stub).is_ok());
+        module.plain_stubs = plain.map(|stub| stub.start).collect();
+        Ok(Self(module))
     }
 
     /// Proves all properties of all code, on all processors.

@@ -1,6 +1,6 @@
 //! [`Module`]: the tables of a compiled module, as the verifier looks them up.
 
-use crate::error::{Property, Refusal, VerifyError};
+use crate::error::{Proof, Property, Refusal, VerifyError, refuse};
 use pirn_format::FormatError;
 use pirn_format::cpu::CpuFeatures;
 use pirn_format::exit::{Builtin, TrapCode};
@@ -10,12 +10,13 @@ use pirn_format::layout::{
     IMPORT_INSTANCE, IMPORT_VMCTX, InstanceLayout, MEMORY_BASE, MEMORY_BYTES, TABLE_BASE,
     TABLE_ELEMENTS,
 };
-use pirn_format::metadata::Metadata;
+use pirn_format::metadata::{Imported, Metadata};
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerTable, TrapTable};
 use pirn_format::types::{CompositeKind, number_types};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicUsize;
 
 /// What a word of the instance area is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +58,13 @@ pub(crate) struct Module<'a> {
     pub(crate) layout: &'a InstanceLayout,
     /// A number for each type.
     numbers: Vec<u32>,
+    pub(crate) imported: Imported,
     /// End of the last function. Dispatch tables follow it.
     pub(crate) code_end: u32,
+    /// Text offsets of the stubs of traps that are proven without an argument.
+    pub(crate) plain_stubs: HashSet<u32>,
+    /// See [`Walk::spend`](crate::x86_64).
+    pub(crate) work: AtomicUsize,
 }
 
 impl<'a> Module<'a> {
@@ -98,7 +104,10 @@ impl<'a> Module<'a> {
             metadata: &checked.metadata,
             layout: &checked.layout,
             numbers: numbers(&checked.metadata),
+            imported: checked.metadata.imported(),
             code_end: code_end.unwrap_or(0),
+            plain_stubs: HashSet::new(),
+            work: AtomicUsize::new(0),
         })
     }
 
@@ -108,7 +117,7 @@ impl<'a> Module<'a> {
         let is_func_type = |ty| metadata.kind(ty) == Some(CompositeKind::Func);
         match entry.kind {
             CodeKind::Func(index) => {
-                index >= metadata.imported_funcs()
+                index >= self.imported.funcs
                     && metadata.code.get(index as usize) == Some(&entry.start)
             }
             CodeKind::Import(ty) | CodeKind::Entry(ty) => is_func_type(ty),
@@ -124,7 +133,19 @@ impl<'a> Module<'a> {
 
     /// Whether the module defines a memory, whose base is the context's end.
     pub(crate) fn has_own_memory(&self) -> bool {
-        !self.metadata.own_memories().is_empty()
+        self.metadata.memories.len() > self.imported.memories as usize
+    }
+
+    /// Refuses code that changes a table of a module whose metadata says that none changes. The
+    /// runtime would leave the table as it is to the slot's next instance.
+    pub(crate) fn changes_tables(&self) -> Proof<()> {
+        match self.metadata.tables_change {
+            true => Ok(()),
+            false => refuse(
+                Property::Accesses,
+                "changes a table, and the metadata says that no table changes",
+            ),
+        }
     }
 
     /// The 32-bit word of the text at an offset.
@@ -147,7 +168,7 @@ impl<'a> Module<'a> {
             tags,
             ..
         } = self.layout.counts();
-        let imported = self.metadata.imported();
+        let imported = self.imported;
         let within = |count: u32, cell: &dyn Fn(u32) -> i32, cell_bytes: u32| {
             let last = count.checked_sub(1)?;
             let (high, low) = (cell(0) + cell_bytes as i32, cell(last));
@@ -200,7 +221,7 @@ impl<'a> Module<'a> {
     fn context_field(&self, offset: i32, bytes: u32) -> Option<Cell> {
         const BASE: i32 = CONTEXT_MEMORY + MEMORY_BASE;
         const BYTES: i32 = CONTEXT_MEMORY + MEMORY_BYTES;
-        let first = self.metadata.imported_memories();
+        let first = self.imported.memories;
         if bytes != 8 {
             return None;
         }

@@ -2,6 +2,7 @@
 
 use crate::abi::value_bytes;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
+use iced_x86::RflagsBits;
 use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
 use pirn_format::types::ValType;
 use std::collections::{HashMap, HashSet};
@@ -67,46 +68,43 @@ pub(crate) struct Vector {
 /// Vector registers.
 pub(crate) const VECTORS: usize = 32;
 
-/// What a guest may learn from the flags by branching on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reveals {
-    /// Something about numbers.
-    Number,
-    /// Whether two references or identities are equal. Only the zero flag may be read.
-    Equality,
-    /// An address, or bits that earlier code left in a register. No flag may be read.
-    Secret,
-}
+/// The flags that conditions read, as bits of [`RflagsBits`].
+pub(crate) const FLAGS: u32 =
+    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::CF | RflagsBits::PF;
 
-impl Reveals {
-    /// What a comparison of two values tells.
-    pub(crate) fn of(left: Value, right: Value) -> Self {
-        let known = |value: Value| {
-            // The numbers of types in dispatch tables are constants of the module.
-            value.is_number() || matches!(value.kind, Kind::DispatchType(_))
+/// The flags that a guest may read after a comparison of two values. The others would tell it an
+/// address, or bits that earlier code left in a register.
+pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
+    let known = |value: Value| {
+        // The numbers of types in dispatch tables are constants of the module.
+        value.is_number() || matches!(value.kind, Kind::DispatchType(_))
+    };
+    if known(left) && known(right) {
+        return FLAGS;
+    }
+    // Whether two references or identities are equal.
+    let is_equality = |left: Value, right: Value| {
+        let is_null = right.as_constant() == Some(0);
+        const AREA: i64 = INSTANCE_AREA_BYTES_MAX as i64;
+        // A test of a function's record for null: no context lies that low.
+        let is_record = |left: Value| {
+            left.exact().is_some_and(|at| (-AREA..=0).contains(&at))
+                && right
+                    .as_constant()
+                    .is_some_and(|to| (0..=AREA).contains(&to))
         };
-        if known(left) && known(right) {
-            return Self::Number;
+        match (left.kind, right.kind) {
+            (Kind::Reference(_) | Kind::ImportInstance(_), _) if is_null => true,
+            (Kind::Instance, _) if is_record(left) => true,
+            (Kind::Reference(_), Kind::Reference(_)) => true,
+            (Kind::TypeOf(_), Kind::TypeId(_)) => true,
+            (Kind::ExceptionTag, Kind::TagId(_)) => true,
+            _ => false,
         }
-        let is_equality = |left: Value, right: Value| {
-            let is_null = right.as_constant() == Some(0);
-            // A test of a function's record for null: no context lies that low.
-            let is_low = right
-                .as_constant()
-                .is_some_and(|at| (0..=INSTANCE_AREA_BYTES_MAX as i64).contains(&at));
-            match (left.kind, right.kind) {
-                (Kind::Reference(_) | Kind::ImportInstance(_), _) if is_null => true,
-                (Kind::Instance, _) if is_low && left.exact().is_some() => true,
-                (Kind::Reference(_), Kind::Reference(_)) => true,
-                (Kind::TypeOf(_), Kind::TypeId(_)) => true,
-                (Kind::ExceptionTag, Kind::TagId(_)) => true,
-                _ => false,
-            }
-        };
-        match is_equality(left, right) || is_equality(right, left) {
-            true => Self::Equality,
-            false => Self::Secret,
-        }
+    };
+    match is_equality(left, right) || is_equality(right, left) {
+        true => RflagsBits::ZF,
+        false => 0,
     }
 }
 
@@ -127,7 +125,8 @@ impl Comparison {
             return false;
         }
         let same = |a: &Value, b: &Value| {
-            (a.kind, a.symbol, a.shift, a.constant) == (b.kind, b.symbol, b.shift, b.constant)
+            let of = |value: &Value| (value.kind, value.symbol, value.shift, value.constant);
+            of(a) == of(b) && a.null == b.null
         };
         same(&self.left, &other.left) && same(&self.right, &other.right)
     }
@@ -177,8 +176,8 @@ pub(crate) struct State {
     pub(crate) registers: [Value; REGISTERS],
     pub(crate) vectors: [Vector; VECTORS],
     pub(crate) flags: Option<Comparison>,
-    /// What a condition would tell the guest.
-    pub(crate) reveals: Reveals,
+    /// The flags that tell the guest nothing but numbers. It may read no other ones.
+    pub(crate) readable: u32,
     facts: Vec<Fact>,
     /// Words from `end` downwards.
     slots: Vec<Slot>,
@@ -186,6 +185,9 @@ pub(crate) struct State {
     top: i32,
     /// End of the result area, which has the offsets after the arguments here.
     end: i32,
+    /// Whether an exception was caught and no call followed. Only then does the context name the
+    /// exception's tag and values.
+    pub(crate) is_landed: bool,
     /// Lowest byte of the stack that was accessed on every path to here.
     pub(crate) touched: i32,
 }
@@ -210,7 +212,8 @@ impl State {
             registers: [Value::JUNK; REGISTERS],
             vectors: unknown_vectors(1 << 53),
             flags: None,
-            reveals: Reveals::Secret,
+            readable: 0,
+            is_landed: false,
             facts: vec![],
             slots: vec![],
             top,
@@ -225,6 +228,17 @@ impl State {
     /// Registers and known words of the frame.
     pub(crate) fn words(&self) -> usize {
         REGISTERS + VECTORS + self.slots.len()
+    }
+
+    /// What is known but for the frame.
+    pub(crate) fn without_frame(&self) -> Self {
+        Self {
+            registers: self.registers,
+            vectors: self.vectors,
+            facts: self.facts.clone(),
+            slots: vec![],
+            ..*self
+        }
     }
 
     pub(crate) fn area_bytes(&self) -> i32 {
@@ -299,6 +313,7 @@ impl State {
 
     /// Forgets which exception was caught: a call may catch another one.
     pub(crate) fn forget_caught(&mut self) {
+        self.is_landed = false;
         let is_caught =
             |value: &Value| matches!(value.kind, Kind::ExceptionTag | Kind::ExceptionValues);
         self.facts.retain(|fact| match fact {
@@ -311,6 +326,17 @@ impl State {
         for value in self.values().filter(|value| is_caught(value)) {
             *value = Value::JUNK;
         }
+    }
+
+    /// Forgets all copies of the return address but the one at the stack pointer's place at entry,
+    /// which a resumed call has replaced.
+    pub(crate) fn forget_returns(&mut self) {
+        for value in self.values() {
+            if value.kind == Kind::ReturnAddress {
+                *value = Value::JUNK;
+            }
+        }
+        self.set_slot(0, Slot::whole(Value::of(Kind::ReturnAddress)));
     }
 
     fn values(&mut self) -> impl Iterator<Item = &mut Value> {
@@ -378,17 +404,19 @@ impl State {
             }
         }
         let flags = self.flags.filter(|_| self.flags == other.flags);
-        let reveals = self.reveals.max(other.reveals);
+        let readable = self.readable & other.readable;
+        let is_landed = self.is_landed && other.is_landed;
         let facts = self.facts.len();
         self.facts.retain(|fact| other.facts.contains(fact));
         let touched = self.touched.max(other.touched);
         changed |= vectors != self.vectors
             || flags != self.flags
-            || reveals != self.reveals
+            || readable != self.readable
+            || is_landed != self.is_landed
             || facts != self.facts.len()
             || touched != self.touched;
         (self.vectors, self.flags, self.touched) = (vectors, flags, touched);
-        self.reveals = reveals;
+        (self.readable, self.is_landed) = (readable, is_landed);
         changed
     }
 
@@ -462,6 +490,7 @@ impl State {
                 for value in self.values().filter(|value| value.symbol == left.symbol) {
                     value.below = table;
                 }
+                self.add(Fact::Elements(table, 1));
             }
             (Kind::TypeOf(reference), Kind::TypeId(ty), Relation::Equal) => {
                 self.add(Fact::FunctionType(reference, ty));

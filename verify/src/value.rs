@@ -106,6 +106,9 @@ pub(crate) enum Kind {
     HostCall,
     /// The code argument of an entry trampoline.
     EntryCode,
+    /// The context argument of an entry trampoline: the first argument of its code argument. If
+    /// another module or the host defines the function, it is no context of this module.
+    EntryContext,
     /// A 32-bit entry of a jump table.
     JumpOffset(Entries),
     /// The code that an entry of a jump table names: the table's text offset, its entries.
@@ -204,6 +207,10 @@ impl Value {
     pub(crate) const fn number(symbol: Symbol, low: i64, high: i64) -> Self {
         if low == high {
             return Self::constant(low);
+        }
+        // Nothing is known of an interval that is upside down, so no check can be passed by it.
+        if low > high {
+            return Self::any(symbol);
         }
         let mut value = Self::of(Kind::Number);
         value.symbol = symbol;
@@ -338,7 +345,9 @@ impl Value {
         if by == 0 {
             return self;
         }
-        let scale = |x: i64| x.checked_mul(1_i64.checked_shl(by)?);
+        // Multiplication by 2^63 as a signed number would change the order of the bounds.
+        let factor = 1_i64.checked_shl(by).filter(|factor| *factor > 0);
+        let scale = |x: i64| x.checked_mul(factor?);
         let (Some(low), Some(high)) = (scale(self.low), scale(self.high)) else {
             return Self::any(fresh);
         };
@@ -385,7 +394,8 @@ impl Value {
         let null = (self.null || other.null) && self.kind != Kind::Junk;
         let same = self.symbol == other.symbol
             && self.shift == other.shift
-            && self.constant == other.constant;
+            && self.constant == other.constant
+            && self.null == other.null;
         if let (Kind::Table(a), false) = (self.kind, same)
             && self.is_slot_of(a)
             && other.is_slot_of(a)
@@ -396,11 +406,7 @@ impl Value {
             };
         }
         if let Kind::Reference(_) = self.kind {
-            let symbol = if self.symbol == other.symbol {
-                self.symbol
-            } else {
-                fresh
-            };
+            let symbol = if same { self.symbol } else { fresh };
             return Self {
                 symbol,
                 null,
@@ -498,9 +504,15 @@ impl Value {
                 Kind::Instance | Kind::Memory(_) | Kind::Reference(_) | Kind::DispatchCode(..)
             )
         };
+        // It differs from the value without the mask, so it has another symbol.
+        let or_null = |value: Value| Self {
+            null: true,
+            symbol: fresh,
+            ..value
+        };
         match (self, other) {
-            (a, b) if null(b) && masked(a) => Self { null: true, ..a },
-            (a, b) if null(a) && masked(b) => Self { null: true, ..b },
+            (a, b) if null(b) && masked(a) => or_null(a),
+            (a, b) if null(a) && masked(b) => or_null(b),
             (a, b) => match (a.as_reference(), b.as_reference()) {
                 (Some(a_heap), Some(b_heap)) if a_heap.top() == b_heap.top() => {
                     Self::reference(fresh, a_heap.top(), a.null || b.null)

@@ -3,6 +3,8 @@
 //! Each attack is written over the start of a function of a compiled module. It once was proven, or
 //! tries what a weaker rule would prove.
 
+mod common;
+
 use pirn_compiler::Options;
 use pirn_format::cpu::{CpuFeatures, Feature};
 use pirn_format::exit::Builtin;
@@ -10,10 +12,11 @@ use pirn_format::layout::{IMPORT_HOST, IMPORT_INSTANCE};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable};
+use pirn_runtime::{CallError, Caller, Linker, Module, Region, TrapCode};
 use pirn_verify::{ARCH, Property, Verifier, VerifyError};
 
-/// Instructions of features that no header can name.
-const UNNAMED: &[(&str, &str)] = &[
+/// Instructions of optional features that are refused, whatever features the header names.
+const EXTENSIONS: &[(&str, &str)] = &[
     ("adcx rsi, rsi", "66480f38f6f6"),
     ("adox rsi, rsi", "f3480f38f6f6"),
     ("movbe eax, [rdi]", "0f38f007"),
@@ -25,6 +28,24 @@ const UNNAMED: &[(&str, &str)] = &[
     ("vpshldw xmm0, xmm1, xmm2, 1", "62f3f50870c201"),
     ("vpdpbusd xmm0, xmm1, xmm2", "62f2750850c2"),
     ("vpopcntd xmm0, xmm1", "62f27d0855c1"),
+    ("vpaddd xmm16, xmm1, xmm2", "62e17508fec2"),
+    ("vmovq rax, xmm16", "62e1fd087ec0"),
+    (
+        "sub rsp, 64; vmaskmovps [rsp], xmm1, xmm0",
+        "4883ec40c4e2712e0424",
+    ),
+    (
+        "sub rsp, 64; vmaskmovpd [rsp], xmm1, xmm0",
+        "4883ec40c4e2712f0424",
+    ),
+    (
+        "sub rsp, 64; vpmaskmovd [rsp], xmm1, xmm0",
+        "4883ec40c4e2718e0424",
+    ),
+    (
+        "sub rsp, 64; vpmaskmovq [rsp], xmm1, xmm0",
+        "4883ec40c4e2f18e0424",
+    ),
 ];
 
 /// Number of the function that attacks.
@@ -127,6 +148,20 @@ const OVERFLOWS: &[(u32, Attack)] = &[
 ];
 
 const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "a bit that is shifted so that its bounds change places",
+        place: Place::Traps,
+        assembly: "push rbp; mov rbp, rsp; mov rax, rsi; and eax, 1; shl rax, 63; shr rax, 30; mov \
+            rax, [rdi + rax]; pop rbp; ret",
+        code: "554889e54889f083e00148c1e03f48c1e81e488b04075dc3",
+    },
+    Attack {
+        name: "an address that is no multiple of 16, with an entry in the trap table",
+        place: Place::Traps,
+        assembly: "push rbp; mov rbp, rsp; mov edx, edx; movaps xmm0, [rdi + rdx + 1]; xor eax, \
+            eax; pop rbp; ret",
+        code: "554889e589d20f2844170131c05dc3",
+    },
     Attack {
         name: "a null that is joined with a reference of the loop's last pass",
         place: Place::Plain,
@@ -505,8 +540,8 @@ impl Guest {
         assert!(moved >= 200 && first + moved <= end, "{moved} entries");
     }
 
-    /// Verifies the code in place of a function's own.
-    fn verify(mut self, function: u32, place: Place, code: &str) -> Result<usize, VerifyError> {
+    /// Replaces a function's code.
+    fn replace(&mut self, function: u32, place: Place, code: &str) -> CodeEntry {
         let digits: Vec<char> = code.chars().collect();
         let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16);
         let bytes = digits.chunks(2).map(|pair| byte(pair).expect("two digits"));
@@ -521,6 +556,12 @@ impl Guest {
         self.traps(entry, first);
         let start = self.range(Section::Text).start + entry.start as usize;
         self.file[start..start + code.len()].copy_from_slice(&code);
+        entry
+    }
+
+    /// Verifies the code in place of a function's own.
+    fn verify(mut self, function: u32, place: Place, code: &str) -> Result<usize, VerifyError> {
+        let entry = self.replace(function, place, code);
         Verifier::new(&self.file, &self.checked)?.verify_code(entry)
     }
 }
@@ -543,7 +584,7 @@ fn attacks_are_refused() {
 }
 
 #[test]
-fn instructions_of_features_that_no_header_names_are_refused() {
+fn instructions_of_optional_features_are_refused() {
     let with = |cpu: CpuFeatures, feature: &Feature| cpu.with(feature.name);
     let none = CpuFeatures::none(ARCH);
     let all = ARCH.features().iter().try_fold(none, with);
@@ -558,7 +599,7 @@ fn instructions_of_features_that_no_header_names_are_refused() {
     };
     // vpaddd xmm0, xmm1, xmm2 of AVX-512, which a header can name
     verify("62f17508fec2").expect("its feature is named");
-    for (assembly, code) in UNNAMED {
+    for (assembly, code) in EXTENSIONS {
         match verify(code) {
             Err(VerifyError::Refused(refusal)) => {
                 let property = refusal.property;
@@ -567,6 +608,66 @@ fn instructions_of_features_that_no_header_names_are_refused() {
             other => panic!("{assembly}: {other:?}"),
         }
     }
+}
+
+/// The context that an entry trampoline passes on may be another guest's.
+#[test]
+fn entry_trampolines_only_pass_the_context_on() {
+    for (code, is_proven) in [
+        // push rbp; mov rbp, rsp; pop rbp; ret
+        (&[0x55, 0x48, 0x89, 0xe5, 0x5d, 0xc3][..], true),
+        // push rbp; mov rbp, rsp; mov rax, [rdi - 24]; pop rbp; ret
+        (
+            &[0x55, 0x48, 0x89, 0xe5, 0x48, 0x8b, 0x47, 0xe8, 0x5d, 0xc3],
+            false,
+        ),
+    ] {
+        let mut guest = Guest::new(baseline());
+        let ty = guest.checked.metadata.funcs[ATTACKER as usize];
+        let entry = guest.entry(CodeKind::Entry(ty));
+        let start = guest.range(Section::Text).start + entry.start as usize;
+        guest.file[start..start + code.len()].copy_from_slice(code);
+        let verifier = Verifier::new(&guest.file, &guest.checked).expect("it is a module");
+        let proof = verifier.verify_code(entry);
+        assert_eq!(proof.is_ok(), is_proven, "{proof:?}");
+    }
+}
+
+/// Nothing proves that a mask against speculation never selects null. If it does, the access faults
+/// in the lowest page, and the guest traps.
+#[test]
+fn an_access_at_null_of_proven_code_is_a_trap() {
+    let mut guest = Guest::new(baseline());
+    // push rbp; mov rbp, rsp; xor ecx, ecx; mov rax, rdi; test rsi, rsi; cmove rax, rcx;
+    // mov rax, [rax]; pop rbp; ret
+    let code = "554889e531c94889f84885f6480f44c1488b005dc3";
+    guest.replace(ATTACKER, Place::Traps, code);
+    common::set_hash(&mut guest.file, guest.checked.header_at);
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("module.so");
+    std::fs::write(&path, &guest.file).expect("room");
+    let module = Module::open_verified(&path).expect("it is proven");
+    let region = Region::builder().slots(1).build().expect("a region");
+    let mut linker = Linker::<()>::new();
+    linker
+        .func("host", "now", |_: Caller<'_, ()>| 0_i64)
+        .expect("a new name");
+    let prepared = region.prepare(&module, &linker).expect("it fits");
+    let f = prepared
+        .func::<(i64, i64, f64), i64>("f")
+        .expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    instance
+        .call(&f, (1, 0, 0.0))
+        .expect("it reads byte 0 of its memory");
+    drop(instance);
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    let error = instance.call(&f, (0, 0, 0.0)).expect_err("it reads null");
+    let code = TrapCode::MemoryOutOfBounds;
+    assert!(
+        matches!(&error, CallError::Trap(trap) if trap.code() == code),
+        "{error}"
+    );
 }
 
 /// The harness itself: code that does no harm is proven.

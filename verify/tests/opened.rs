@@ -1,8 +1,10 @@
 //! `Module::open_verified`: what is proven is what runs, and nothing unproven is mapped.
 
+mod common;
+
+use common::forge;
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_format::cpu::Arch;
-use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_runtime::{Linker, Module, OpenError, Region};
@@ -49,23 +51,13 @@ fn refusal(path: &Path) -> VerifyError {
 }
 
 /// Changes bytes of the text, and the hash, so that the format's check finds nothing.
-fn forge(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
+fn forge_text(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
     let checked = Checked::new(file).expect("the compiler wrote it");
     let text = checked.header.section(Section::Text);
     let start = text.vaddr as usize;
-    forge_file(file, |file| {
+    forge(file, |file| {
         change(&mut file[start..start + text.len as usize]);
     });
-}
-
-/// Changes bytes of the file, and the hash.
-fn forge_file(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
-    let checked = Checked::new(file).expect("the compiler wrote it");
-    change(file);
-    let header_at = checked.header_at as usize;
-    let hash = content_hash(file, header_at).expect("it has a header");
-    let place = header_at + HASH_OFFSET;
-    file[place..place + HASH_BYTES].copy_from_slice(&hash);
 }
 
 #[test]
@@ -79,7 +71,7 @@ fn a_proven_module_runs_and_its_file_no_longer_matters() {
 #[test]
 fn forged_code_is_refused_though_its_hash_is_right() {
     let mut file = module(&Options::new(ARCH));
-    forge(&mut file, |text| {
+    forge_text(&mut file, |text| {
         // The first byte after the prologue `push rbp; mov rbp, rsp`.
         text[4] = 0xf4;
     });
@@ -189,7 +181,7 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
     pirn_verify::verify(&module).expect("it is proven before it is changed");
     for (what, change) in changes {
         let mut file = module.clone();
-        forge_file(&mut file, change);
+        forge(&mut file, change);
         Checked::new(&file).expect("the format's check finds nothing");
         let (_folder, path) = write(&file);
         let error = refusal(&path);
@@ -200,7 +192,7 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
     }
     // More program headers than the ELF header can count: the loader reads another number of them.
     let mut file = module.clone();
-    forge_file(&mut file, |file| {
+    forge(&mut file, |file| {
         file[56..58].copy_from_slice(&[0xff, 0xff]);
     });
     let (_folder, path) = write(&file);

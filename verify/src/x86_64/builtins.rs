@@ -3,6 +3,7 @@
 use super::Step;
 use super::calls::cell_offsets;
 use crate::abi::{Place, Places, RAX};
+use crate::access::typed;
 use crate::error::{Proof, Property, refuse};
 use crate::frame::touch;
 use crate::module::Module;
@@ -20,13 +21,31 @@ pub(super) fn is_word(module: &Module<'_>, builtin: Builtin, number: usize) -> b
     is_bulk && number >= first && memories.all(|memory| memory.address == AddrType::I32)
 }
 
+/// Whether a parameter of a builtin is a reference or the address of values, which the builtin's
+/// trampoline must pass on and not show to the guest.
+pub(super) fn is_address(builtin: Builtin, number: usize) -> bool {
+    matches!(
+        (builtin, number),
+        (Builtin::TableGrow | Builtin::Throw, 1) | (Builtin::TableFill, 2) | (Builtin::ThrowRef, 0)
+    )
+}
+
+/// The signature of a builtin. All its parameters are words.
+pub(super) fn signature(builtin: Builtin) -> FuncType {
+    let result = match builtin {
+        Builtin::Keep => ValType::non_null(HeapType::Exn),
+        _ => ValType::I64,
+    };
+    FuncType {
+        params: vec![ValType::I64; builtin.params()],
+        results: vec![result; usize::from(builtin.has_result())],
+    }
+}
+
 impl Step<'_, '_> {
     /// Checks the parameters of a builtin, which the runtime trusts as far as types and indices go.
     pub(super) fn call_builtin(&mut self, builtin: Builtin, next: u32) -> Proof<()> {
-        let ty = FuncType {
-            params: vec![ValType::I64; builtin.params()],
-            results: vec![ValType::I64; usize::from(builtin.has_result())],
-        };
+        let ty = signature(builtin);
         let places = Places::of(&ty);
         self.frame_chain(places.argument_bytes)?;
         self.needs_context(places.context, Kind::Instance)?;
@@ -43,17 +62,13 @@ impl Step<'_, '_> {
             .collect();
         self.builtin(builtin, &words)?;
         self.after_call(pointer, places.argument_bytes, next)?;
-        if builtin.has_result() {
-            let symbol = self.result(0);
-            self.state.registers[RAX] = match builtin {
-                Builtin::Keep => Value::reference(symbol, HeapType::Exn, false),
-                _ => Value::any(symbol),
-            };
+        if let Some(result) = ty.results.first() {
+            self.state.registers[RAX] = typed(*result, self.result(0));
         }
         Ok(())
     }
 
-    fn builtin(&self, builtin: Builtin, words: &[Value]) -> Proof<()> {
+    fn builtin(&mut self, builtin: Builtin, words: &[Value]) -> Proof<()> {
         let metadata = self.walk.module.metadata;
         let index = |at: usize, count: usize, what: &str| {
             let found = words[at].as_constant();
@@ -75,6 +90,12 @@ impl Step<'_, '_> {
             let table = index(at, metadata.tables.len(), "table")?;
             Ok(metadata.tables[table].element)
         };
+        if matches!(
+            builtin,
+            Builtin::TableGrow | Builtin::TableFill | Builtin::TableCopy | Builtin::TableInit
+        ) {
+            self.walk.module.changes_tables()?;
+        }
         let mut numbers = 0..words.len();
         match builtin {
             Builtin::MemoryGrow | Builtin::MemoryFill => {
@@ -115,6 +136,7 @@ impl Step<'_, '_> {
             }
             Builtin::TableInit => {
                 let segment = index(1, metadata.elements.len(), "element segment")?;
+                self.walk.spend(metadata.elements[segment].items.len())?;
                 self.segment_fits(segment, table(0)?)?;
                 numbers.start = 2;
             }
@@ -201,10 +223,7 @@ impl Step<'_, '_> {
     fn thrown(&self, tag: usize, cells: Value) -> Proof<()> {
         let metadata = self.walk.module.metadata;
         let ty = metadata.func_type(metadata.tags[tag]);
-        let pointer = self.stack_pointer()?;
-        let Some(at) = cells.stack_distance().filter(|at| *at >= pointer) else {
-            return refuse(Property::Types, "throws values that are not in its frame");
-        };
+        let at = self.cells_at(cells, ty.params.len())?;
         for (at, ty) in cell_offsets(at).zip(&ty.params) {
             self.has_cell(at, *ty)?;
         }

@@ -1,11 +1,11 @@
 //! Calls, tail calls, returns and exits to the host.
 
-use super::Step;
+use super::{Step, signature};
 use crate::abi::{self, Place, Places, RBP, RDI, RDX, RSI, RSP};
 use crate::access::{of_type, typed};
 use crate::error::{Proof, Property, refuse};
 use crate::frame::touch;
-use crate::state::{Extent, Fact, Reveals, Slot, State, unknown_vectors};
+use crate::state::{Extent, Fact, Slot, State, unknown_vectors};
 use crate::value::{Entries, Kind, Symbol, Value};
 use iced_x86::OpKind;
 use pirn_format::exit::{self, Builtin, CELL_BYTES, TrapCode};
@@ -34,6 +34,7 @@ impl Step<'_, '_> {
                 Callee::Builtin(builtin) => self.call_builtin(builtin, next),
                 Callee::Trap => {
                     self.needs_context(RDI, Kind::Instance)?;
+                    self.stub_argument(target)?;
                     self.frame_chain(0)?;
                     let pointer = self.stack_pointer()?;
                     touch(self.state, pointer - 8)?;
@@ -49,6 +50,19 @@ impl Step<'_, '_> {
                 let (ty, context) = self.indirect(target)?;
                 self.call_guest(ty, context, next)
             }
+        }
+    }
+
+    /// Checks the argument of the stub of a trap, if the stub uses it. No stub calls another one.
+    fn stub_argument(&self, stub: u32) -> Proof<()> {
+        let value = self.state.registers[RSI];
+        let is_type = matches!(value.kind, Kind::DispatchType(_));
+        if matches!(self.walk.entry.kind, CodeKind::Trap(_)) {
+            return refuse(Property::Targets, "calls a stub from a stub");
+        }
+        match is_type || self.walk.module.plain_stubs.contains(&stub) {
+            true => Ok(()),
+            false => self.has_type(value, ValType::I64),
         }
     }
 
@@ -79,7 +93,7 @@ impl Step<'_, '_> {
     }
 
     /// The type of the code at an address, and the kind of its first argument.
-    fn indirect(&self, target: Value) -> Proof<(u32, Kind)> {
+    fn indirect(&mut self, target: Value) -> Proof<(u32, Kind)> {
         let module = self.walk.module;
         if target.null {
             return refuse(
@@ -106,7 +120,7 @@ impl Step<'_, '_> {
                 Ok((ty, Kind::ImportContext(import)))
             }
             Kind::EntryCode => match self.walk.entry.kind {
-                CodeKind::Entry(ty) => Ok((ty, Kind::Instance)),
+                CodeKind::Entry(ty) => Ok((ty, Kind::EntryContext)),
                 _ => refuse(Property::Targets, "calls an argument"),
             },
             Kind::DispatchCode(table, entries, number) => {
@@ -128,8 +142,10 @@ impl Step<'_, '_> {
     }
 
     /// The type of all functions that a call by a dispatch table may enter.
-    fn dispatched(&self, table: u32, entries: Entries, number: u32) -> Proof<u32> {
+    fn dispatched(&mut self, table: u32, entries: Entries, number: u32) -> Proof<u32> {
         let module = self.walk.module;
+        self.walk
+            .spend((entries.last - entries.first) as usize / 8)?;
         let mut found = None;
         for at in (entries.first..=entries.last).step_by(8) {
             let (Some(offset), Some(of)) = (module.word(at), module.word(at + 4)) else {
@@ -290,7 +306,7 @@ impl Step<'_, '_> {
         let return_address = self.state.slot(frame + 8);
         if saved == Slot::whole(Value::of(Kind::Saved(RBP as u8)))
             && return_address == Slot::whole(Value::of(Kind::ReturnAddress))
-            && frame + 16 <= self.state.top().max(16)
+            && frame + 16 <= self.state.top()
         {
             return Ok(());
         }
@@ -334,11 +350,28 @@ impl Step<'_, '_> {
             self.state.registers[register] = Value::named(name, Kind::Junk);
         }
         self.state.vectors = unknown_vectors(u64::from(self.at) << 4 | 1 << 52);
-        (self.state.flags, self.state.reveals) = (None, Reveals::Secret);
+        self.walk.spend(self.state.words())?;
+        if let CodeKind::Entry(_) = self.walk.entry.kind {
+            self.keeps_return()?;
+        }
+        (self.state.flags, self.state.readable) = (None, 0);
         self.state.forget_below(after);
         self.state.forget_caught();
         self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(after));
         self.handler(next)
+    }
+
+    /// Checks at a call of an entry trampoline that its return address is in its place. The runtime
+    /// replaces it there when it resumes the call.
+    fn keeps_return(&mut self) -> Proof<()> {
+        if self.state.slot(0) != Slot::whole(Value::of(Kind::ReturnAddress)) {
+            return refuse(
+                Property::Stack,
+                "has moved the return address of an entry trampoline",
+            );
+        }
+        self.state.forget_returns();
+        Ok(())
     }
 
     /// If exceptions of this call are caught here, the path to the handler.
@@ -350,8 +383,25 @@ impl Step<'_, '_> {
         let mut state = self.state.clone();
         state.registers = State::new(0, 0).registers;
         state.registers[RBP] = Value::at(Kind::Stack, i64::from(frame));
-        let pointer = i64::from(frame) - i64::from(handler.frame_bytes);
-        state.registers[RSP] = Value::at(Kind::Stack, pointer);
+        let pointer = i32::try_from(handler.frame_bytes)
+            .ok()
+            .and_then(|bytes| frame.checked_sub(bytes))
+            .filter(|pointer| pointer & 15 == 8);
+        let Some(pointer) = pointer else {
+            return refuse(
+                Property::Stack,
+                format!(
+                    "has a handler whose stack pointer is {} bytes below the frame pointer at \
+                     {frame}, so that it is no multiple of 16",
+                    handler.frame_bytes
+                ),
+            );
+        };
+        state.registers[RSP] = Value::at(Kind::Stack, i64::from(pointer));
+        // The runtime writes the handler's address below the stack pointer to enter it.
+        touch(&mut state, pointer - 8)?;
+        state.forget_below(pointer);
+        state.is_landed = true;
         self.walk.flow(handler.handler, &state)
     }
 
@@ -407,22 +457,23 @@ impl Step<'_, '_> {
         }
     }
 
-    /// The place of the cells that the third argument names. They lie in this frame.
+    /// The place of the cells that the third argument names.
     fn cells(&self, ty: &FuncType) -> Proof<i32> {
-        let count = ty.params.len().max(ty.results.len()).max(1) as i32;
-        let value = self.state.registers[RDX];
-        match value.stack_distance() {
-            Some(at)
-                if at >= self.stack_pointer()?
-                    && at + count * CELL_BYTES as i32 <= self.frame_pointer()? =>
-            {
-                Ok(at)
-            }
+        let count = ty.params.len().max(ty.results.len()).max(1);
+        self.cells_at(self.state.registers[RDX], count)
+    }
+
+    /// The place of so many cells at an address. They lie in this frame.
+    pub(super) fn cells_at(&self, address: Value, count: usize) -> Proof<i32> {
+        let (pointer, frame) = (self.stack_pointer()?, self.frame_pointer()?);
+        let bytes = count as i32 * CELL_BYTES as i32;
+        match address.stack_distance() {
+            Some(at) if at >= pointer && at + bytes <= frame => Ok(at),
             _ => refuse(
                 Property::Stack,
                 format!(
                     "passes {:?} as cells, not {count} cells of its frame",
-                    value.kind
+                    address.kind
                 ),
             ),
         }
@@ -475,16 +526,13 @@ impl Step<'_, '_> {
                         format!("exits with reason {:?}, not {wanted}", reason.as_constant()),
                     );
                 }
-                let params = vec![ValType::I64; self.walk.words];
-                let results = vec![ValType::I64; self.walk.places.results.len()];
-                let ty = FuncType { params, results };
+                let ty = signature(self.walk.module, self.walk.entry.kind);
                 let cells = self.cells(&ty)?;
-                for (number, at) in cell_offsets(cells).take(self.walk.words).enumerate() {
+                for (number, at) in cell_offsets(cells).take(ty.params.len()).enumerate() {
                     let name = Symbol(1 << 62 | number as u64);
                     match self.state.cell(at, ValType::I64) {
                         Some(value)
-                            if value.is_number()
-                                && (value.symbol, value.shift, value.constant) == (name, 0, 0) => {}
+                            if (value.symbol, value.shift, value.constant) == (name, 0, 0) => {}
                         _ => {
                             return refuse(
                                 Property::Types,

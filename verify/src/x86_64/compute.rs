@@ -4,9 +4,9 @@ use super::operands::{is_high_byte, plain};
 use super::{Step, list, step, vectors};
 use crate::address::{Use, is_data};
 use crate::error::{Proof, Property, refuse};
-use crate::state::{Extent, Reveals, VECTORS, Vector};
+use crate::state::{Extent, FLAGS, VECTORS, Vector, readable_flags};
 use crate::value::{Kind, Symbol, Value};
-use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
+use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory, UsedRegister};
 
 impl Step<'_, '_> {
     /// An instruction that falls through to the next one.
@@ -30,7 +30,7 @@ impl Step<'_, '_> {
             Mnemonic::Cmp => {
                 let (left, right) = (self.read(0)?, self.read(1)?);
                 self.state.flags = self.comparison(left, right);
-                self.state.reveals = Reveals::of(left, right);
+                self.state.readable = readable_flags(left, right);
                 Ok(())
             }
             Mnemonic::Test => {
@@ -42,15 +42,16 @@ impl Step<'_, '_> {
                         .comparison(left, Value::constant(0))
                         .filter(|_| self.is_same_register()),
                 };
-                self.state.reveals = match self.state.flags {
-                    Some(comparison) => Reveals::of(comparison.left, comparison.right),
-                    None => Reveals::of(left, right),
+                self.state.readable = match self.state.flags {
+                    Some(comparison) => readable_flags(comparison.left, comparison.right),
+                    None if left.is_number() && right.is_number() => FLAGS,
+                    None => 0,
                 };
                 Ok(())
             }
             // The code generator clears a register by combining it with itself, or with a copy.
             Mnemonic::Xor if self.is_same_register() || self.is_same_value() => {
-                (self.state.flags, self.state.reveals) = (None, Reveals::Number);
+                self.change_flags(true);
                 self.write(Value::constant(0))
             }
             Mnemonic::Add
@@ -117,7 +118,7 @@ impl Step<'_, '_> {
                 let register = self.instruction.op0_register().full_register();
                 let value = Value::named(fresh, Kind::Byte);
                 self.state.registers[register.number()] = value;
-                (self.state.flags, self.state.reveals) = (None, Reveals::Secret);
+                self.change_flags(false);
                 return Ok(());
             }
             Mnemonic::Add => left.plus(right, fresh),
@@ -154,11 +155,7 @@ impl Step<'_, '_> {
             );
         };
         // The comparison that `sub` implies is not tracked.
-        self.state.flags = None;
-        self.state.reveals = match value.is_number() {
-            true => Reveals::Number,
-            false => Reveals::Secret,
-        };
+        self.change_flags(value.is_number());
         let register = self.instruction.op0_register();
         let value = match value.kind {
             Kind::Number if register.is_gpr32() => value.low_word(self.fresh(2)),
@@ -231,8 +228,8 @@ impl Step<'_, '_> {
             None => old.join(new, self.fresh(0), false),
             Some((comparison, relation)) => {
                 // The operands may be what was compared.
-                let mut moved = self.state.clone();
-                let mut kept = self.state.clone();
+                let mut moved = self.state.without_frame();
+                let mut kept = self.state.without_frame();
                 let moves = moved.assume(comparison, relation);
                 let keeps = kept.assume(comparison, relation.negated());
                 let source = match self.instruction.op1_kind() {
@@ -276,18 +273,21 @@ impl Step<'_, '_> {
             self.check_unchanged_destination()?;
         }
         let info = self.walk.factory.info(&instruction);
-        let accesses = [
-            info.op0_access(),
-            info.op1_access(),
-            info.op2_access(),
-            info.op3_access(),
-        ];
         let memory = info.used_memory().first().map(UsedMemory::access);
         let memories = info.used_memory().len();
         let registers: Vec<_> = info
             .used_registers()
             .iter()
             .map(|used| (used.register(), used.access()))
+            .collect();
+        // The same instruction with a constant address reads the registers whose values it uses.
+        let mut apart = instruction;
+        apart.set_memory_base(Register::None);
+        apart.set_memory_index(Register::None);
+        let used = self.walk.factory.info(&apart).used_registers().iter();
+        let operands: Vec<_> = used
+            .filter(|used| reads(used.access()))
+            .map(UsedRegister::register)
             .collect();
         let (mut extent, mut needed) = (Extent::Whole, vectors::needed(&instruction));
         let old = match instruction.op0_kind() {
@@ -305,19 +305,14 @@ impl Step<'_, '_> {
         let clears = self.is_cleared()
             || (instruction.mnemonic() == Mnemonic::Sbb
                 && (self.is_same_register() || self.is_same_value()));
-        for (register, access) in &registers {
-            let is_address = instruction.op_count() > 0
-                && [instruction.memory_base(), instruction.memory_index()].contains(register)
-                && !names(&instruction, *register, &accesses);
-            if reads(*access) && !is_address && !clears {
-                let read = self.reads_number(*register, needed)?;
-                // Of the first operand, such an instruction keeps what it does not replace.
-                let is_kept = vectors::lane(&instruction).is_some()
-                    && *register == instruction.op0_register()
-                    && *register != instruction.op1_register();
-                if !is_kept {
-                    extent = extent.min(read);
-                }
+        for register in operands.into_iter().filter(|_| !clears) {
+            let read = self.reads_number(register, needed)?;
+            // Of the first operand, such an instruction keeps what it does not replace.
+            let is_kept = vectors::lane(&instruction).is_some()
+                && register == instruction.op0_register()
+                && register != instruction.op1_register();
+            if !is_kept {
+                extent = extent.min(read);
             }
         }
         if memories > 1 {
@@ -335,6 +330,7 @@ impl Step<'_, '_> {
             let value = plain(self.access(bytes, usage)?, self.fresh(4));
             let loaded = vectors::loaded(value);
             extent = extent.min(loaded.unwrap_or(Extent::Whole));
+            let needed = needed.max(vectors::needed_in_memory(&instruction));
             if reads(access) && loaded.is_none_or(|loaded| loaded < needed) {
                 return refuse(
                     Property::Types,
@@ -348,10 +344,30 @@ impl Step<'_, '_> {
                 self.writes_number(register, 16 + number as u64, extent)?;
             }
         }
-        if instruction.rflags_modified() != 0 {
-            (self.state.flags, self.state.reveals) = (None, Reveals::Number);
-        }
+        self.change_flags(true);
         Ok(())
+    }
+
+    /// Notes that the instruction may have changed flags. It computes with numbers, or with other
+    /// values.
+    ///
+    /// Flags that it leaves undefined may keep their former values (Intel SDM volume 1, appendix
+    /// A). They all do after a shift by 0 bits.
+    fn change_flags(&mut self, with_numbers: bool) {
+        let instruction = self.instruction;
+        let modified = instruction.rflags_modified();
+        if modified == 0 {
+            return;
+        }
+        self.state.flags = None;
+        if !with_numbers {
+            self.state.readable &= !modified;
+        } else if !is_shift_by_0(&instruction) {
+            let replaced = instruction.rflags_written()
+                | instruction.rflags_cleared()
+                | instruction.rflags_set();
+            self.state.readable |= replaced & FLAGS;
+        }
     }
 
     /// Checks `bsf` and `bsr`, which leave their destination unchanged if the source is 0. The
@@ -452,7 +468,11 @@ impl Step<'_, '_> {
     fn reads_number(&self, register: Register, needed: Extent) -> Proof<Extent> {
         let (is_number, extent) = if register.is_gpr() {
             let value = self.state.registers[register.full_register().number()];
-            (is_data(value, register.size() as u32), Extent::Whole)
+            let is_number = match is_high_byte(register) {
+                true => value.is_number(),
+                false => is_data(value, register.size() as u32),
+            };
+            (is_number, Extent::Whole)
         } else if register.is_vector_register() {
             let extent = self.state.vectors[register.number()].extent;
             (extent >= needed, extent)
@@ -497,15 +517,24 @@ impl Step<'_, '_> {
     }
 }
 
-/// Whether an explicit operand that is read names a register.
-fn names(instruction: &Instruction, register: Register, accesses: &[OpAccess]) -> bool {
-    (0..instruction.op_count())
-        .zip(accesses)
-        .any(|(at, access)| {
-            instruction.op_kind(at) == OpKind::Register
-                && instruction.op_register(at).full_register() == register.full_register()
-                && reads(*access)
-        })
+/// Whether a shift or rotation may be by 0 bits (Intel SDM volume 2, `SAL`, `RCL`, `SHLD`).
+fn is_shift_by_0(instruction: &Instruction) -> bool {
+    let is_shift = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Rol
+            | Mnemonic::Ror
+            | Mnemonic::Sar
+            | Mnemonic::Shl
+            | Mnemonic::Shld
+            | Mnemonic::Shr
+            | Mnemonic::Shrd
+    );
+    let count = instruction.op_count().saturating_sub(1);
+    is_shift
+        && match instruction.op_kind(count) {
+            OpKind::Immediate8 => instruction.immediate(count) & 31 == 0,
+            _ => true,
+        }
 }
 
 fn reads(access: OpAccess) -> bool {

@@ -65,12 +65,15 @@ pub(super) fn absent(instruction: &Instruction, cpu: CpuFeatures) -> Option<Stri
 }
 
 /// Whether all operands are general registers, vector registers, or none. Moves of segment and
-/// control registers have the same mnemonics.
+/// control registers have the same mnemonics. The runtime keeps the vector registers 0 to 15 of a
+/// guest that it interrupts, but not the 16 others of AVX-512.
 fn has_ordinary_registers(instruction: &Instruction) -> bool {
     (0..instruction.op_count())
         .filter(|at| instruction.op_kind(*at) == OpKind::Register)
         .map(|at| instruction.op_register(at))
-        .all(|register| register.is_gpr() || register.is_vector_register())
+        .all(|register| {
+            register.is_gpr() || (register.is_vector_register() && register.number() < 16)
+        })
 }
 
 /// Whether the instruction moves the stack pointer by words of 64 bits, and has the same length on
@@ -283,12 +286,12 @@ fn is_vector(instruction: &Instruction) -> bool {
 }
 
 /// Instructions of those extensions that use control registers, caches or addresses that no operand
-/// shows.
+/// shows, or that access some elements of an operand and not others.
 fn is_special(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
         Clflush, Ldmxcsr, Lfence, Maskmovdqu, Maskmovq, Monitor, Mwait, Pause, Prefetchnta,
-        Prefetcht0, Prefetcht1, Prefetcht2, Sfence, Stmxcsr, Vldmxcsr, Vmaskmovdqu, Vstmxcsr,
-        Vzeroall,
+        Prefetcht0, Prefetcht1, Prefetcht2, Sfence, Stmxcsr, Vldmxcsr, Vmaskmovdqu, Vmaskmovpd,
+        Vmaskmovps, Vpmaskmovd, Vpmaskmovq, Vstmxcsr, Vzeroall,
     };
     matches!(
         mnemonic,
@@ -308,6 +311,10 @@ fn is_special(mnemonic: Mnemonic) -> bool {
             | Stmxcsr
             | Vldmxcsr
             | Vmaskmovdqu
+            | Vmaskmovpd
+            | Vmaskmovps
+            | Vpmaskmovd
+            | Vpmaskmovq
             | Vstmxcsr
             | Vzeroall
     )

@@ -23,6 +23,7 @@ use pirn_format::exit::{Builtin, CELL_BYTES};
 use pirn_format::traps::{CodeEntry, CodeKind};
 use pirn_format::types::{FuncType, ValType};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
 /// Joins of a block's state before intervals are widened.
 const PRECISE_JOINS: u32 = 2;
@@ -35,8 +36,11 @@ const RESTARTS_MAX: u32 = 16;
 /// A function of several megabytes needs a hundredth.
 const WORDS_MAX: usize = 1 << 25;
 
-/// Most words that are compared where paths meet, for a function: some ten seconds.
+/// Most words that are compared or copied for a function: some ten seconds.
 const WORK_MAX: usize = 1 << 30;
+
+/// Most words for a module, per byte of its text, if that is more than for one function.
+const WORK_PER_BYTE_MAX: usize = 1 << 10;
 
 /// The walk over one function.
 pub(crate) struct Walk<'m> {
@@ -44,8 +48,6 @@ pub(crate) struct Walk<'m> {
     entry: CodeEntry,
     /// Places of the function's own parameters and results.
     places: Places,
-    /// Number of parameters. A builtin's trampoline must forward all of them to the runtime.
-    words: usize,
     decoder: Decoder<'m>,
     factory: InstructionInfoFactory,
     /// By byte of the function: the number of the instruction that starts there, plus 1.
@@ -93,9 +95,23 @@ enum Next {
 
 /// Proves all properties of the code of one entry. Returns the number of instructions.
 pub(crate) fn prove(module: &Module<'_>, entry: CodeEntry) -> Result<usize, Refusal> {
+    prove_with(module, entry, true)
+}
+
+/// Proves the same of the stub of a trap, whatever its callers have left in the register of its
+/// argument.
+pub(crate) fn prove_without_argument(
+    module: &Module<'_>,
+    stub: CodeEntry,
+) -> Result<usize, Refusal> {
+    prove_with(module, stub, false)
+}
+
+fn prove_with(module: &Module<'_>, entry: CodeEntry, has_argument: bool) -> Result<usize, Refusal> {
     let mut at = entry.start;
-    let proof = Walk::new(module, entry).and_then(|mut walk| {
+    let proof = Walk::new(module, entry, has_argument).and_then(|mut walk| {
         let result = walk.run(&mut at);
+        module.work.fetch_add(walk.work, Ordering::Relaxed);
         result.map(|()| walk.instructions.len())
     });
     proof.map_err(|Unproven { property, message }| Refusal {
@@ -107,7 +123,14 @@ pub(crate) fn prove(module: &Module<'_>, entry: CodeEntry) -> Result<usize, Refu
 }
 
 impl<'m> Walk<'m> {
-    fn new(module: &'m Module<'m>, entry: CodeEntry) -> Proof<Self> {
+    fn new(module: &'m Module<'m>, entry: CodeEntry, has_argument: bool) -> Proof<Self> {
+        let work_max = WORK_MAX.max(module.text.len().saturating_mul(WORK_PER_BYTE_MAX));
+        if module.work.load(Ordering::Relaxed) > work_max {
+            return refuse(
+                Property::Instructions,
+                format!("needs more work than {work_max} words with all functions before it"),
+            );
+        }
         let end = entry.start as usize + entry.len as usize;
         let Some(code) = module.text.get(entry.start as usize..end) else {
             return refuse(
@@ -115,12 +138,14 @@ impl<'m> Walk<'m> {
                 format!("ends at {end}; the text has {} bytes", module.text.len()),
             );
         };
-        let signature = signature(module, entry.kind);
+        let mut signature = signature(module, entry.kind);
+        if !has_argument {
+            signature.params.clear();
+        }
         Ok(Self {
             module,
             entry,
             places: Places::of(&signature),
-            words: signature.params.len(),
             decoder: Decoder::with_ip(64, code, u64::from(entry.start), DecoderOptions::NONE),
             factory: InstructionInfoFactory::new(),
             numbers: vec![0; code.len()],
@@ -178,6 +203,18 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
+    /// Counts words that are compared or copied. A function has a limit, and so has a module.
+    fn spend(&mut self, words: usize) -> Proof<()> {
+        self.work += words;
+        match self.work > WORK_MAX {
+            true => refuse(
+                Property::Instructions,
+                format!("needs more work than {WORK_MAX} words to be proven"),
+            ),
+            false => Ok(()),
+        }
+    }
+
     /// Adds a path to a block.
     fn flow(&mut self, target: u32, state: &State) -> Proof<()> {
         let end = self.entry.start + self.entry.len;
@@ -200,13 +237,7 @@ impl<'m> Walk<'m> {
             return Ok(());
         }
         let words = state.words();
-        self.work += words;
-        if self.work > WORK_MAX {
-            return refuse(
-                Property::Instructions,
-                format!("needs more work than {WORK_MAX} words to be proven"),
-            );
-        }
+        self.spend(words)?;
         match self.blocks.get_mut(&target) {
             None => {
                 self.held += words;
@@ -391,7 +422,7 @@ fn host_entry(ty: &FuncType, name: impl Fn(usize) -> Symbol) -> State {
         state.registers[register] = Value::of(Kind::Saved(register as u8));
     }
     state.set_slot(0, Slot::whole(Value::of(Kind::ReturnAddress)));
-    state.registers[abi::RDI] = Value::of(Kind::Instance);
+    state.registers[abi::RDI] = Value::of(Kind::EntryContext);
     state.registers[abi::RSI] = Value::of(Kind::EntryCode);
     state.registers[abi::RDX] = Value::at(Kind::Stack, 8);
     for (number, ty) in ty.params.iter().enumerate() {
@@ -409,10 +440,11 @@ fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
         CodeKind::Import(ty) | CodeKind::Entry(ty) => metadata.func_type(ty).clone(),
         CodeKind::Builtin(number) => {
             let builtin = Builtin::from_number(number);
-            FuncType {
-                params: vec![ValType::I64; builtin.map_or(0, Builtin::params)],
-                results: vec![ValType::I64; usize::from(builtin.is_some_and(Builtin::has_result))],
-            }
+            let none = || FuncType {
+                params: vec![],
+                results: vec![],
+            };
+            builtin.map_or_else(none, builtins::signature)
         }
         // The stub of calls by dispatch tables has a second argument: the type number of the entry.
         CodeKind::Trap(_) => FuncType {
@@ -433,6 +465,7 @@ fn builtin_parameter(
     let symbol = name(number);
     match Builtin::from_number(builtin) {
         Some(builtin) if builtins::is_word(module, builtin, number) => Value::word(symbol),
+        Some(builtin) if builtins::is_address(builtin, number) => Value::named(symbol, Kind::Junk),
         _ => Value::any(symbol),
     }
 }

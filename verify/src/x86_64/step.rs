@@ -3,7 +3,7 @@
 use super::{Next, Step, list};
 use crate::abi::RSP;
 use crate::error::{Proof, Property, refuse};
-use crate::state::{Comparison, Relation, Reveals, Slot};
+use crate::state::{Comparison, Relation, Slot};
 use crate::value::{Kind, Value};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
@@ -52,21 +52,17 @@ impl Step<'_, '_> {
 
     /// Refuses an instruction whose condition tells the guest bits that it must not know.
     pub(super) fn reads_flags(&self) -> Proof<()> {
-        let relation = relation(self.instruction.condition_code());
-        let is_equality = matches!(relation, Some(Relation::Equal | Relation::NotEqual));
-        match self.state.reveals {
-            Reveals::Number => Ok(()),
-            Reveals::Equality if is_equality => Ok(()),
-            reveals => refuse(
-                Property::Types,
-                format!(
-                    "reads flags that tell more than the order of numbers: {reveals:?} of {:?}",
-                    self.state
-                        .flags
-                        .map(|flags| (flags.left.kind, flags.right.kind))
-                ),
-            ),
+        if self.instruction.rflags_read() & !self.state.readable == 0 {
+            return Ok(());
         }
+        let compared = self
+            .state
+            .flags
+            .map(|flags| (flags.left.kind, flags.right.kind));
+        refuse(
+            Property::Types,
+            format!("reads flags that tell more than the order of numbers; compared: {compared:?}"),
+        )
     }
 
     /// A conditional branch.
@@ -78,6 +74,7 @@ impl Step<'_, '_> {
             self.walk.flow(target, self.state)?;
             return Ok(Next::Falls);
         };
+        self.walk.spend(self.state.words())?;
         let mut taken = self.state.clone();
         if taken.assume(comparison, relation) {
             self.walk.flow(target, &taken)?;
@@ -229,7 +226,7 @@ impl Step<'_, '_> {
         // The loop has touched the pages between.
         self.state.touched = self.state.touched.min(end as i32);
         crate::frame::touch(self.state, end as i32)?;
-        (self.state.flags, self.state.reveals) = (None, Reveals::Secret);
+        (self.state.flags, self.state.readable) = (None, 0);
         Ok(Next::Jumps(branch.next_ip() as u32))
     }
 }

@@ -31,6 +31,15 @@ pub(super) fn needed(instruction: &Instruction) -> Extent {
     }
 }
 
+/// How much of a vector that an instruction reads from memory must be a number, if that is more
+/// than of its registers.
+pub(super) fn needed_in_memory(instruction: &Instruction) -> Extent {
+    match merged(instruction.mnemonic()) {
+        Some(_) => Extent::Whole,
+        None => Extent::Nothing,
+    }
+}
+
 /// How much of the result is a number, if so much of the operands and of the old value is.
 pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -> Extent {
     use Mnemonic::{Vcvtsd2ss, Vcvtss2sd};
@@ -66,12 +75,20 @@ pub(super) fn loaded(value: Value) -> Option<Extent> {
 /// Whether an access of 16 bytes must be at a multiple of 16 (Intel SDM volume 1, 4.1.1 and 14.9).
 pub(super) fn needs_alignment(instruction: &Instruction) -> bool {
     use Mnemonic::{Lddqu, Movdqu, Movupd, Movups, Vmovapd, Vmovaps, Vmovdqa, Vmovntdq, Vmovntdqa};
-    use Mnemonic::{Vmovntpd, Vmovntps};
+    use Mnemonic::{Vmovdqa32, Vmovdqa64, Vmovntpd, Vmovntps};
     match instruction.encoding() {
         EncodingKind::Legacy => !matches!(instruction.mnemonic(), Lddqu | Movdqu | Movupd | Movups),
         _ => matches!(
             instruction.mnemonic(),
-            Vmovapd | Vmovaps | Vmovdqa | Vmovntdq | Vmovntdqa | Vmovntpd | Vmovntps
+            Vmovapd
+                | Vmovaps
+                | Vmovdqa
+                | Vmovdqa32
+                | Vmovdqa64
+                | Vmovntdq
+                | Vmovntdqa
+                | Vmovntpd
+                | Vmovntps
         ),
     }
 }

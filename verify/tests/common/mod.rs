@@ -1,0 +1,20 @@
+//! Changes of compiled modules that the format's check does not find.
+
+use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
+use pirn_format::read::Checked;
+
+/// Changes bytes of a module that the compiler wrote, and sets the hash that they then have.
+#[allow(dead_code, reason = "not every test uses it")]
+pub(crate) fn forge(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
+    let checked = Checked::new(file).expect("the compiler wrote it");
+    change(file);
+    set_hash(file, checked.header_at);
+}
+
+/// Sets the hash of a module whose header is at an offset of the file.
+pub(crate) fn set_hash(file: &mut [u8], header_at: u64) {
+    let header_at = header_at as usize;
+    let hash = content_hash(file, header_at).expect("it has a header");
+    let place = header_at + HASH_OFFSET;
+    file[place..place + HASH_BYTES].copy_from_slice(&hash);
+}
