@@ -77,7 +77,8 @@ impl<'a> Module<'a> {
     /// entry of the code table that names no function, type, builtin or trap.
     pub(crate) fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
         let module = Self::tables(file, checked).ok_or_else(|| {
-            let why = "its sections are not where its header says".to_owned();
+            let why = "its sections are not where its header says, or its text has 2 GiB or more";
+            let why = why.to_owned();
             VerifyError::Format(FormatError::NotAModule(why))
         })?;
         match module.code.iter().find(|entry| !module.exists(*entry)) {
@@ -93,10 +94,11 @@ impl<'a> Module<'a> {
 
     fn tables(file: &'a [u8], checked: &'a Checked) -> Option<Self> {
         let bytes = |section: Section| slice(file, checked.header.section(section));
+        let text = bytes(Section::Text).filter(|text| i32::try_from(text.len()).is_ok())?;
         let code = CodeTable::new(bytes(Section::Code)?)?;
         let code_end = code.iter().map(|entry| entry.start + entry.len).max();
         Some(Self {
-            text: bytes(Section::Text)?,
+            text,
             cpu: checked.header.cpu,
             code,
             traps: TrapTable::new(bytes(Section::Traps)?)?,

@@ -285,17 +285,19 @@ fn is_vector(instruction: &Instruction) -> bool {
         })
 }
 
-/// Instructions of those extensions that use control registers, caches or addresses that no operand
-/// shows, or that access some elements of an operand and not others.
+/// Instructions of those extensions that use control or x87 registers, caches or addresses that no
+/// operand shows, or that access some elements of an operand and not others.
 fn is_special(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
-        Clflush, Ldmxcsr, Lfence, Maskmovdqu, Maskmovq, Monitor, Mwait, Pause, Prefetchnta,
-        Prefetcht0, Prefetcht1, Prefetcht2, Sfence, Stmxcsr, Vldmxcsr, Vmaskmovdqu, Vmaskmovpd,
-        Vmaskmovps, Vpmaskmovd, Vpmaskmovq, Vstmxcsr, Vzeroall,
+        Clflush, Cvtpi2pd, Cvtpi2ps, Ldmxcsr, Lfence, Maskmovdqu, Maskmovq, Monitor, Mwait, Pause,
+        Prefetchnta, Prefetcht0, Prefetcht1, Prefetcht2, Sfence, Stmxcsr, Vldmxcsr, Vmaskmovdqu,
+        Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq, Vstmxcsr, Vzeroall,
     };
     matches!(
         mnemonic,
         Clflush
+            | Cvtpi2pd
+            | Cvtpi2ps
             | Ldmxcsr
             | Lfence
             | Maskmovdqu

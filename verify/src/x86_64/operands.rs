@@ -139,7 +139,8 @@ impl Step<'_, '_> {
             return self.write_stack_pointer(value);
         }
         let old = self.state.registers[number];
-        let fresh = self.fresh(2);
+        // An instruction may write several registers.
+        let fresh = Symbol(self.fresh(2).0 | (number as u64) << 40);
         let new = match register.size() {
             8 => value,
             4 if is_word_kind(value.kind) => value,
