@@ -3,6 +3,7 @@
 mod composite;
 mod groups;
 mod reference;
+mod subtypes;
 
 use crate::layout::WASM_PAGE_BYTES;
 pub use composite::{CompositeType, FieldType, Fields, Layouts, StorageType, SubType};
@@ -10,6 +11,7 @@ use core::fmt;
 pub use groups::{Groups, SUPERTYPES_MAX, number_types};
 pub use reference::{CompositeKind, HeapType, RefType};
 use serde::{Deserialize, Serialize};
+pub use subtypes::Subtypes;
 
 /// A value type (spec 3.0, 2.3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -59,6 +61,18 @@ impl ValType {
             Self::Ref(ty) => Some(ty.heap),
             _ => None,
         }
+    }
+
+    /// Whether zero or null is one of its values: it is defaultable (spec 3.0, 3.2).
+    #[must_use]
+    pub const fn has_default(self) -> bool {
+        !matches!(
+            self,
+            Self::Ref(RefType {
+                nullable: false,
+                ..
+            })
+        )
     }
 
     /// Whether its values are references to functions.

@@ -62,10 +62,10 @@ impl Groups {
 /// If a type refers to a type after its group, or if the groups are invalid. The validator and the
 /// check of [`Metadata`](crate::metadata::Metadata) exclude both. Also if `number` appends more or
 /// fewer numbers than the group has types.
-pub fn number_types(
-    types: &[SubType],
+pub fn number_types<'a>(
+    types: &'a [SubType],
     groups: &Groups,
-    mut number: impl FnMut(Cow<'_, [SubType]>, &mut Vec<u32>),
+    mut number: impl FnMut(Cow<'a, [SubType]>, &mut Vec<u32>),
 ) -> Vec<u32> {
     let mut numbers: Vec<u32> = Vec::with_capacity(types.len());
     for range in groups.ranges(types.len()) {
