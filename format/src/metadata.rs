@@ -15,7 +15,7 @@ use crate::error::FormatError;
 use crate::layout::{Counts, InstanceLayout};
 use crate::types::{
     AddrType, CompositeKind, CompositeType, ExternType, FieldType, FuncType, GlobalType, Groups,
-    MemoryType, SubType, TableType,
+    MemoryType, SubType, Subtypes, TableType, ValType,
 };
 use serde::{Deserialize, Serialize};
 
@@ -289,7 +289,8 @@ impl Metadata {
         postcard::to_allocvec(self).map_err(|e| FormatError::Damaged(format!("metadata: {e}")))
     }
 
-    /// Decodes the metadata and checks that every index is in range.
+    /// Decodes the metadata. Checks that every index is in range, and that every initial value has
+    /// the type of the place that it initialises.
     ///
     /// # Errors
     ///
@@ -303,6 +304,24 @@ impl Metadata {
         }
         crate::metadata::check::check(&metadata)?;
         Ok(metadata)
+    }
+
+    /// Which of its types are equal, and which are subtypes of which others.
+    #[must_use]
+    pub fn subtypes(&self) -> Subtypes<'_> {
+        Subtypes::new(&self.types, &self.groups)
+    }
+
+    /// Whether element segment `segment` exists, and each of its references is a value of type
+    /// `wanted`.
+    ///
+    /// Decoding compares active segments with their tables. No type is recorded for others, so each
+    /// instruction that reads one needs this check against its table or array. `subtypes` must be
+    /// those of the metadata.
+    #[must_use]
+    pub fn elements_match(&self, segment: u32, wanted: ValType, subtypes: &Subtypes<'_>) -> bool {
+        let segment = self.elements.get(segment as usize);
+        segment.is_some_and(|segment| check::elements_match(self, segment, wanted, subtypes))
     }
 
     /// The function type with this index.

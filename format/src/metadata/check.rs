@@ -1,12 +1,13 @@
-//! Checks that every index in decoded metadata is in range, so that readers may index without a
-//! check.
+//! Checks decoded metadata: every index is in range, so that readers may index without a check, and
+//! every initial value has the type of the place that it initialises.
 
-use super::{ConstExpr, ConstOp, Element, ElementItems, ExportItem, Metadata, SegmentMode};
+mod constants;
+mod types;
+
+use super::{ConstExpr, Element, ElementSegment, ExportItem, Metadata, SegmentMode};
 use crate::error::FormatError;
-use crate::layout::CONSTANT_OPERATORS_MAX;
-use crate::types::{
-    CompositeKind, CompositeType, ExternType, HeapType, SUPERTYPES_MAX, SubType, ValType,
-};
+use crate::types::{AddrType, CompositeKind, ExternType, HeapType, PageSize, Subtypes, ValType};
+use constants::Constants;
 use std::collections::HashSet;
 
 /// Checks every index of `m`, and that parallel lists have the lengths they must have.
@@ -27,21 +28,86 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         m.table_inits.len() + m.imported_tables() as usize,
         m.tables.len(),
     )?;
-    types(m)?;
-    let tables = m.tables.iter().map(|table| table.element);
-    let globals = m.globals.iter().map(|global| global.content);
-    tables
-        .chain(globals)
-        .try_for_each(|ty| named_type(m, ty, m.types.len()))?;
+    types::check(m)?;
+    let subtypes = m.subtypes();
+    types::supertypes(m, &subtypes)?;
+    places(m)?;
     imports(m)?;
-    let memories = m.memories.iter().map(|ty| (ty.min, ty.max));
-    let mut limits = memories.chain(m.tables.iter().map(|ty| (ty.min, ty.max)));
-    if limits.any(|(min, max)| max.is_some_and(|max| max < min)) {
+    functions(m)?;
+    exports(m)?;
+    tables_change(m)?;
+    if !m.func_names.is_sorted_by(|a, b| a.0 < b.0) {
+        return damaged("function names", "not ascending");
+    }
+    let mut constants = Constants::new(m, &subtypes);
+    initial_values(m, &mut constants)?;
+    segments(m, &mut constants)?;
+    snapshot(m, &subtypes)
+}
+
+/// Whether each reference of an element segment is a value of type `wanted`. The metadata must have
+/// passed [`check`].
+pub(super) fn elements_match(
+    m: &Metadata,
+    segment: &ElementSegment,
+    wanted: ValType,
+    subtypes: &Subtypes<'_>,
+) -> bool {
+    let mut constants = Constants::new(m, subtypes);
+    constants.elements(&segment.items, Some(wanted)).is_ok()
+}
+
+/// Checks the types of tables, globals and memories.
+fn places(m: &Metadata) -> Result<(), FormatError> {
+    for ty in &m.tables {
+        if ty.element.heap().is_none() {
+            let element = ty.element;
+            return damaged(
+                "table",
+                &format!("its elements are {element}, not references"),
+            );
+        }
+        types::named_type(m, ty.element, m.types.len())?;
+        limits((ty.min, ty.max), ty.address, PageSize::Byte)?;
+    }
+    for ty in &m.globals {
+        types::named_type(m, ty.content, m.types.len())?;
+    }
+    for ty in &m.memories {
+        limits((ty.min, ty.max), ty.address, ty.page)?;
+        if ty.shared && ty.max.is_none() {
+            return damaged("shared memory", "it has no maximum");
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a size is at most its maximum, and that the maximum is as the validator allows it
+/// for addresses of this type. An element of a table counts as a page of one byte.
+fn limits(
+    (min, max): (u64, Option<u64>),
+    address: AddrType,
+    page: PageSize,
+) -> Result<(), FormatError> {
+    let max = max.unwrap_or(min);
+    if max < min {
         return damaged("memory or table", "its size exceeds its maximum");
     }
-    if m.memories.iter().any(|ty| ty.shared && ty.max.is_none()) {
-        return damaged("shared memory", "it has no maximum");
+    let all = match address {
+        AddrType::I32 => 1_u128 << 32,
+        AddrType::I64 => 1_u128 << 64,
+    };
+    // The size is a number of the type of the addresses, so all of them are one too many.
+    let limit = (all >> page.log2()).min(all - 1);
+    if u128::from(max) > limit {
+        let why = format!("its maximum is {max}, its addresses allow {limit}");
+        return damaged("memory or table", &why);
     }
+    Ok(())
+}
+
+/// Checks functions, tags, trampolines and the start function.
+fn functions(m: &Metadata) -> Result<(), FormatError> {
     for &ty in &m.funcs {
         of_kind(m, "type of a function", ty, CompositeKind::Func)?;
     }
@@ -51,113 +117,50 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
             return damaged("type of a tag", "it has results");
         }
     }
-    for &func in m.escaped.iter().chain(&m.start) {
-        index("function", func, m.funcs.len())?;
+    for (ty, _) in (0..).zip(&m.entries).filter(|(_, entry)| entry.is_some()) {
+        of_kind(m, "type of an entry trampoline", ty, CompositeKind::Func)?;
     }
     if !m.escaped.is_sorted_by(|a, b| a < b) {
         return damaged("escaped functions", "not ascending");
     }
-    if !m.func_names.is_sorted_by(|a, b| a.0 < b.0) {
-        return damaged("function names", "not ascending");
+    for &func in &m.escaped {
+        index("referred function", func, m.funcs.len())?;
+        if m.entries[m.funcs[func as usize] as usize].is_none() {
+            return damaged("referred function", "it has no entry trampoline");
+        }
     }
-    exports(m)?;
-    tables_change(m)?;
-    segments(m)?;
-    snapshot(m)?;
-    if let Some(component) = &m.component {
-        let names: HashSet<&str> = m
-            .exports
-            .iter()
-            .map(|export| export.name.as_str())
-            .collect();
-        component.check(m.imported_funcs() as usize, |name| names.contains(name))?;
-    }
-    let tables = m.table_inits.iter().flatten();
-    tables
-        .chain(&m.global_inits)
-        .try_for_each(|init| const_expr(m, init))
-}
-
-/// Checks types, groups and supertypes.
-///
-/// A type refers only to types before it and in its group. A supertype precedes its subtype, is not
-/// final, and has a compatible structure.
-fn types(m: &Metadata) -> Result<(), FormatError> {
-    let mut depths: Vec<usize> = Vec::with_capacity(m.types.len());
-    for range in m.groups.ranges(m.types.len()) {
-        let Some((first, len)) = range else {
-            return damaged("groups of types", "they are not consecutive");
-        };
-        for (at, ty) in m.types.iter().enumerate().skip(first).take(len) {
-            let mut values = ty.values();
-            values.try_for_each(|ty| named_type(m, ty, first + len))?;
-            let depth = match ty.supertype {
-                Some(above) => {
-                    index("supertype", above, at)?;
-                    supertype(ty, &m.types[above as usize])?;
-                    depths[above as usize] + 1
-                }
-                None => 0,
-            };
-            if depth > SUPERTYPES_MAX {
-                let depth = format!("a type has {depth}, the limit is {SUPERTYPES_MAX}");
-                return damaged("supertypes", &depth);
-            }
-            depths.push(depth);
-            let within = |what: &str, count: usize, limit: usize| match count <= limit {
-                true => Ok(()),
-                false => damaged(what, &format!("{count}, the limit is {limit}")),
-            };
-            match &ty.composite {
-                CompositeType::Func(func) => {
-                    within("parameters", func.params.len(), VALUES_MAX)?;
-                    within("results", func.results.len(), VALUES_MAX)?;
-                }
-                CompositeType::Struct(fields) => within("fields", fields.len(), FIELDS_MAX)?,
-                CompositeType::Array(_) => {}
-            }
+    if let Some(start) = m.start {
+        referred(m, start)?;
+        let ty = m.func_type(m.funcs[start as usize]);
+        if ty.values().next().is_some() {
+            return damaged("start function", &format!("it is {ty}, expected () -> ()"));
         }
     }
     Ok(())
 }
 
-/// Most fields of a struct: the validator's limit.
-const FIELDS_MAX: usize = 10_000;
-
-/// Most parameters, and most results, of a function: the validator's limit.
-const VALUES_MAX: usize = 1000;
-
-/// Checks that `above` may be a supertype of `ty`: it is not final, both have the same kind, and
-/// what they share has the same layout.
-fn supertype(ty: &SubType, above: &SubType) -> Result<(), FormatError> {
-    let agrees = match (&ty.composite, &above.composite) {
-        (CompositeType::Func(ty), CompositeType::Func(above)) => {
-            ty.params.len() == above.params.len() && ty.results.len() == above.results.len()
-        }
-        (CompositeType::Struct(fields), CompositeType::Struct(above)) => {
-            fields.len() >= above.len()
-                && fields.iter().zip(above).all(|(field, above)| {
-                    field.storage.log2() == above.storage.log2() && field.mutable == above.mutable
-                })
-        }
-        (CompositeType::Array(element), CompositeType::Array(above)) => {
-            element.storage.log2() == above.storage.log2() && element.mutable == above.mutable
-        }
-        _ => false,
-    };
-    match agrees && !above.is_final {
-        true => Ok(()),
-        false => damaged("supertype", "a type that names it does not match it"),
+/// Checks the initial values of globals and tables. A global's value may use the globals before it,
+/// a table's all.
+fn initial_values(m: &Metadata, constants: &mut Constants<'_>) -> Result<(), FormatError> {
+    let imported = m.imported_globals() as usize;
+    for (at, init) in (imported..).zip(&m.global_inits) {
+        constants.check("value of a global", init, m.globals[at].content, at)?;
     }
-}
-
-/// Checks that the type index in a value type is less than `len` and has the stated kind.
-fn named_type(m: &Metadata, ty: ValType, len: usize) -> Result<(), FormatError> {
-    let Some(HeapType::Concrete(kind, named)) = ty.heap() else {
-        return Ok(());
-    };
-    index("type of a reference", named, len)?;
-    of_kind(m, "type of a reference", named, kind)
+    let own = &m.tables[m.imported_tables() as usize..];
+    for (ty, init) in own.iter().zip(&m.table_inits) {
+        match init {
+            Some(init) => {
+                constants.check("value of a table", init, ty.element, m.globals.len())?;
+            }
+            // `snapshot` checks the elements.
+            None if m.snapshot.is_some() || ty.element.has_default() => {}
+            None => {
+                let why = format!("null, expected {}", ty.element);
+                return damaged("value of a table", &why);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the type with this index exists and has this kind.
@@ -211,32 +214,48 @@ fn tables_change(m: &Metadata) -> Result<(), FormatError> {
     }
 }
 
+/// Checks the exports, and the names by which a component uses them.
 fn exports(m: &Metadata) -> Result<(), FormatError> {
+    let mut names: HashSet<&str> = HashSet::with_capacity(m.exports.len());
     for export in &m.exports {
+        if !names.insert(&export.name) {
+            return damaged("exports", "two have the same name");
+        }
         match export.item {
-            ExportItem::Func(i) => {
-                index("exported function", i, m.funcs.len())?;
-                escaped(m, i)?;
-            }
+            ExportItem::Func(i) => referred(m, i)?,
             ExportItem::Table(i) => index("exported table", i, m.tables.len())?,
             ExportItem::Memory(i) => index("exported memory", i, m.memories.len())?,
             ExportItem::Global(i) => index("exported global", i, m.globals.len())?,
             ExportItem::Tag(i) => index("exported tag", i, m.tags.len())?,
         }
     }
-    m.start.map_or(Ok(()), |start| escaped(m, start))
+    match &m.component {
+        Some(component) => {
+            component.check(m.imported_funcs() as usize, |name| names.contains(name))
+        }
+        None => Ok(()),
+    }
 }
 
-fn segments(m: &Metadata) -> Result<(), FormatError> {
+/// Checks the segments: active ones against the table or memory that they initialise.
+fn segments(m: &Metadata, constants: &mut Constants<'_>) -> Result<(), FormatError> {
     for segment in &m.elements {
-        mode(m, &segment.mode, "element", m.tables.len())?;
-        match &segment.items {
-            ElementItems::Funcs(funcs) => funcs.iter().try_for_each(|&func| escaped(m, func))?,
-            ElementItems::Exprs(exprs) => exprs.iter().try_for_each(|expr| const_expr(m, expr))?,
-        }
+        let element = match &segment.mode {
+            SegmentMode::Active { index: at, offset } => {
+                index("target of an element segment", *at, m.tables.len())?;
+                let ty = m.tables[*at as usize];
+                self::offset(m, constants, offset, ty.address)?;
+                Some(ty.element)
+            }
+            SegmentMode::Passive | SegmentMode::Done => None,
+        };
+        constants.elements(&segment.items, element)?;
     }
     for segment in &m.data {
-        mode(m, &segment.mode, "data", m.memories.len())?;
+        if let SegmentMode::Active { index: at, offset } = &segment.mode {
+            index("target of a data segment", *at, m.memories.len())?;
+            self::offset(m, constants, offset, m.memories[*at as usize].address)?;
+        }
         if segment.start.checked_add(segment.len).is_none() {
             return damaged("data segment", "it ends past 4 GiB");
         }
@@ -244,8 +263,19 @@ fn segments(m: &Metadata) -> Result<(), FormatError> {
     Ok(())
 }
 
+/// Checks the offset of an active segment.
+fn offset(
+    m: &Metadata,
+    constants: &mut Constants<'_>,
+    offset: &ConstExpr,
+    address: AddrType,
+) -> Result<(), FormatError> {
+    let wanted = address.val_type();
+    constants.check("offset of a segment", offset, wanted, m.globals.len())
+}
+
 /// Checks the tables of a snapshot, and that it has the state that the start of a module makes.
-fn snapshot(m: &Metadata) -> Result<(), FormatError> {
+fn snapshot(m: &Metadata, subtypes: &Subtypes<'_>) -> Result<(), FormatError> {
     let Some(snapshot) = &m.snapshot else {
         return Ok(());
     };
@@ -273,75 +303,38 @@ fn snapshot(m: &Metadata) -> Result<(), FormatError> {
             let (found, limit) = (elements.len(), ty.min);
             return damaged("table", &format!("{found} elements, its size is {limit}"));
         }
-        let heap = ty.element.heap().map(HeapType::top);
-        let is_nullable = matches!(ty.element, ValType::Ref(of) if of.nullable);
         let has_null = elements.len() as u64 != ty.min || elements.contains(&Element::Null);
-        if has_null && !is_nullable {
+        if has_null && !ty.element.has_default() {
             return damaged("table", "an element is null, against its type");
         }
         for element in elements {
-            match (element, heap) {
-                (Element::Null, _) | (Element::I31(_), Some(HeapType::Any)) => {}
-                (Element::Func(func), Some(HeapType::Func)) => escaped(m, *func)?,
-                _ => return damaged("table", "an element has another type"),
+            let found = match element {
+                Element::Null => continue,
+                Element::I31(_) => HeapType::I31,
+                Element::Func(func) => {
+                    referred(m, *func)?;
+                    HeapType::Concrete(CompositeKind::Func, m.funcs[*func as usize])
+                }
+            };
+            let (found, wanted) = (ValType::non_null(found), ty.element);
+            if !subtypes.matches(found, wanted) {
+                return damaged(
+                    "table",
+                    &format!("an element is {found}, expected {wanted}"),
+                );
             }
         }
     }
     Ok(())
 }
 
-fn mode(m: &Metadata, mode: &SegmentMode, what: &str, len: usize) -> Result<(), FormatError> {
-    let SegmentMode::Active {
-        index: target,
-        offset,
-    } = mode
-    else {
-        return Ok(());
-    };
-    index(&format!("target of an {what} segment"), *target, len)?;
-    const_expr(m, offset)
-}
-
-fn const_expr(m: &Metadata, expr: &ConstExpr) -> Result<(), FormatError> {
-    if expr.allocates() && !m.heap {
-        return damaged(
-            "constant",
-            "it makes a struct or array, and the module has no heap",
-        );
-    }
-    if expr.0.len() as u64 > CONSTANT_OPERATORS_MAX {
-        let count = expr.0.len();
-        let why = format!("{count} operators, the limit is {CONSTANT_OPERATORS_MAX}");
-        return damaged("constant", &why);
-    }
-    for op in &expr.0 {
-        match *op {
-            ConstOp::GlobalGet(i) => index("global of a constant", i, m.globals.len())?,
-            ConstOp::RefFunc(i) => escaped(m, i)?,
-            ConstOp::StructNew(ty) | ConstOp::StructNewDefault(ty) => {
-                of_kind(m, "struct of a constant", ty, CompositeKind::Struct)?;
-            }
-            ConstOp::ArrayNew(ty)
-            | ConstOp::ArrayNewDefault(ty)
-            | ConstOp::ArrayNewFixed(ty, _) => {
-                of_kind(m, "array of a constant", ty, CompositeKind::Array)?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Checks that function `i` has a reference, and that its type has an entry trampoline.
-fn escaped(m: &Metadata, i: u32) -> Result<(), FormatError> {
+/// Checks that function `i` has a reference. Each function that has one has an entry trampoline.
+fn referred(m: &Metadata, i: u32) -> Result<(), FormatError> {
     index("referred function", i, m.funcs.len())?;
-    if m.escaped_position(i).is_none() {
-        return damaged("referred function", "it has no reference");
+    match m.escaped_position(i) {
+        Some(_) => Ok(()),
+        None => damaged("referred function", "it has no reference"),
     }
-    if m.entries[m.funcs[i as usize] as usize].is_none() {
-        return damaged("referred function", "it has no entry trampoline");
-    }
-    Ok(())
 }
 
 fn index(what: &str, index: u32, len: usize) -> Result<(), FormatError> {
@@ -361,3 +354,6 @@ fn equal(what: &str, found: usize, expected: usize) -> Result<(), FormatError> {
 fn damaged<T>(what: &str, why: &str) -> Result<T, FormatError> {
     Err(FormatError::Damaged(format!("metadata: {what}: {why}")))
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use crate::common;
 use pirn_compiler::Options;
 use pirn_format::header::HASH_BYTES;
 use pirn_format::image::ImageRun;
-use pirn_format::metadata::{ConstExpr, ConstOp, Element, Metadata, SegmentMode};
+use pirn_format::metadata::{ConstExpr, ConstOp, Element, ElementItems, Metadata, SegmentMode};
 use pirn_format::read::Checked;
 use pirn_format::rewrite;
 use pirn_runtime::{Module, OpenError, Region, Reset, SnapshotError, Value};
@@ -273,12 +273,10 @@ fn parts_that_contradict_each_other_are_refused() {
     let bytes = changed(&common::wat(GUEST)).to_bytes();
     let bytes = bytes.expect("it can be saved");
     let sound = Checked::new(&bytes).expect("it is sound");
-    let refused = |what: &str, runs: &[ImageRun], change: fn(&mut Metadata)| {
-        let mut metadata = sound.metadata.clone();
-        change(&mut metadata);
+    let found = |what: &str, runs: &[ImageRun], metadata: &Metadata| {
         let image = sound.header.section(pirn_format::sections::Section::Image);
         let pages = pirn_format::read::slice(&bytes, image).expect("it is in the file");
-        let file = rewrite::snapshot(&bytes, &metadata, runs, &[pages]);
+        let file = rewrite::snapshot(&bytes, metadata, runs, &[pages]);
         let file = file.expect("it can be rewritten");
         let opened = Module::from_bytes(&file).map_err(|error| error.to_string());
         match what {
@@ -291,6 +289,11 @@ fn parts_that_contradict_each_other_are_refused() {
                 );
             }
         }
+    };
+    let refused = |what: &str, runs: &[ImageRun], change: fn(&mut Metadata)| {
+        let mut metadata = sound.metadata.clone();
+        change(&mut metadata);
+        found(what, runs, &metadata);
     };
     fn of(metadata: &mut Metadata) -> &mut pirn_format::metadata::Snapshot {
         metadata.snapshot.as_mut().expect("it is one")
@@ -309,10 +312,10 @@ fn parts_that_contradict_each_other_are_refused() {
     });
     refused("tables of a snapshot", runs, |m| drop(of(m).tables.pop()));
     refused("elements, its size is", runs, |m| m.tables[0].min = 1);
-    refused("has another type", runs, |m| {
+    refused("(ref i31), expected funcref", runs, |m| {
         of(m).tables[0][0] = Element::I31(1);
     });
-    refused("has another type", runs, |m| {
+    refused("expected anyref", runs, |m| {
         of(m).tables[1][0] = Element::Func(1);
     });
     refused("is null, against its type", runs, |m| {
@@ -340,7 +343,32 @@ fn parts_that_contradict_each_other_are_refused() {
         m.elements[0].mode = active();
     });
     refused("a start function", runs, |m| {
-        m.start = m.escaped.first().copied();
+        let mut escaped = m.escaped.iter();
+        let is_start = |func: &&u32| {
+            let mut values = m.func_type(m.funcs[**func as usize]).values();
+            values.next().is_none()
+        };
+        m.start = escaped.find(is_start).copied();
+        assert!(m.start.is_some(), "the guest has a start function");
+    });
+    // In the order of the globals of the guest.
+    let values = [
+        ("(ref 0), expected i32", ConstOp::RefFunc(1)),
+        ("(ref 0), expected i64", ConstOp::RefFunc(1)),
+        ("i32, expected f32", ConstOp::I32(1)),
+        ("null, expected f64", ConstOp::RefNull),
+        ("i64, expected v128", ConstOp::I64(1)),
+        ("i64, expected funcref", ConstOp::I64(4096)),
+        ("null, expected (ref 0)", ConstOp::RefNull),
+        ("(ref 0), expected anyref", ConstOp::RefFunc(1)),
+    ];
+    for (global, (what, op)) in values.into_iter().enumerate() {
+        let mut metadata = sound.metadata.clone();
+        metadata.global_inits[global] = ConstExpr(vec![op]);
+        found(what, runs, &metadata);
+    }
+    refused("i64, expected a reference", runs, |m| {
+        m.elements[1].items = ElementItems::Exprs(vec![ConstExpr(vec![ConstOp::I64(1)])]);
     });
 }
 
