@@ -488,8 +488,7 @@ impl Guest {
     }
 
     fn range(&self, section: Section) -> std::ops::Range<usize> {
-        let range = self.checked.header.section(section);
-        range.vaddr as usize..(range.vaddr + range.len) as usize
+        common::section(&self.checked, section)
     }
 
     fn entry(&self, kind: CodeKind) -> CodeEntry {

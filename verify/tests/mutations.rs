@@ -8,6 +8,9 @@
 //!
 //! `PIRN_MUTATIONS` is the number of changes, 4,000 by default.
 
+mod common;
+
+use common::section;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use pirn_compiler::Options;
 use pirn_format::layout::{CONTEXT_ACTIVATION, CONTEXT_RUNTIME};
@@ -329,8 +332,7 @@ impl Change {
 impl Guest {
     /// The code at a text offset.
     fn code(&self, offset: u32) -> CodeEntry {
-        let range = self.checked.header.section(Section::Code);
-        let bytes = &self.file[range.vaddr as usize..(range.vaddr + range.len) as usize];
+        let bytes = &self.file[section(&self.checked, Section::Code)];
         let table = CodeTable::new(bytes).expect("the compiler wrote it");
         table.find(offset).expect("it is in a function")
     }
@@ -351,10 +353,7 @@ impl Guest {
 fn guest(wasm: &[u8]) -> Guest {
     let file = pirn_compiler::compile(wasm, &Options::new(ARCH)).expect("it compiles");
     let checked = Checked::new(&file).expect("the compiler wrote it");
-    let range = |section| {
-        let range = checked.header.section(section);
-        range.vaddr as usize..(range.vaddr + range.len) as usize
-    };
+    let range = |of| section(&checked, of);
     let text = &file[range(Section::Text)];
     let table = CodeTable::new(&file[range(Section::Code)]).expect("the compiler wrote it");
     let traps = TrapTable::new(&file[range(Section::Traps)]).expect("the compiler wrote it");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::forge;
+use common::{forge, section};
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 use pirn_format::read::Checked;
@@ -53,11 +53,8 @@ fn refusal(path: &Path) -> VerifyError {
 /// Changes bytes of the text, and the hash, so that the format's check finds nothing.
 fn forge_text(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
     let checked = Checked::new(file).expect("the compiler wrote it");
-    let text = checked.header.section(Section::Text);
-    let start = text.vaddr as usize;
-    forge(file, |file| {
-        change(&mut file[start..start + text.len as usize]);
-    });
+    let text = section(&checked, Section::Text);
+    forge(file, |file| change(&mut file[text]));
 }
 
 #[test]
@@ -141,7 +138,7 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
     let wasm = parse_text(b"(module (func (export \"f\")))").expect("the text is well-formed");
     let module = compile(&wasm, &Options::new(ARCH)).expect("the module is valid");
     let checked = Checked::new(&module).expect("the compiler wrote it");
-    let text = checked.header.section(Section::Text);
+    let text = section(&checked, Section::Text);
     let symbol = find(&module, &[1, 0, 0, 0, 0x11, 0, 1, 0]);
     let segment = |number: usize| 64 + 56 * number;
     let dynamic = {
@@ -164,12 +161,12 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
             file[segment(3) + 4] = 5;
         }),
         ("a page of the text that is made read only", &|file| {
-            let start = text.vaddr.to_le_bytes();
+            let start = (text.start as u64).to_le_bytes();
             file[segment(8) + 8..segment(8) + 16].copy_from_slice(&start);
             file[segment(8) + 16..segment(8) + 24].copy_from_slice(&start);
         }),
         ("a note outside of the first segment", &|file| {
-            let start = text.vaddr.to_le_bytes();
+            let start = (text.start as u64).to_le_bytes();
             file[segment(6) + 8..segment(6) + 16].copy_from_slice(&start);
             file[segment(6) + 16..segment(6) + 24].copy_from_slice(&start);
         }),

@@ -2,6 +2,15 @@
 
 use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
 use pirn_format::read::Checked;
+use pirn_format::sections::Section;
+use std::ops::Range;
+
+/// Range of a section in the file.
+#[allow(dead_code, reason = "not every test uses it")]
+pub(crate) fn section(checked: &Checked, section: Section) -> Range<usize> {
+    let range = checked.header.section(section);
+    range.vaddr as usize..(range.vaddr + range.len) as usize
+}
 
 /// Changes bytes of a module that the compiler wrote, and sets the hash that they then have.
 #[allow(dead_code, reason = "not every test uses it")]
