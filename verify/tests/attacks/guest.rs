@@ -1,0 +1,321 @@
+//! [`Guest`]: a compiled module, and machine code that replaces that of its functions.
+
+use crate::common;
+use crate::list::{Attack, Override, Piece};
+use pirn_compiler::{OptLevel, Options};
+use pirn_format::cpu::{CpuFeatures, Feature};
+use pirn_format::exit::Builtin;
+use pirn_format::layout::{
+    IMPORT_CODE, IMPORT_HOST, IMPORT_INSTANCE, IMPORT_VMCTX, InstanceLayout, TABLE_BASE,
+    TABLE_ELEMENTS,
+};
+use pirn_format::read::Checked;
+use pirn_format::sections::Section;
+use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerEntry, TrapEntry};
+use pirn_verify::{ARCH, Verifier, VerifyError};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// The functions that lists name, by their index. Function 0 is imported.
+const FUNCTIONS: [&str; 11] = [
+    "now", "plain", "floats", "takes", "f", "g", "h", "thrower", "catches", "many", "passes",
+];
+
+/// The function that most attacks replace: `(param i64 i64 f64) (result i64)`.
+pub(crate) const F: u32 = 4;
+
+/// The index of a function.
+pub(crate) fn function(name: &str) -> u32 {
+    let at = FUNCTIONS.iter().position(|function| *function == name);
+    at.unwrap_or_else(|| panic!("no function is {name}")) as u32
+}
+
+/// What stands in place of a mark, as a distance of 32 bits.
+#[derive(Clone, Copy)]
+pub(crate) enum Mark {
+    /// From the next instruction to this code.
+    Call(CodeKind),
+    /// From the context to a word of the instance area.
+    Cell(fn(&InstanceLayout) -> i32),
+}
+
+use Mark::{Call, Cell};
+
+const fn call(builtin: Builtin) -> Mark {
+    Call(CodeKind::Builtin(builtin as u32))
+}
+
+/// The names that assembly has for distances. Each stands for the number `mark(position)`.
+pub(crate) const MARKS: &[(&str, Mark)] = &[
+    ("plain", Call(CodeKind::Func(1))),
+    ("floats", Call(CodeKind::Func(2))),
+    ("takes", Call(CodeKind::Func(3))),
+    ("g", Call(CodeKind::Func(5))),
+    ("h", Call(CodeKind::Func(6))),
+    ("thrower", Call(CodeKind::Func(7))),
+    ("many", Call(CodeKind::Func(9))),
+    ("memory_grow", call(Builtin::MemoryGrow)),
+    ("memory_copy", call(Builtin::MemoryCopy)),
+    ("table_copy", call(Builtin::TableCopy)),
+    ("throw", call(Builtin::Throw)),
+    ("now_code", Cell(|layout| layout.import(0) + IMPORT_CODE)),
+    ("now_vmctx", Cell(|layout| layout.import(0) + IMPORT_VMCTX)),
+    (
+        "now_instance",
+        Cell(|layout| layout.import(0) + IMPORT_INSTANCE),
+    ),
+    ("now_host", Cell(|layout| layout.import(0) + IMPORT_HOST)),
+    ("base_t", Cell(|layout| layout.table(0) + TABLE_BASE)),
+    ("base_z", Cell(|layout| layout.table(2) + TABLE_BASE)),
+    (
+        "elements_z",
+        Cell(|layout| layout.table(2) + TABLE_ELEMENTS),
+    ),
+    ("global_long", Cell(|layout| layout.global(0))),
+    ("global_func", Cell(|layout| layout.global(1))),
+    ("after_global_word", Cell(|layout| layout.global(3) + 8)),
+    // The first function whose reference is taken. It is exported.
+    ("record", Cell(|layout| layout.funcref(0))),
+    ("type_id", Cell(|layout| layout.type_id(0))),
+    ("tag_e", Cell(|layout| layout.tag(0))),
+];
+
+/// The number that stands for a mark in code, by its position in the list.
+pub(crate) fn mark(position: usize) -> u32 {
+    0x5a5a_5a00 + position as u32
+}
+
+/// A module whose functions are long if attacks replace them: they have 200 loads, and an entry of
+/// the trap table for each.
+fn source() -> String {
+    let load = |local: u32| {
+        format!("(local.set {local} (i64.load (i32.wrap_i64 (local.get {local}))))").repeat(200)
+    };
+    let (loads, loads_of_1) = (load(0), load(1));
+    let words = "i32 ".repeat(10);
+    let singles = "f32 ".repeat(10);
+    let one_each = "(i32.const 1) ".repeat(10) + &"(f32.const 1) ".repeat(10);
+    format!(
+        r#"(module
+    (type $f (func (param f64 f64 f64 f64 f64 f64 f64 f64 f64)))
+    (import "host" "now" (func $now (result i64)))
+    (memory 1)
+    (table $t 4 4 funcref)
+    (table $x 4 4 externref)
+    (table $z 0 10 funcref)
+    (tag $e (param i64))
+    (global $long (mut i64) (i64.const 0))
+    (global $func (mut funcref) (ref.null func))
+    (global $vector (mut v128) (v128.const i64x2 0 0))
+    (global $word (mut i32) (i32.const 0))
+    (elem declare func $plain)
+    (export "now" (func $now))
+    (export "long" (global $long))
+    (func $plain)
+    (func $floats (type $f))
+    (func $takes (param (ref func)))
+    (func (export "f") (param i64 i64 f64) (result i64)
+        (table.copy $t $t (i32.const 0) (i32.const 0) (i32.const 0))
+        (drop (memory.grow (i32.const 0)))
+        (memory.copy (i32.const 0) (i32.const 0) (i32.const 0))
+        (call $takes (ref.func $plain))
+        (call $floats (f64.const 0) (f64.const 0) (f64.const 0) (f64.const 0) (f64.const 0)
+            (f64.const 0) (f64.const 0) (f64.const 0) (f64.const 0))
+        {loads}
+        (if (i64.eqz (local.get 1)) (then (throw $e (local.get 0))))
+        (local.get 0))
+    (func (export "g") (param i64) (result i64 i64 i64 i64 i64 i64 i64 i64 i64)
+        {loads}
+        (local.get 0) (local.get 0) (local.get 0) (local.get 0) (local.get 0) (local.get 0)
+        (local.get 0) (local.get 0) (local.get 0))
+    (func (export "h") (param funcref i64) (result v128)
+        {loads_of_1}
+        (v128.const i64x2 0 0))
+    (func $thrower (throw $e (i64.const 1)))
+    (func (export "catches") (param i64 funcref) (result i64)
+        (block $caught (result i64)
+            (try_table (catch $e $caught) (call $thrower))
+            {loads}
+            (local.get 0)))
+    (func $many (param i64 {words} {singles}) (result i64)
+        {loads}
+        (local.get 0))
+    (func (export "passes") (param i64) (result i64)
+        {loads}
+        (call $many (local.get 0) {one_each})))"#
+    )
+}
+
+/// Compiles a text in the WebAssembly text format, without the optimiser.
+fn compile(text: &str, cpu: CpuFeatures) -> Vec<u8> {
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
+    let mut options = Options::new(ARCH);
+    options.opt_level = OptLevel::None;
+    options.cpu = cpu;
+    pirn_compiler::compile(&wasm, &options).expect("it compiles")
+}
+
+fn baseline() -> CpuFeatures {
+    CpuFeatures::level(ARCH, "baseline").expect("x86_64 has it")
+}
+
+pub(crate) struct Guest {
+    pub(crate) file: Vec<u8>,
+    pub(crate) checked: Checked,
+}
+
+impl Guest {
+    /// The module that lists attack, for the baseline's features.
+    pub(crate) fn new() -> Self {
+        static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| compile(&source(), baseline()));
+        Self::of(FILE.clone())
+    }
+
+    /// The same for all features that a header can name.
+    pub(crate) fn with_all_features() -> Self {
+        static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let with = |cpu: CpuFeatures, feature: &Feature| cpu.with(feature.name);
+            let none = CpuFeatures::none(ARCH);
+            let all = ARCH.features().iter().try_fold(none, with);
+            compile(&source(), all.expect("they are the architecture's own"))
+        });
+        Self::of(FILE.clone())
+    }
+
+    /// Another module.
+    pub(crate) fn from_text(text: &str) -> Self {
+        Self::of(compile(text, baseline()))
+    }
+
+    fn of(file: Vec<u8>) -> Self {
+        let checked = Checked::new(&file).expect("the compiler wrote it");
+        Self { file, checked }
+    }
+
+    pub(crate) fn section(&self, section: Section) -> Range<usize> {
+        common::section(&self.checked, section)
+    }
+
+    pub(crate) fn entry(&self, kind: CodeKind) -> CodeEntry {
+        let bytes = &self.file[self.section(Section::Code)];
+        let table = CodeTable::new(bytes).expect("the compiler wrote it");
+        let found = table.iter().find(|entry| entry.kind == kind);
+        found.unwrap_or_else(|| panic!("the module has no {kind:?}"))
+    }
+
+    /// Replaces the marks in code that lies at the start of an entry.
+    fn resolve(&self, entry: CodeEntry, code: &mut [u8]) {
+        for at in 0..code.len().saturating_sub(3) {
+            let number = u32::from_le_bytes(code[at..at + 4].try_into().expect("four bytes"));
+            let distance = match number
+                .checked_sub(mark(0))
+                .and_then(|at| MARKS.get(at as usize))
+            {
+                Some((_, Call(kind))) => {
+                    let target = self.entry(*kind).start;
+                    target.wrapping_sub(entry.start + at as u32 + 4)
+                }
+                Some((_, Cell(offset))) => offset(&self.checked.layout).cast_unsigned(),
+                None => continue,
+            };
+            code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+    }
+
+    /// Moves an entry's part of the trap table to the bytes from an offset on.
+    fn move_traps(&mut self, entry: CodeEntry, first: u32) {
+        let table = self.section(Section::Traps);
+        let end = entry.start + entry.len;
+        let mut moved = 0;
+        for at in table.step_by(TrapEntry::BYTES) {
+            let bytes = &mut self.file[at..at + 4];
+            let offset = u32::from_le_bytes((&*bytes).try_into().expect("four bytes"));
+            if (entry.start..end).contains(&offset) {
+                bytes.copy_from_slice(&(first + moved).to_le_bytes());
+                moved += 1;
+            }
+        }
+        assert!(moved >= 200 && first + moved <= end, "{moved} entries");
+    }
+
+    /// Replaces the only entry of the handler table.
+    fn set_handler(&mut self, entry: CodeEntry, [offset, handler, frame_bytes]: [u32; 3]) {
+        let found = HandlerEntry {
+            offset: entry.start + offset,
+            handler: entry.start + handler,
+            frame_bytes,
+        };
+        let table = self.section(Section::Handlers);
+        self.file[table].copy_from_slice(&found.encode());
+    }
+
+    /// Changes the kind of an entry of the code table.
+    fn set_kind(&mut self, entry: CodeEntry, kind: Override) -> CodeEntry {
+        let ty = |function: u32| self.checked.metadata.funcs[function as usize];
+        let kind = match kind {
+            Override::Entry(of) => CodeKind::Entry(ty(of)),
+            Override::Import(of) => CodeKind::Import(ty(of)),
+            Override::Kind(kind) => kind,
+        };
+        let table = self.section(Section::Code);
+        let (entries, _) = self.file[table].as_chunks_mut::<{ CodeEntry::BYTES }>();
+        let found = entries.iter_mut().find(|found| **found == entry.encode());
+        let changed = CodeEntry { kind, ..entry };
+        *found.expect("the table has the entry") = changed.encode();
+        changed
+    }
+
+    /// Writes code over the start of a function.
+    pub(crate) fn write(&mut self, entry: CodeEntry, code: &[u8]) {
+        assert!(code.len() <= entry.len as usize, "{} bytes", entry.len);
+        let mut code = code.to_vec();
+        self.resolve(entry, &mut code);
+        let start = self.section(Section::Text).start + entry.start as usize;
+        self.file[start..start + code.len()].copy_from_slice(&code);
+    }
+
+    /// Replaces a function's code. Returns the function's entry of the code table.
+    pub(crate) fn replace(&mut self, piece: &Piece) -> CodeEntry {
+        /// Bytes that have entries of the trap table, at least.
+        const TRAPS: u32 = 200;
+        /// Offset of those entries if the attack must have none.
+        const ELSEWHERE: u32 = 500;
+        let entry = self.entry(CodeKind::Func(piece.function));
+        let (first, bytes_max) = match piece.has_traps {
+            true => (entry.start, TRAPS),
+            false => (entry.start + ELSEWHERE, ELSEWHERE),
+        };
+        assert!(piece.code.len() <= bytes_max as usize, "{bytes_max} bytes");
+        self.move_traps(entry, first);
+        self.write(entry, &piece.code);
+        if let Some(handler) = piece.handler {
+            self.set_handler(entry, handler);
+        }
+        entry
+    }
+}
+
+/// Whether the last piece of an attack is proven. Those before it must be.
+pub(crate) fn verify(attack: &Attack) -> Result<usize, VerifyError> {
+    let mut guest = match attack.has_all_features {
+        true => Guest::with_all_features(),
+        false => Guest::new(),
+    };
+    let pieces = attack.pieces.iter();
+    // Marks are replaced while all functions have their own kinds.
+    let written: Vec<_> = pieces
+        .map(|piece| (guest.replace(piece), piece.kind))
+        .collect();
+    let entries = written.into_iter().map(|(entry, kind)| match kind {
+        Some(kind) => guest.set_kind(entry, kind),
+        None => entry,
+    });
+    let entries: Vec<CodeEntry> = entries.collect();
+    let verifier = Verifier::new(&guest.file, &guest.checked)?;
+    let (last, before) = entries.split_last().expect("an attack has a piece");
+    for entry in before {
+        let proof = verifier.verify_code(*entry);
+        assert!(proof.is_ok(), "{}: {proof:?}", attack.name);
+    }
+    verifier.verify_code(*last)
+}

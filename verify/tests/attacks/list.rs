@@ -1,0 +1,168 @@
+//! The lists of attacks: files of blocks that say what is attacked, by which code, and what the
+//! verifier says.
+//!
+//! ```text
+//! == a load at an address that was not proven
+//! features: all
+//! refused: accesses
+//! in: h, as builtin table.grow, traps
+//!     mov rax, [rsi]; call plain; ret
+//! hex: 488b06e8085a5a5ac3
+//! ```
+//!
+//! `features` is left out if the file's header names the baseline's features only. In place of
+//! `refused`, `proven:` begins a control: code that is like an attack and does no harm.
+//!
+//! `in` names the function whose code is replaced, and after it:
+//!
+//! * `as entry F`, `as import F`: its entry of the code table says that it is the trampoline of F's
+//!   type; `as builtin NAME` and `as trap NUMBER`: that of a builtin, and a trap's stub;
+//! * `traps`: each byte of the code has an entry in the trap table; otherwise none has;
+//! * `handler RETURN LANDING BYTES`: exceptions of the call that returns to the first offset are
+//!   caught at the second one, with a stack pointer that far below the frame pointer.
+//!
+//! Below it is the code in Intel's syntax, and in hexadecimal digits. Names of [`MARKS`] in the
+//! assembly are numbers that the tests replace by distances. A block with several pieces of code
+//! has the lines from `in` on for each; the last piece is the one that is refused.
+//!
+//! [`MARKS`]: crate::guest::MARKS
+
+use crate::guest;
+use pirn_format::exit::Builtin;
+use pirn_format::traps::CodeKind;
+use pirn_verify::Property;
+
+/// One block of a list.
+pub(crate) struct Attack {
+    pub(crate) name: String,
+    /// Whether the file's header names all features that it can name.
+    pub(crate) has_all_features: bool,
+    /// The property that refuses the code; `None` for a control, which is proven.
+    pub(crate) refused: Option<Property>,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// Code that replaces that of a function.
+pub(crate) struct Piece {
+    pub(crate) function: u32,
+    /// What the code table says that it is, if not the function.
+    pub(crate) kind: Option<Override>,
+    pub(crate) has_traps: bool,
+    /// Return address and landing pad as offsets in the code, and the handler's `frame_bytes`.
+    pub(crate) handler: Option<[u32; 3]>,
+    pub(crate) assembly: String,
+    pub(crate) code: Vec<u8>,
+}
+
+/// Another kind in the code table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Override {
+    /// An entry trampoline of this function's type.
+    Entry(u32),
+    /// A trampoline of imports of this function's type.
+    Import(u32),
+    /// The kind itself.
+    Kind(CodeKind),
+}
+
+/// Reads a list.
+pub(crate) fn read(text: &str) -> Vec<Attack> {
+    let blocks = text.split("\n== ").skip(1);
+    let attacks: Vec<Attack> = blocks.map(block).collect();
+    assert!(!attacks.is_empty(), "a list has attacks");
+    attacks
+}
+
+fn block(text: &str) -> Attack {
+    let (name, lines) = text.split_once('\n').expect("a block has lines");
+    let mut attack = Attack {
+        name: name.to_owned(),
+        has_all_features: false,
+        refused: None,
+        pieces: vec![],
+    };
+    let mut has_verdict = false;
+    let mut key = "";
+    for line in lines.lines().filter(|line| !line.is_empty()) {
+        let is_continued = line.starts_with(' ');
+        let value = match line.split_once(':') {
+            Some((name, value)) if !is_continued => {
+                key = name;
+                value.trim()
+            }
+            _ => line.trim(),
+        };
+        match key {
+            "features" => attack.has_all_features = value == "all",
+            "refused" => attack.refused = Some(property(value)),
+            "in" if !is_continued => attack.pieces.push(piece(value)),
+            "in" | "hex" => {
+                let piece = attack.pieces.last_mut().expect("`in` comes first");
+                match key {
+                    "hex" => piece.code.extend(bytes(value)),
+                    _ => piece.assembly += &format!("{value} "),
+                }
+            }
+            "proven" => {}
+            _ => panic!("{name}: unknown line {line}"),
+        }
+        has_verdict |= matches!(key, "refused" | "proven");
+    }
+    assert!(has_verdict, "{name}: neither refused nor proven");
+    let has_code = attack.pieces.iter().all(|piece| !piece.code.is_empty());
+    assert!(has_code && !attack.pieces.is_empty(), "{name}: no code");
+    attack
+}
+
+fn property(name: &str) -> Property {
+    let mut all = Property::ALL.into_iter();
+    let found = all.find(|property| property.name() == name);
+    found.unwrap_or_else(|| panic!("no property is {name}"))
+}
+
+fn piece(line: &str) -> Piece {
+    let mut options = line.split(", ");
+    let function = guest::function(options.next().expect("a function"));
+    let mut piece = Piece {
+        function,
+        kind: None,
+        has_traps: false,
+        handler: None,
+        assembly: String::new(),
+        code: vec![],
+    };
+    for option in options {
+        let words: Vec<&str> = option.split(' ').collect();
+        let number = |word: &str| word.parse::<u32>().expect("a number");
+        match words[..] {
+            ["traps"] => piece.has_traps = true,
+            ["as", "entry", of] => piece.kind = Some(Override::Entry(guest::function(of))),
+            ["as", "import", of] => piece.kind = Some(Override::Import(guest::function(of))),
+            ["as", "builtin", name] => {
+                let builtin = Builtin::ALL.iter().find(|builtin| builtin.name() == name);
+                let builtin = *builtin.expect("a builtin") as u32;
+                piece.kind = Some(Override::Kind(CodeKind::Builtin(builtin)));
+            }
+            ["as", "trap", code] => {
+                piece.kind = Some(Override::Kind(CodeKind::Trap(number(code))));
+            }
+            ["handler", returns, lands, bytes] => {
+                piece.handler = Some([number(returns), number(lands), number(bytes)]);
+            }
+            _ => panic!("unknown option {option}"),
+        }
+    }
+    piece
+}
+
+/// The bytes that hexadecimal digits stand for.
+pub(crate) fn bytes(digits: &str) -> Vec<u8> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    assert!(rest.is_empty(), "{digits}: half a byte");
+    let byte = |pair: &[u8; 2]| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    let bytes = pairs.iter().map(|pair| byte(pair).expect("two digits"));
+    bytes.collect()
+}

@@ -1,0 +1,327 @@
+//! Machine code that would leave the sandbox is refused.
+//!
+//! The lists have code that is written over the start of a function of a compiled module. Each
+//! attack once was proven, or tries what a weaker rule would prove. It must be refused for the
+//! property that it breaks. Each list has controls, too: code of the same kind that does no harm
+//! and must be proven.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod guest;
+mod list;
+
+use guest::{F, Guest, MARKS, Mark, mark};
+use list::Attack;
+use pirn_format::error::FormatError;
+use pirn_format::sections::Section;
+use pirn_format::traps::{CodeEntry, CodeKind, TrapEntry};
+use pirn_runtime::{CallError, Caller, Linker, Module, Region, TrapCode};
+use pirn_verify::{Property, Verifier, VerifyError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::process::Command;
+
+const LISTS: [(&str, &str); 6] = [
+    ("values.txt", include_str!("values.txt")),
+    ("addresses.txt", include_str!("addresses.txt")),
+    ("stack.txt", include_str!("stack.txt")),
+    ("exceptions.txt", include_str!("exceptions.txt")),
+    ("trampolines.txt", include_str!("trampolines.txt")),
+    ("instructions.txt", include_str!("instructions.txt")),
+];
+
+/// All attacks and controls, with the file that each is in.
+fn attacks() -> impl Iterator<Item = (&'static str, Attack)> {
+    LISTS.into_iter().flat_map(|(file, text)| {
+        let attacks = list::read(text).into_iter();
+        attacks.map(move |attack| (file, attack))
+    })
+}
+
+#[test]
+fn attacks_are_refused_and_controls_are_proven() {
+    let (mut wrong, mut names) = (vec![], BTreeSet::new());
+    // By list, the numbers of attacks and of controls.
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (file, attack) in attacks() {
+        let found = match std::panic::catch_unwind(|| guest::verify(&attack)) {
+            Ok(Ok(_)) => "proven".to_owned(),
+            Ok(Err(VerifyError::Refused(refusal))) => {
+                println!("{}: {refusal}", attack.name);
+                format!("refused: {}", refusal.property.name())
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "a panic".to_owned(),
+        };
+        let expected = match attack.refused {
+            None => "proven".to_owned(),
+            Some(property) => format!("refused: {}", property.name()),
+        };
+        if found != expected {
+            wrong.push(format!(
+                "{file}: {}: {expected}; found: {found}",
+                attack.name
+            ));
+        }
+        let (attacks, controls) = counts.entry(file).or_default();
+        match attack.refused {
+            Some(_) => *attacks += 1,
+            None => *controls += 1,
+        }
+        assert!(
+            names.insert(attack.name),
+            "{file}: two blocks have one name"
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let documented = include_str!("../../../docs/internals/verifier.md");
+    for (file, (attacks, controls)) in counts {
+        let row = |line: &&str| line.starts_with(&format!("| `{file}`: "));
+        let row = documented
+            .lines()
+            .find(row)
+            .expect("the list is documented");
+        assert!(
+            attacks > 0 && controls > 0,
+            "{file} has attacks and controls"
+        );
+        assert!(
+            row.ends_with(&format!(" | {attacks} | {controls} |")),
+            "{row}"
+        );
+    }
+}
+
+/// The digits of the lists are what the GNU assembler makes of the assembly beside them. To write
+/// a block, leave `hex: 90` in it, and take the digits from the message of this test.
+#[test]
+#[ignore = "needs the GNU assembler, `as`, and objcopy"]
+fn the_assembler_makes_the_digits() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let mut wrong = vec![];
+    for (file, attack) in attacks() {
+        for piece in &attack.pieces {
+            let assembled = assemble(folder.path(), &piece.assembly);
+            if assembled != piece.code {
+                let mut digits = String::new();
+                for byte in assembled {
+                    write!(digits, "{byte:02x}").expect("room");
+                }
+                wrong.push(format!("{file}: {}\nhex: {digits}", attack.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Assembles statements. Marks become numbers: those of cells by symbols, and those of calls and
+/// jumps by bytes, since the assembler would leave their distances to a linker.
+fn assemble(folder: &std::path::Path, statements: &str) -> Vec<u8> {
+    let mut text = ".intel_syntax noprefix\n".to_owned();
+    for (position, (name, _)) in MARKS.iter().enumerate() {
+        writeln!(text, ".set {name}, {:#x}", mark(position)).expect("room");
+    }
+    let is_code = |name: &str| {
+        let mut marks = MARKS.iter();
+        marks.any(|(of, mark)| *of == name && matches!(mark, Mark::Call(_)))
+    };
+    for statement in statements.split("; ") {
+        let (label, statement) = match statement.split_once(": ") {
+            Some((label, rest)) => (format!("{label}: "), rest.trim()),
+            None => (String::new(), statement.trim()),
+        };
+        let line = match statement.split_once(' ') {
+            Some(("call", name)) if is_code(name) => format!(".byte 0xe8\n.long {name}"),
+            Some(("jmp", name)) if is_code(name) => format!(".byte 0xe9\n.long {name}"),
+            _ => statement.to_owned(),
+        };
+        writeln!(text, "{label}{line}").expect("room");
+    }
+    let (source, object, code) = (
+        folder.join("code.s"),
+        folder.join("code.o"),
+        folder.join("code.bin"),
+    );
+    fs::write(&source, text).expect("room");
+    let run = |command: &mut Command| {
+        let status = command.status().expect("it is installed");
+        assert!(status.success(), "{statements}: {status}");
+    };
+    run(Command::new("as")
+        .arg("--64")
+        .arg("-o")
+        .args([&object, &source]));
+    let copy = ["-O", "binary", "-j", ".text"];
+    run(Command::new("objcopy").args(copy).args([&object, &code]));
+    fs::read(&code).expect("it was written")
+}
+
+/// An entry trampoline as the compiler makes it is shorter than the functions of the lists.
+#[test]
+fn entry_trampolines_only_pass_the_context_on() {
+    for (code, is_proven) in [
+        // push rbp; mov rbp, rsp; pop rbp; ret
+        (&[0x55, 0x48, 0x89, 0xe5, 0x5d, 0xc3][..], true),
+        // push rbp; mov rbp, rsp; mov rax, [rdi - 24]; pop rbp; ret
+        (
+            &[0x55, 0x48, 0x89, 0xe5, 0x48, 0x8b, 0x47, 0xe8, 0x5d, 0xc3],
+            false,
+        ),
+    ] {
+        let mut guest = Guest::new();
+        let ty = guest.checked.metadata.funcs[F as usize];
+        let entry = guest.entry(CodeKind::Entry(ty));
+        guest.write(entry, code);
+        let proof = prove(&guest, entry);
+        match proof {
+            Err(VerifyError::Refused(refusal)) => {
+                assert!(
+                    !is_proven && refusal.property == Property::Accesses,
+                    "{refusal}"
+                );
+            }
+            proof => assert!(proof.is_ok() && is_proven, "{proof:?}"),
+        }
+    }
+}
+
+fn prove(guest: &Guest, entry: CodeEntry) -> Result<usize, VerifyError> {
+    Verifier::new(&guest.file, &guest.checked)?.verify_code(entry)
+}
+
+/// Nothing proves that a mask against speculation never selects null. If it does, the access faults
+/// in the lowest page, and the guest traps.
+#[test]
+fn an_access_at_null_of_proven_code_is_a_trap() {
+    let name = "an access at a null that a mask may select, with an entry in the trap table";
+    let (_, attack) = attacks()
+        .find(|(_, attack)| attack.name == name)
+        .expect("a list has it");
+    let mut guest = Guest::new();
+    guest.replace(&attack.pieces[0]);
+    common::set_hash(&mut guest.file, guest.checked.header_at);
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("module.so");
+    fs::write(&path, &guest.file).expect("room");
+    let module = Module::open_verified(&path).expect("it is proven");
+    let region = Region::builder().slots(1).build().expect("a region");
+    let mut linker = Linker::<()>::new();
+    linker
+        .func("host", "now", |_: Caller<'_, ()>| 0_i64)
+        .expect("a new name");
+    let prepared = region.prepare(&module, &linker).expect("it fits");
+    let f = prepared
+        .func::<(i64, i64, f64), i64>("f")
+        .expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    instance
+        .call(&f, (1, 0, 0.0))
+        .expect("it reads byte 0 of its memory");
+    drop(instance);
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    let error = instance.call(&f, (0, 0, 0.0)).expect_err("it reads null");
+    let code = TrapCode::MemoryOutOfBounds;
+    assert!(
+        matches!(&error, CallError::Trap(trap) if trap.code() == code),
+        "{error}"
+    );
+}
+
+/// The signal handler would pass the fault on, and the process would end.
+#[test]
+fn trap_tables_with_other_numbers_than_those_of_traps_are_refused() {
+    let last = TrapCode::ALL.len() as u32;
+    for (number, is_known) in [
+        (0, false),
+        (1, true),
+        (last, true),
+        (last + 1, false),
+        (999, false),
+    ] {
+        let mut guest = Guest::new();
+        let table = guest.section(Section::Traps);
+        let code = table.start + TrapEntry::BYTES - 4;
+        guest.file[code..code + 4].copy_from_slice(&u32::to_le_bytes(number));
+        common::set_hash(&mut guest.file, guest.checked.header_at);
+        let proof = pirn_verify::verify(&guest.file);
+        let is_damaged = matches!(proof, Err(VerifyError::Format(FormatError::Damaged(_))));
+        assert_eq!(
+            (proof.is_ok(), is_damaged),
+            (is_known, !is_known),
+            "{number}: {proof:?}"
+        );
+        let proof = Verifier::new(&guest.file, &guest.checked);
+        assert_eq!(proof.is_ok(), is_known, "{number}");
+    }
+}
+
+/// The runtime leaves tables as they are to the slot's next instance if the metadata says that no
+/// code changes one.
+#[test]
+fn tables_that_do_not_change_are_not_written() {
+    let body = [
+        "(table.set $t (i32.const 0) (ref.null extern))",
+        "(drop (table.grow $t (ref.null extern) (i32.const 1)))",
+        "(table.fill $t (i32.const 0) (ref.null extern) (i32.const 1))",
+        "(table.copy $t $t (i32.const 0) (i32.const 1) (i32.const 1))",
+        "(table.init $t $e (i32.const 0) (i32.const 0) (i32.const 1))",
+    ];
+    for body in body {
+        let mut guest = Guest::from_text(&format!(
+            r#"(module (table $t 4 8 externref) (elem $e externref (ref.null extern))
+                (func (export "f") {body}))"#
+        ));
+        let entry = guest.entry(CodeKind::Func(0));
+        prove(&guest, entry).expect("the metadata says that tables change");
+        guest.checked.metadata.tables_change = false;
+        match prove(&guest, entry) {
+            Err(VerifyError::Refused(refusal)) => {
+                assert_eq!(refusal.property, Property::Accesses, "{body}: {refusal}");
+            }
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+}
+
+/// A call changes the verifier's state, which has a word for each 8 bytes of the frame. The
+/// verifier counts these words, and refuses a function that needs too many. A conditional move does
+/// not need them.
+#[test]
+fn work_with_a_large_frame_is_counted() {
+    // push rbp; mov rbp, rsp; push rbx; push rbx; mov rbx, rdi; mov r11, rsp; sub r11, 0x3f0000;
+    // 1: sub rsp, 4096; mov dword ptr [rsp], 0; cmp rsp, r11; jne 1b; mov qword ptr [rsp], 0;
+    // xor eax, eax; xor ecx, ecx; cmp rsi, rdx
+    let start = "554889e553534889fb4989e34981eb00003f004881ec00100000c70424000000004c39dc75ed48c704\
+        240000000031c031c94839d6";
+    // xor eax, eax; mov rbx, [rbp - 8]; mov rsp, rbp; pop rbp; ret
+    let end = "31c0488b5df84889ec5dc3";
+    let load = "(local.set 0 (i64.load (i32.wrap_i64 (local.get 0))))";
+    let text = format!(
+        r#"(module
+            (import "host" "now" (func (result i64)))
+            (memory 1)
+            (func $plain)
+            (func (export "f") (param i64 i64) (result i64) {} (call $plain) (local.get 0)))"#,
+        load.repeat(4_000)
+    );
+    let verify = |instructions: &str, count: usize| {
+        let mut guest = Guest::from_text(&text);
+        let entry = guest.entry(CodeKind::Func(2));
+        let code = format!("{start}{}{end}", instructions.repeat(count));
+        guest.write(entry, &list::bytes(&code));
+        prove(&guest, entry)
+    };
+    // cmovb rax, rcx
+    verify("480f42c1", 3_000).expect("it needs little work");
+    // mov rdi, rbx; call plain
+    let call = "4889dfe8005a5a5a";
+    verify(call, 10).expect("it needs little work");
+    match verify(call, 2_500) {
+        Err(VerifyError::Refused(refusal)) => {
+            assert!(refusal.message.contains("more work than"), "{refusal}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
