@@ -1,13 +1,11 @@
 //! The command line.
 
-use crate::output::{Output, is_same};
-use crate::signing::Signer;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
+use pirn_cli::output::Output;
 use pirn_compiler::{Cache, Emit, OptLevel, Options, Pass, RelaxedSimd};
 use pirn_format::cpu::{Arch, CpuFeatures};
-use pirn_signature::signature_path;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -178,43 +176,6 @@ impl Args {
     /// Whether debug information is to be carried over to what has none.
     pub(crate) fn has_idle_debug_info(&self) -> bool {
         self.debug_info && matches!(self.emit, Kind::Clif)
-    }
-
-    /// The secret key to sign with, opened, and the file that the module will be.
-    ///
-    /// Fails before anything is compiled or asked if the output cannot be signed.
-    pub(crate) fn signer(&self, input: &Path, output: &Output) -> Result<Option<Signer>> {
-        let Some(key) = &self.sign else {
-            return Ok(None);
-        };
-        if !matches!(self.emit, Kind::So) {
-            bail!("--sign signs modules, and --emit asks for another output; remove one");
-        }
-        let module = output.replaced().context("cannot sign the output")?;
-        let signature = signature_path(module);
-        for file in [module, &signature] {
-            if is_same(file, key) {
-                let file = file.display();
-                bail!("cannot write {file}: it is the secret key; give another name with -o");
-            }
-        }
-        Output::File(signature).spares(input)?;
-        Signer::open(key, self.password_file.as_deref()).map(Some)
-    }
-
-    /// A warning if a module was written beside the signature of an earlier one.
-    pub(crate) fn outdated_signature(&self, output: &Output) -> Option<String> {
-        let module = output
-            .replaced()
-            .ok()
-            .filter(|_| matches!(self.emit, Kind::So))?;
-        let signature = signature_path(module);
-        signature.symlink_metadata().is_ok().then(|| {
-            format!(
-                "{} is the signature of an earlier module; sign this one with --sign, or remove it",
-                signature.display()
-            )
-        })
     }
 
     fn arch(&self) -> Result<Arch> {

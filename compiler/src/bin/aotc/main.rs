@@ -3,17 +3,16 @@
 
 #![forbid(unsafe_code)]
 
-mod output;
 mod key;
-mod signing;
 mod args;
+mod signing;
 mod inspect;
-mod usage;
 
 use anyhow::{Context, Result};
 use args::{Args, Command};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pirn_cli::{output, usage};
 use pirn_signature::{printable, signature_path};
 use signal_hook::consts::SIGABRT;
 use signal_hook::flag;
@@ -109,7 +108,7 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     let bytes = read(input)?;
     let wasm = pirn_compiler::parse_text(&bytes).with_context(|| name(input))?;
     output.spares(input)?;
-    let signer = args.signer(input, &output)?;
+    let signer = signing::signer(args, input, &output)?;
     let bar = bar();
     let start = Instant::now();
     let progress = |done: usize, total: usize| {
@@ -137,7 +136,7 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
         }
         None => {
             output.write(&emitted)?;
-            notes.extend(args.outdated_signature(&output));
+            notes.extend(signing::outdated(args, &output));
         }
     }
     for note in notes {

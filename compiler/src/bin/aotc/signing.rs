@@ -1,9 +1,11 @@
 //! `aotc --sign` and `aotc verify`: signatures of modules, in minisign's format.
 
+use crate::args::{Args, Kind};
 use crate::key;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use minisign::SecretKey;
-use pirn_signature::{PublicKey, describe, printable, read_signed};
+use pirn_cli::output::{Output, is_same};
+use pirn_signature::{PublicKey, describe, printable, read_signed, signature_path};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +19,7 @@ pub(crate) struct Signer {
 
 impl Signer {
     /// Opens a secret key. May ask for its password.
-    pub(crate) fn open(path: &Path, password_file: Option<&Path>) -> Result<Self> {
+    fn open(path: &Path, password_file: Option<&Path>) -> Result<Self> {
         let secret = key::open(path, password_file)?;
         let minisign = minisign::PublicKey::from_secret_key(&secret);
         let minisign = minisign.map_err(|error| anyhow!("{}: {error}", path.display()))?;
@@ -51,6 +53,41 @@ impl Signer {
             .context("cannot sign: the new signature does not hold")?;
         Ok(text)
     }
+}
+
+/// The secret key to sign with, opened, if the command line names one.
+///
+/// Fails before anything is compiled or asked if the output cannot be signed.
+pub(crate) fn signer(args: &Args, input: &Path, output: &Output) -> Result<Option<Signer>> {
+    let Some(key) = &args.sign else {
+        return Ok(None);
+    };
+    if !matches!(args.emit, Kind::So) {
+        bail!("--sign signs modules, and --emit asks for another output; remove one");
+    }
+    let module = output.replaced().context("cannot sign the output")?;
+    let signature = signature_path(module);
+    for file in [module, &signature] {
+        if is_same(file, key) {
+            let file = file.display();
+            bail!("cannot write {file}: it is the secret key; give another name with -o");
+        }
+    }
+    Output::File(signature).spares(input)?;
+    Signer::open(key, args.password_file.as_deref()).map(Some)
+}
+
+/// A warning if a module was written beside the signature of an earlier one.
+pub(crate) fn outdated(args: &Args, output: &Output) -> Option<String> {
+    let is_module = matches!(args.emit, Kind::So);
+    let module = output.replaced().ok().filter(|_| is_module)?;
+    let signature = signature_path(module);
+    signature.symlink_metadata().is_ok().then(|| {
+        format!(
+            "{} is the signature of an earlier module; sign this one with --sign, or remove it",
+            signature.display()
+        )
+    })
 }
 
 /// Checks that one of the keys signed a module. Returns what the user is told.

@@ -2,11 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-#[path = "../../../../compiler/src/bin/aotc/usage.rs"]
-mod usage;
-#[allow(dead_code, reason = "aotc also writes to standard output")]
-#[path = "../../../../compiler/src/bin/aotc/output.rs"]
-mod output;
 mod args;
 mod memory_dir;
 mod given;
@@ -24,6 +19,7 @@ mod snapshot;
 
 use args::Args;
 use clap::Parser;
+use pirn_cli::usage;
 use std::io::Write;
 use std::process::ExitCode;
 

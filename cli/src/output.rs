@@ -6,14 +6,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-pub(crate) enum Output {
+/// Where a program writes its result.
+#[derive(Debug)]
+pub enum Output {
+    /// Standard output.
     Stdout,
+    /// A file with this name.
     File(PathBuf),
 }
 
 impl Output {
     /// Refuses to overwrite the input, under any of its names.
-    pub(crate) fn spares(&self, input: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If the output is the input.
+    pub fn spares(&self, input: &Path) -> Result<()> {
         match self {
             Self::File(path) if is_same(path, input) => bail!(
                 "cannot write {}: it is the input, {}; give another name",
@@ -24,8 +32,12 @@ impl Output {
         }
     }
 
-    /// The file that is replaced or made. Fails for standard output, pipes and devices.
-    pub(crate) fn replaced(&self) -> Result<&Path> {
+    /// The file that is replaced or made.
+    ///
+    /// # Errors
+    ///
+    /// If the output is standard output, a pipe or a device.
+    pub fn replaced(&self) -> Result<&Path> {
         match self {
             Self::Stdout => bail!("it is standard output; name a file with -o"),
             Self::File(path) if path.exists() && !path.is_file() => bail!(
@@ -42,7 +54,11 @@ impl Output {
     /// The signature gets its name first, so that a reader of the new module finds its signature.
     /// Between the two renames, and for good if the second fails, the earlier module has a
     /// signature that is not its own, and is refused.
-    pub(crate) fn write_signed(&self, module: &[u8], beside: &Path, signature: &str) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written or renamed.
+    pub fn write_signed(&self, module: &[u8], beside: &Path, signature: &str) -> Result<()> {
         let path = self.replaced()?;
         let place = |path: &Path| format!("cannot write {}", path.display());
         let folder = folder_of(path).with_context(|| place(path))?;
@@ -63,7 +79,11 @@ impl Output {
 
     /// Writes all bytes. A file is written under a temporary name and renamed. So a reader never
     /// sees a partial file, and a module that a server has mapped does not change.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be written.
+    pub fn write(&self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Stdout => to_stdout(bytes),
             Self::File(path) => {
@@ -74,13 +94,18 @@ impl Output {
 }
 
 /// Prints text.
-pub(crate) fn print(text: &str) -> Result<()> {
+///
+/// # Errors
+///
+/// If standard output cannot be written. A closed pipe is no error.
+pub fn print(text: &str) -> Result<()> {
     to_stdout(text.as_bytes())
 }
 
 /// Whether two paths refer to the same regular file. A terminal, for example, may be both read and
 /// written.
-pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
+#[must_use]
+pub fn is_same(path: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     // A path that does not exist is not the same file.
     let [Ok(path), Ok(other)] = [path, other].map(std::fs::metadata) else {

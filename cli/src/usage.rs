@@ -1,5 +1,4 @@
-//! Error messages for an invalid command line: one line each, like all errors. `aotrun` includes
-//! this file, too.
+//! Error messages for an invalid command line: one line each, like all errors.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -10,7 +9,8 @@ use std::process::ExitCode;
 ///
 /// The exit code of an error is 1, as for all errors of the program, because 2 may be the exit code
 /// of a guest.
-pub(crate) fn tell(program: &str, error: &Error) -> ExitCode {
+#[must_use]
+pub fn tell(program: &str, error: &Error) -> ExitCode {
     if error.use_stderr() {
         eprintln!("{program}: {}; see `{program} --help`", line(error));
         return ExitCode::FAILURE;
