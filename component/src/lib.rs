@@ -45,13 +45,6 @@ mod instance;
 mod prepared;
 mod linker;
 
-/// Compiles the guide's page on components, and runs its programs.
-#[cfg(doctest)]
-mod guide {
-    #[doc = include_str!("../../docs/guide/components.md")]
-    pub struct Components;
-}
-
 /// What the code that `#[derive(Typed)]` makes uses. It can change with any version.
 #[doc(hidden)]
 pub mod derive {

@@ -55,30 +55,3 @@ pub use value::{
     AddrType, AnyKind, AnyRef, CompositeKind, ExnRef, ExternRef, FuncRef, FuncType, GlobalType,
     HeapType, MemoryType, PageSize, RefType, TableType, ValType, Value,
 };
-
-/// Compiles the program in the README.
-#[doc = include_str!("../../README.md")]
-#[cfg(doctest)]
-pub struct Readme;
-
-/// Compiles the pages of the guide that have programs, and runs those programs.
-#[cfg(doctest)]
-mod guide {
-    #[doc = include_str!("../../docs/guide/first-sandbox.md")]
-    pub struct FirstSandbox;
-
-    #[doc = include_str!("../../docs/guide/limits.md")]
-    pub struct Limits;
-
-    #[doc = include_str!("../../docs/guide/signatures.md")]
-    pub struct Signatures;
-
-    #[doc = include_str!("../../docs/guide/suspending.md")]
-    pub struct Suspending;
-
-    #[doc = include_str!("../../docs/guide/threads.md")]
-    pub struct Threads;
-
-    #[doc = include_str!("../../docs/guide/warm-starts.md")]
-    pub struct WarmStarts;
-}
