@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 20] = [
+const CRATES: [(&str, &[&str]); 21] = [
     (
         "format/src",
         &[
@@ -296,6 +296,10 @@ const CRATES: [(&str, &[&str]); 20] = [
             "manager",
             "program",
         ],
+    ),
+    (
+        "release/src",
+        &["metadata", "programs", "pages", "notices", "sbom", "api"],
     ),
     (
         "fuzz/checks/src",

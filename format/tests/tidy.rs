@@ -35,6 +35,8 @@ fn files(endings: &[&str]) -> Vec<(String, String)> {
                 ".git",
                 "examples/guests/built",
                 "examples/guests/fixtures",
+                "release/stage",
+                "dist",
             ];
             if skip.contains(&name.as_str()) || name.ends_with("/target") {
                 continue;
@@ -82,13 +84,17 @@ fn files_are_short_and_start_with_a_summary() {
 }
 
 /// The shell scripts of the repository.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 10] = [
     ".sh",
     ".ci/run",
     ".ci/deny",
     ".ci/sanitize",
     ".ci/nightly",
     ".ci/aarch64",
+    "release/build",
+    "release/needs",
+    "release/packages",
+    "release/rustdoc-json",
 ];
 
 #[test]
@@ -277,6 +283,8 @@ fn documents_name_files_that_exist() {
                 "server/",
                 "include/",
                 "capi/",
+                "cli/",
+                "release/",
             ];
             let is_path =
                 looks.iter().any(|start| path.starts_with(start)) && !path.contains([' ', '*']);

@@ -135,16 +135,6 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_has_each_option() {
-        let page = include_str!("../../docs/reference/pirn-serve.md");
-        for arg in Args::command().get_arguments() {
-            let name = arg.get_long().expect("a name");
-            let row = format!("\n| `--{name}");
-            assert!(page.contains(&row), "--{name}");
-        }
-    }
-
-    #[test]
     fn errors_are_one_line() {
         let refused = |args: &[&str]| {
             let args = ["pirn-serve"].iter().chain(args);

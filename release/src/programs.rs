@@ -1,0 +1,45 @@
+//! [`Program`]: the command lines of the programs of a release, as clap describes them.
+//!
+//! `aotc` and `aotrun` have no library for their command lines. So this package includes the files
+//! that describe them. The programs themselves do not grow.
+
+use clap::{Command, CommandFactory as _};
+
+#[allow(dead_code, reason = "only the description is used")]
+#[path = "../../compiler/src/bin/aotc/args.rs"]
+mod aotc;
+#[allow(dead_code, reason = "only the description is used")]
+#[path = "../../wasi/src/bin/aotrun/args.rs"]
+mod aotrun;
+
+/// A program of a release.
+pub(crate) struct Program {
+    pub(crate) command: Command,
+    /// The section of the manual that the page belongs to.
+    pub(crate) section: &'static str,
+    /// Sections for the end of the page, as roff.
+    pub(crate) appendix: &'static str,
+}
+
+/// All programs of a release.
+pub(crate) fn all() -> [Program; 3] {
+    let serve = pirn_server::Args::command().name("pirn-serve");
+    [
+        Program {
+            command: aotc::Args::command().disable_help_subcommand(true),
+            section: "1",
+            appendix: include_str!("../man/aotc.roff"),
+        },
+        Program {
+            command: aotrun::Args::command(),
+            section: "1",
+            appendix: include_str!("../man/aotrun.roff"),
+        },
+        Program {
+            // The text after the options is a table. The appendix has it as roff.
+            command: serve.after_help("").after_long_help(""),
+            section: "8",
+            appendix: include_str!("../man/pirn-serve.roff"),
+        },
+    ]
+}
