@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 /// Serves HTTP with WASI programs that speak CGI, each request in its own sandbox
 #[derive(Debug, Parser)]
-#[command(version, after_long_help = ABI)]
+#[command(name = "pirn-serve", version, after_long_help = ABI)]
 pub struct Args {
     /// The guest of all paths that begin with PATH: a .so from aotc, or a .wasm or .wat to compile
     #[arg(long = "route", value_name = "PATH=MODULE", value_parser = arg_route)]
