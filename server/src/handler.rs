@@ -56,11 +56,21 @@ impl Handler {
     /// Sets what the guest may use.
     pub(crate) fn allow(&mut self, grants: &Grants) {
         let client = Client::new(grants.servers.clone());
-        let builder = WasiBuilder::new().outgoing(client);
-        let dirs = grants.memory_dirs.iter();
-        let builder = dirs.fold(builder, |builder, dir| {
-            builder.memory_dir(&dir.base, dir.limits, &dir.path)
-        });
+        let network = grants.network.clone();
+        let mut builder = WasiBuilder::new().outgoing(client).network(network);
+        for dir in &grants.memory_dirs {
+            builder = builder.memory_dir(&dir.base, dir.limits, &dir.path);
+        }
+        for host in &grants.host_dirs {
+            let dir = Arc::clone(&host.dir);
+            builder = match host.is_read_only {
+                true => builder.preopened_dir_read_only(dir, &host.path),
+                false => builder.preopened_dir(dir, &host.path),
+            };
+        }
+        for (name, value) in &grants.env {
+            builder = builder.env(name, value);
+        }
         self.config = Arc::new(builder.config());
     }
 

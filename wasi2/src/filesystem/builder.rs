@@ -12,9 +12,11 @@ impl WasiBuilder {
     ///
     /// Reads and writes of files block the thread while the disk works. Files other than regular
     /// ones and directories cannot be opened.
+    ///
+    /// Several builders may give one directory, as an [`Arc`].
     #[must_use]
-    pub fn preopened_dir(self, dir: Dir, path: impl Into<String>) -> Self {
-        self.preopened(Source::Host(Arc::new(dir)), path.into(), Access::Full)
+    pub fn preopened_dir(self, dir: impl Into<Arc<Dir>>, path: impl Into<String>) -> Self {
+        self.preopened(Source::Host(dir.into()), path.into(), Access::Full)
     }
 
     /// Gives the guest a directory that it can read but not change. A call that would change the
@@ -23,8 +25,12 @@ impl WasiBuilder {
     /// Only access through this descriptor is read-only. The files can still be changed through
     /// another directory that contains them, or by another process.
     #[must_use]
-    pub fn preopened_dir_read_only(self, dir: Dir, path: impl Into<String>) -> Self {
-        self.preopened(Source::Host(Arc::new(dir)), path.into(), Access::ReadOnly)
+    pub fn preopened_dir_read_only(
+        self,
+        dir: impl Into<Arc<Dir>>,
+        path: impl Into<String>,
+    ) -> Self {
+        self.preopened(Source::Host(dir.into()), path.into(), Access::ReadOnly)
     }
 
     /// Gives the guest a directory in memory under a path. At first it has the content of `base`.
