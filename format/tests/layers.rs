@@ -24,7 +24,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 21] = [
+const CRATES: [(&str, &[&str]); 22] = [
     (
         "format/src",
         &[
@@ -300,6 +300,30 @@ const CRATES: [(&str, &[&str]); 21] = [
     (
         "release/src",
         &["metadata", "programs", "pages", "notices", "sbom", "api"],
+    ),
+    (
+        "shim/src",
+        &[
+            "units",
+            "owner",
+            "policy",
+            "annotations",
+            "entry",
+            "approve",
+            "cache",
+            "compile",
+            "files",
+            "given",
+            "outcome",
+            "stop",
+            "command",
+            "serve",
+            "prepare",
+            "executor",
+            "container",
+            "artifact",
+            "instance",
+        ],
     ),
     (
         "fuzz/checks/src",

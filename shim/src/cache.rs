@@ -1,0 +1,260 @@
+//! [`Cache`]: the folder of compiled modules of a node.
+//!
+//! ```text
+//!   DIR/HASH.so       a compiled module; HASH is of the .wasm file, the compiler and its options
+//!   DIR/HASH.lock     held while HASH.so is made, so that it is made once
+//!   DIR/slot.N        held by one of the compilations that run at the same time
+//!   DIR/*.new         a file that is being written
+//! ```
+//!
+//! Containers map these files, so the kernel holds the code of a module once for all of them. A
+//! process that can write into the folder decides which machine code guests run: the folder is of
+//! root alone, and containers never see it.
+
+use crate::owner;
+use crate::policy::Policy;
+use anyhow::{Context as _, Result, ensure};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The name of a compiled module in the cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key(String);
+
+impl Key {
+    /// The key of everything that decides the content of a compiled module. Each part counts with
+    /// its length, so no two lists of parts have one key.
+    #[must_use]
+    pub fn of(parts: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let mut text = String::new();
+        for byte in hash.finalize() {
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self(text)
+    }
+
+    /// A number that spreads keys evenly.
+    fn number(&self) -> u32 {
+        u32::from_str_radix(&self.0[..8], 16).unwrap_or(0)
+    }
+}
+
+/// The folder of compiled modules of a node.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: PathBuf,
+    bytes_max: u64,
+    at_once: u32,
+}
+
+impl Cache {
+    /// Opens the folder, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// If somebody other than root may write to it, or the system refuses it.
+    pub fn open(policy: &Policy) -> Result<Self> {
+        let folder = policy.cache.clone();
+        let open = || {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&folder)?;
+            let about = fs::symlink_metadata(&folder)?;
+            ensure!(about.is_dir(), "it is no folder; name one");
+            owner::check(&about)
+        };
+        open().with_context(|| format!("cache {}", folder.display()))?;
+        Ok(Self {
+            folder,
+            bytes_max: policy.cache_bytes_max,
+            at_once: policy.compile.at_once,
+        })
+    }
+
+    /// The file of a key. If it is missing, `make` writes it, once for all processes of the node.
+    ///
+    /// # Errors
+    ///
+    /// If `make` fails, if the file would be larger than the whole cache, or if the system refuses
+    /// it. Then the cache is as it was.
+    pub fn get(&self, key: &Key, make: impl FnOnce(&Scratch) -> Result<()>) -> Result<PathBuf> {
+        let path = self.path(key);
+        if is_there(&path)? {
+            return Ok(path);
+        }
+        let lock = format!("{}.lock", key.0);
+        let _making = Making {
+            _lock: self.lock(&lock)?,
+            path: self.folder.join(lock),
+        };
+        // Another process may have made it meanwhile.
+        if is_there(&path)? {
+            return Ok(path);
+        }
+        let _slot = self.lock(&format!("slot.{}", key.number() % self.at_once))?;
+        let scratch = Scratch::new(&self.folder, &key.0)?;
+        make(&scratch)?;
+        let bytes = scratch.output.metadata()?.len();
+        ensure!(
+            bytes <= self.bytes_max,
+            "the compiled module has {bytes} bytes, and cache_max is {}; raise it",
+            self.bytes_max
+        );
+        self.make_room(bytes)?;
+        fs::rename(scratch.output_path(), &path)?;
+        Ok(path)
+    }
+
+    /// Removes a file that turned out to be damaged.
+    pub fn forget(&self, path: &Path) {
+        let _ = fs::remove_file(path);
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.folder.join(format!("{}.so", key.0))
+    }
+
+    /// Waits for the lock of a file. It is held until the result is dropped.
+    fn lock(&self, name: &str) -> Result<File> {
+        let path = self.folder.join(name);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        loop {
+            let file = options.open(&path)?;
+            file.lock()
+                .with_context(|| format!("cannot lock {}", path.display()))?;
+            // The last holder may have removed the file. Then its lock guards nothing.
+            match fs::metadata(&path) {
+                Ok(now) if now.ino() == file.metadata()?.ino() => return Ok(file),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Removes the modules that were not used for the longest time, until there is room for so many
+    /// bytes. Containers that run keep what they have mapped.
+    fn make_room(&self, bytes: u64) -> Result<()> {
+        let mut all: Vec<(SystemTime, u64, PathBuf)> = vec![];
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "so")
+                && let Ok(about) = fs::metadata(&path)
+            {
+                all.push((about.modified()?, about.len(), path));
+            }
+        }
+        all.sort_unstable();
+        let mut used: u64 = all.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, len, path) in all {
+            if used.saturating_add(bytes) <= self.bytes_max {
+                break;
+            }
+            match fs::remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+            used -= len;
+        }
+        Ok(())
+    }
+}
+
+/// The lock of a key, whose file is removed before the lock is released.
+struct Making {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether a module is in the cache. Marks it as used now.
+fn is_there(path: &Path) -> Result<bool> {
+    match File::open(path) {
+        Ok(file) => {
+            owner::check(&file.metadata()?).with_context(|| path.display().to_string())?;
+            // A file system that is read only keeps its times.
+            let _ = file.set_modified(SystemTime::now());
+            Ok(true)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+/// Files of a compilation, which are removed when it ends.
+pub struct Scratch {
+    folder: PathBuf,
+    name: String,
+    output: File,
+}
+
+impl Scratch {
+    fn new(folder: &Path, name: &str) -> Result<Self> {
+        let scratch = |kind: &str| folder.join(format!("{name}.{kind}.new"));
+        // A killed shim may have left it. The lock of the key is held, so nobody uses it.
+        let _ = fs::remove_file(scratch("out"));
+        let _ = fs::remove_file(scratch("in"));
+        Ok(Self {
+            output: create(&scratch("out"), 0o600)?,
+            folder: folder.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// The file that becomes the compiled module.
+    #[must_use]
+    pub fn output(&self) -> &File {
+        &self.output
+    }
+
+    fn output_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.out.new", self.name))
+    }
+
+    fn input_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.in.new", self.name))
+    }
+
+    /// A file with these bytes, open for reading. A process of any user can open it again by its
+    /// descriptor, and by no path.
+    pub(crate) fn input(&self, bytes: &[u8]) -> Result<File> {
+        use std::io::Write as _;
+        let path = self.input_path();
+        create(&path, 0o444)?.write_all(bytes)?;
+        Ok(File::open(&path)?)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.input_path());
+        // Renamed, if the compilation succeeded.
+        let _ = fs::remove_file(self.output_path());
+    }
+}
+
+fn create(path: &Path, mode: u32) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+}

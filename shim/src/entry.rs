@@ -1,0 +1,183 @@
+//! [`Entry`]: the program of a container, as the shim finds it in the image before the container
+//! exists.
+//!
+//! The shim reads the program on the host's side: it compiles with the host's compiler and stores
+//! the result for all containers. The image is not trusted, so every step of a path stays below the
+//! root file system of the container, whatever links are in it.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use oci_spec::runtime::Spec;
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// First bytes of a WebAssembly module or component.
+const WASM: &[u8] = b"\0asm";
+
+/// First bytes of an ELF file, which a compiled module and most Linux programs are.
+const ELF: &[u8] = b"\x7fELF";
+
+/// First bytes of a script.
+const SCRIPT: &[u8] = b"#!";
+
+/// Most bytes of a signature file.
+const SIGNATURE_BYTES_MAX: u64 = pirn_signature::SIGNATURE_BYTES_MAX;
+
+/// What an entry point is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A WebAssembly module or component.
+    Wasm(Signable),
+    /// A compiled module.
+    So(Signable),
+    /// A Linux program.
+    Native,
+}
+
+/// Bytes, and the signature beside them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signable {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The text of the signature file, if there is one.
+    pub signature: Option<String>,
+}
+
+/// The program of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path in the image, for messages.
+    pub path: PathBuf,
+    /// What it is.
+    pub program: Program,
+}
+
+/// The root file system of a container, on the host.
+pub struct Image {
+    root: OwnedFd,
+}
+
+impl Image {
+    /// Opens the root file system.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses it.
+    pub fn open(root: &Path) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(root, flags, Mode::empty());
+        let root = opened.with_context(|| format!("cannot open the image {}", root.display()))?;
+        Ok(Self { root })
+    }
+
+    /// Finds the first argument of a container's process in its image, and reads it.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, is too large, or is no program that the shim knows.
+    pub fn entry(&self, spec: &Spec, bytes_max: u64) -> Result<Entry> {
+        let process = spec.process().as_ref().context("the spec has no process")?;
+        let args = process.args().as_deref().unwrap_or_default();
+        let first = args.first().context(
+            "the container has no arguments, and the first one names its program; give the image \
+             an entry point",
+        )?;
+        let env = process.env().as_deref().unwrap_or_default();
+        for path in candidates(Path::new(first), process.cwd(), env) {
+            if let Some(file) = self.file(&path)? {
+                let program = self.program(&path, file, bytes_max);
+                let program = program.with_context(|| format!("{}", path.display()))?;
+                return Ok(Entry { path, program });
+            }
+        }
+        bail!(
+            "the image has no file {first:?}, which is the program of the container; name one of \
+             the image, a volume cannot hold it"
+        );
+    }
+
+    fn program(&self, path: &Path, mut file: File, bytes_max: u64) -> Result<Program> {
+        let mut start = vec![];
+        (&mut file).take(4).read_to_end(&mut start)?;
+        let is_so = path.extension().is_some_and(|extension| extension == "so");
+        match start.as_slice() {
+            WASM => Ok(Program::Wasm(self.signable(path, start, file, bytes_max)?)),
+            ELF if is_so => Ok(Program::So(self.signable(path, start, file, bytes_max)?)),
+            ELF => Ok(Program::Native),
+            start if start.starts_with(SCRIPT) => Ok(Program::Native),
+            _ => bail!(
+                "it is neither a WebAssembly file, nor a compiled module whose name ends in .so, \
+                 nor a Linux program; check what the image has there"
+            ),
+        }
+    }
+
+    /// Reads the rest of a file, and its signature.
+    fn signable(
+        &self,
+        path: &Path,
+        start: Vec<u8>,
+        file: File,
+        bytes_max: u64,
+    ) -> Result<Signable> {
+        let bytes = read(file, start, bytes_max)?;
+        let beside = pirn_signature::signature_path(path);
+        let signature = match self.file(&beside)? {
+            None => None,
+            Some(file) => {
+                let text = read(file, vec![], SIGNATURE_BYTES_MAX).and_then(|bytes| {
+                    String::from_utf8(bytes).context("it is no text, so it is no signature")
+                });
+                Some(text.with_context(|| format!("{}", beside.display()))?)
+            }
+        };
+        Ok(Signable { bytes, signature })
+    }
+
+    /// Opens a regular file of the image. `None` if there is no such file.
+    fn file(&self, path: &Path) -> Result<Option<File>> {
+        // Without NONBLOCK, a named pipe of the image would hold up the shim.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let below = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let file = match openat2(&self.root, path, flags, Mode::empty(), below) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot open {}", path.display()));
+            }
+        };
+        Ok(file.metadata()?.is_file().then_some(file))
+    }
+}
+
+/// The paths at which a program may be: as given, below the working directory, or in a folder of
+/// `PATH` if it is a mere name.
+fn candidates(first: &Path, cwd: &Path, env: &[String]) -> Vec<PathBuf> {
+    let mut all = vec![Path::new("/").join(cwd).join(first)];
+    let is_name = first.components().count() == 1 && first.is_relative();
+    let path = env.iter().rev().find_map(|text| text.strip_prefix("PATH="));
+    if let (true, Some(path)) = (is_name, path) {
+        all.extend(path.split(':').map(|folder| Path::new(folder).join(first)));
+    }
+    all
+}
+
+/// Reads the rest of a file.
+fn read(mut file: File, start: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>> {
+    let found = file.metadata()?.len();
+    ensure!(
+        found <= bytes_max,
+        "it has {found} bytes, the policy of the node allows {bytes_max}; raise module_max"
+    );
+    let mut bytes = start;
+    // One more than allowed: the file may grow meanwhile.
+    (&mut file).take(bytes_max).read_to_end(&mut bytes)?;
+    ensure!(
+        bytes.len() as u64 <= bytes_max,
+        "it grew while it was read; leave it as it is"
+    );
+    Ok(bytes)
+}

@@ -1,0 +1,129 @@
+//! [`Executor`]: runs a guest in the process that libcontainer has put into the container.
+//!
+//! libcontainer has entered the namespaces, the control group and the root file system, and has
+//! dropped what the container may not have. The process was forked from the shim and runs no other
+//! program: so it still holds the shim's descriptors, which are closed before the guest runs.
+
+use crate::command;
+use crate::given::Given;
+use crate::outcome::Outcome;
+use crate::prepare::{Guest, Role, Work};
+use crate::serve;
+use crate::stop::{Stop, hold};
+use anyhow::{Context as _, Result};
+use caps::CapSet;
+use libcontainer::workload::default::DefaultExecutor;
+use libcontainer::workload::{
+    Executor as Workload, ExecutorError, ExecutorSetEnvsError, ExecutorValidationError,
+};
+use oci_spec::runtime::Spec;
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::RawFd;
+use std::process;
+use std::rc::Rc;
+
+/// Runs what was prepared for a container.
+#[derive(Clone)]
+pub(crate) struct Executor(Rc<Work>);
+
+impl Executor {
+    pub(crate) fn new(work: Work) -> Self {
+        Self(Rc::new(work))
+    }
+}
+
+impl Workload for Executor {
+    fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
+        match &*self.0 {
+            Work::Native => DefaultExecutor {}.exec(spec),
+            Work::Guest(guest) => {
+                let code = run(guest, spec);
+                process::exit(code);
+            }
+        }
+    }
+
+    fn validate(&self, _spec: &Spec) -> Result<(), ExecutorValidationError> {
+        match &*self.0 {
+            // The shim has found it. libcontainer would also ask for a PATH, which pause has not.
+            Work::Native => Ok(()),
+            // The container may be told to stop before it has started.
+            Work::Guest(_) => match hold() {
+                Ok(_) => Ok(()),
+                Err(error) => Err(ExecutorValidationError::ArgValidationError(
+                    error.to_string(),
+                )),
+            },
+        }
+    }
+
+    fn setup_envs(&self, envs: HashMap<String, String>) -> Result<(), ExecutorSetEnvsError> {
+        match &*self.0 {
+            Work::Native => DefaultExecutor {}.setup_envs(envs),
+            // A guest has variables of its own. Those of the process stay as they are.
+            Work::Guest(_) => Ok(()),
+        }
+    }
+}
+
+/// Runs a guest, and returns the exit code of the container.
+fn run(guest: &Guest, spec: &Spec) -> i32 {
+    let stop = match Stop::listen() {
+        Ok(stop) => stop,
+        Err(error) => return Outcome::from(error).tell(),
+    };
+    let outcome = match enter(guest, spec) {
+        Err(error) => error.into(),
+        Ok(given) => match guest.role {
+            Role::Command(limits) => {
+                command::run(&guest.module, &limits, &guest.policy, given, &stop)
+            }
+            Role::Server(limits, ports) => {
+                serve::run(&guest.module, &limits, &guest.policy, ports, given, &stop)
+            }
+        },
+    };
+    match (&outcome, stop.code()) {
+        (Outcome::Killed, Some(code)) => code,
+        _ => outcome.tell(),
+    }
+}
+
+/// Takes the directories of the container, and gives up what is left of the shim.
+fn enter(guest: &Guest, spec: &Spec) -> Result<Given> {
+    drop_rights().context("cannot drop capabilities")?;
+    close_others(guest.view.descriptor())?;
+    Ok(Given::new(spec, guest.view.open()?))
+}
+
+/// Drops the capabilities that a user other than root loses when it executes a program
+/// (capabilities(7)): all but the ambient ones. This process executes none, so the kernel drops
+/// nothing.
+fn drop_rights() -> Result<()> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let ambient = caps::read(None, CapSet::Ambient)?;
+    caps::set(None, CapSet::Effective, &ambient)?;
+    caps::set(None, CapSet::Permitted, &ambient)?;
+    Ok(())
+}
+
+/// Closes all descriptors but the standard streams and one more. Nothing uses them any more: this
+/// process never returns to the code that opened them.
+fn close_others(kept: RawFd) -> Result<()> {
+    // The log of the shim is one of them.
+    log::set_max_level(log::LevelFilter::Off);
+    let all = fs::read_dir("/proc/self/fd").context("cannot list the descriptors of the shim")?;
+    let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    // Collected first, because the listing has a descriptor, too.
+    let all: Vec<RawFd> = all.collect();
+    for fd in all {
+        if fd > 2 && fd != kept {
+            // The descriptor of the listing is closed already.
+            let _ = nix::unistd::close(fd);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! [`Given`]: the arguments, variables and directories of a guest, from the spec of its container.
+
+use crate::files::Preopen;
+use oci_spec::runtime::{Process, Spec};
+use std::path::Path;
+
+/// What a container gives its guest.
+pub(crate) struct Given {
+    /// The first one is the program, as the image names it.
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) cwd: String,
+    pub(crate) dirs: Vec<Preopen>,
+}
+
+impl Given {
+    /// Reads the spec of a container, and takes its directories.
+    pub(crate) fn new(spec: &Spec, dirs: Vec<Preopen>) -> Self {
+        let process = spec.process().as_ref();
+        let args = process.and_then(|process| process.args().clone());
+        let cwd = process.map_or(Path::new("/"), |process| process.cwd());
+        Self {
+            args: args.unwrap_or_default(),
+            env: process.map(variables).unwrap_or_default(),
+            cwd: cwd.to_string_lossy().into_owned(),
+            dirs,
+        }
+    }
+}
+
+/// The variables of a container. Text without `=` is no variable.
+pub(crate) fn variables(process: &Process) -> Vec<(String, String)> {
+    let all = process.env().iter().flatten();
+    let all = all.filter_map(|text| text.split_once('='));
+    let named = all.filter(|(name, _)| !name.is_empty());
+    named
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! [`Instance`]: the container of one task, as the shim library asks for it.
+
+use crate::artifact;
+use crate::container::Container;
+use crate::policy::Policy;
+use crate::prepare::Layer;
+use chrono::{DateTime, Utc};
+use containerd_shim::monitor::{Subscription, Topic, monitor_subscribe, wait_pid};
+use containerd_shimkit::sandbox::sync::WaitableCell;
+use containerd_shimkit::sandbox::{Instance as Task, InstanceConfig, Result};
+use std::thread;
+
+/// A container of the shim.
+pub struct Instance {
+    container: Container,
+    exit: WaitableCell<(u32, DateTime<Utc>)>,
+}
+
+impl Task for Instance {
+    async fn new(id: String, config: &InstanceConfig) -> Result<Self> {
+        let layer = layer(&id, config).await;
+        let layer = layer.map_err(|error| one_line(&error))?;
+        // Before the container exists, so that its end is not missed.
+        let ends = monitor_subscribe(Topic::Pid)?;
+        let container = Container::create(&id, config, layer)?;
+        let exit = WaitableCell::new();
+        watch(container.pid, ends, exit.clone())?;
+        Ok(Self { container, exit })
+    }
+
+    async fn start(&self) -> Result<u32> {
+        self.container.start()?;
+        Ok(self.container.pid.cast_unsigned())
+    }
+
+    async fn kill(&self, signal: u32) -> Result<()> {
+        Ok(self.container.kill(signal)?)
+    }
+
+    async fn delete(&self) -> Result<()> {
+        Ok(self.container.delete()?)
+    }
+
+    async fn wait(&self) -> (u32, DateTime<Utc>) {
+        *self.exit.wait().await
+    }
+}
+
+/// The program of a container whose image is an artifact.
+async fn layer(id: &str, config: &InstanceConfig) -> anyhow::Result<Option<Layer>> {
+    // Read again for each container: an operator may have changed it.
+    let policy = Policy::of_node()?;
+    artifact::layer(id, config, policy.module_bytes_max).await
+}
+
+/// An error with all its causes in its message: the shim library passes on only the message.
+fn one_line(error: &anyhow::Error) -> anyhow::Error {
+    anyhow::anyhow!(format!("{error:#}").replace('\n', " "))
+}
+
+/// Waits for the end of the container's first process, on a thread. The reaper of the shim library
+/// takes its exit code.
+fn watch(pid: i32, ends: Subscription, exit: WaitableCell<(u32, DateTime<Utc>)>) -> Result<()> {
+    let wait = move || {
+        let code = wait_pid(pid, ends);
+        // Nobody else sets it.
+        let _ = exit.set((code.cast_unsigned(), Utc::now()));
+    };
+    thread::Builder::new().name("exit".to_owned()).spawn(wait)?;
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! [`Outcome`]: how a command ended, its message, and the exit code of its container.
+
+use pirn_component::CallError as ComponentError;
+use pirn_runtime::{CallError, InstantiateError, Trap};
+use pirn_wasi2::Exit as Exit2;
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It ended by itself, with this code.
+    Exited(u32),
+    /// It trapped, or threw an exception that it did not catch. With the message.
+    Trapped(String),
+    /// It ran past its deadline.
+    Late(String),
+    /// A signal of the container ended it.
+    Killed,
+    /// It did not run, or a host function failed.
+    Failed(anyhow::Error),
+}
+
+/// Exit code after a trap or an uncaught exception: 128 + SIGABRT, as of an aborted process.
+const TRAPPED: i32 = 134;
+
+/// Exit code after a deadline, as of timeout(1).
+const LATE: i32 = 124;
+
+/// Exit code if the guest could not be run, as Docker has it.
+const NOT_RUN: i32 = 125;
+
+impl Outcome {
+    /// Prints the message, if there is one, and returns the exit code.
+    pub(crate) fn tell(self) -> i32 {
+        match self {
+            // The exit code of a process has eight bits.
+            Self::Exited(code) => i32::from(code as u8),
+            Self::Trapped(report) => {
+                eprintln!("pirn: {report}");
+                TRAPPED
+            }
+            Self::Late(error) => {
+                eprintln!("pirn: {error}");
+                LATE
+            }
+            Self::Killed => 128 + nix::sys::signal::Signal::SIGTERM as i32,
+            Self::Failed(error) => {
+                eprintln!("pirn: {}", format!("{error:#}").replace('\n', " "));
+                NOT_RUN
+            }
+        }
+    }
+}
+
+impl From<anyhow::Error> for Outcome {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Trap> for Outcome {
+    fn from(trap: Trap) -> Self {
+        Self::Trapped(trap.report().to_string())
+    }
+}
+
+impl From<CallError> for Outcome {
+    fn from(error: CallError) -> Self {
+        if let Some(exit) = pirn_wasi::Exit::of(&error) {
+            return Self::Exited(exit.code);
+        }
+        match error {
+            CallError::Trap(trap) => trap.into(),
+            CallError::Exception(exception) => Self::Trapped(exception.report().to_string()),
+            CallError::Killed(_) => Self::Killed,
+            error @ CallError::Deadline(_) => Self::Late(error.to_string()),
+            error => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl From<InstantiateError> for Outcome {
+    fn from(error: InstantiateError) -> Self {
+        match error {
+            InstantiateError::Start(error) => error.into(),
+            error => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl From<ComponentError> for Outcome {
+    fn from(error: ComponentError) -> Self {
+        if let Some(exit) = Exit2::of(&error) {
+            return Self::Exited(exit.code.into());
+        }
+        match error {
+            ComponentError::Core(error) => error.into(),
+            ComponentError::Abi(error) => Self::Trapped(format!("trap: {error}")),
+            error => Self::Failed(error.into()),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Files and folders of the node that only root may change.
+
+use anyhow::{Context as _, Result, ensure};
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// Bits of a mode that let the group or others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Reads a text file that nobody else may change, nor exchange in its folder.
+pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
+    let mut file = File::open(path)?;
+    let about = file.metadata()?;
+    ensure!(about.is_file(), "it is no regular file; name one");
+    check(&about)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    check(&folder.metadata()?).with_context(|| format!("its folder {}", folder.display()))?;
+    ensure!(
+        about.len() <= bytes_max,
+        "it has {} bytes, at most {bytes_max} are read; make it smaller",
+        about.len()
+    );
+    let mut text = String::new();
+    (&mut file).take(bytes_max).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Checks that a file or folder belongs to root or to the user of this process, and that nobody
+/// else may write to it.
+pub(crate) fn check(about: &Metadata) -> Result<()> {
+    let (found, own) = (about.uid(), rustix::process::geteuid().as_raw());
+    ensure!(
+        found == 0 || found == own,
+        "it belongs to user {found}, not to root; chown it"
+    );
+    // A sticky folder, such as /tmp, lets nobody exchange the files of others.
+    let is_sticky_folder = about.is_dir() && about.mode() & 0o1000 != 0;
+    let mode = about.mode() & 0o7777;
+    ensure!(
+        mode & OTHERS_WRITE == 0 || is_sticky_folder,
+        "its mode is {mode:o}, so others than its owner may write to it; chmod go-w it"
+    );
+    Ok(())
+}

@@ -1,0 +1,374 @@
+//! [`Policy`]: what the operator of the node allows, from `/etc/pirn/shim.toml`.
+//!
+//! The file decides which code runs. So it must belong to root, and nobody else may write to it or
+//! to its folder. Nothing in an image or a container changes it: annotations only narrow it.
+
+use crate::owner;
+use crate::units::{Count, Size, Time, parsed};
+use anyhow::{Context as _, Result, bail, ensure};
+use pirn_signature::PublicKey;
+use pirn_wasi2::Network;
+use pirn_wasi2::http::Allowed;
+use serde::Deserialize;
+use std::env;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The policy file, unless [`POLICY_VARIABLE`] names another.
+pub const POLICY_FILE: &str = "/etc/pirn/shim.toml";
+
+/// Variable of containerd's own environment that names another policy file.
+pub const POLICY_VARIABLE: &str = "PIRN_SHIM_POLICY";
+
+/// Most bytes of the policy file.
+const POLICY_BYTES_MAX: u64 = 1 << 20;
+
+/// WebAssembly that the node compiles and runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WasmRule {
+    /// Any.
+    Any,
+    /// What a trusted key signed.
+    Signed,
+}
+
+/// Compiled modules, which are machine code, that an image brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SoRule {
+    /// What a trusted key signed.
+    Signed,
+    /// Also what the verifier proves to stay in its sandbox.
+    Verified,
+    /// Any. The image's author then runs machine code in the container's process.
+    Any,
+}
+
+/// Linux programs as entry points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NativeRule {
+    /// None. Pods then cannot start, because their pause container is one.
+    Refuse,
+    /// Only the pause container of a pod.
+    Pause,
+    /// Any, in a container as runc makes it.
+    Allow,
+}
+
+/// What the operator of the node allows.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Keys whose signatures count.
+    pub keys: Vec<PublicKey>,
+    /// Which WebAssembly runs.
+    pub wasm: WasmRule,
+    /// Which compiled modules of images run.
+    pub so: SoRule,
+    /// Which Linux programs run.
+    pub native: NativeRule,
+    /// Most bytes of an entry point.
+    pub module_bytes_max: u64,
+    /// The folder of compiled modules.
+    pub cache: PathBuf,
+    /// Most bytes of all files of that folder.
+    pub cache_bytes_max: u64,
+    /// How modules are compiled.
+    pub compile: Compile,
+    /// Servers that components may send HTTP requests to.
+    pub http_allow: Vec<String>,
+    /// Addresses that the sockets of components may use.
+    pub net_allow: Vec<String>,
+    /// Limits of commands.
+    pub command: Command,
+    /// Limits of servers.
+    pub server: Server,
+}
+
+/// How modules are compiled.
+#[derive(Debug, Clone)]
+pub struct Compile {
+    /// The program `aotc`.
+    pub compiler: PathBuf,
+    /// The option `--cpu`.
+    pub cpu: String,
+    /// Most processor time of one compilation.
+    pub time_max: Duration,
+    /// Most address space of one compilation.
+    pub memory_max: u64,
+    /// Most compilations at the same time.
+    pub at_once: u32,
+}
+
+/// Limits of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// Most bytes of a linear memory.
+    pub memory_max: usize,
+    /// Bytes of the stack.
+    pub stack: usize,
+    /// Longest wall time; none is unlimited.
+    pub deadline: Option<Duration>,
+    /// Most files that the guest has open at the same time.
+    pub descriptors_max: u32,
+}
+
+/// Limits of a server, and of each guest that answers a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Server {
+    /// Guests at the same time.
+    pub slots: u32,
+    /// Most bytes of a linear memory of a guest.
+    pub memory_max: usize,
+    /// Bytes of the stack of a guest.
+    pub stack: usize,
+    /// Longest wall time of a guest.
+    pub deadline: Duration,
+    /// Longest time that a request waits for a slot.
+    pub wait: Duration,
+    /// Most bytes of the body of a request.
+    pub body_max: usize,
+    /// Longest time for requests to end after the stop signal.
+    pub grace: Duration,
+}
+
+/// The file as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    trust: Vec<PathBuf>,
+    wasm: Option<WasmRule>,
+    so: Option<SoRule>,
+    native: Option<NativeRule>,
+    #[serde(deserialize_with = "parsed")]
+    module_max: Option<Size>,
+    cache: Option<PathBuf>,
+    #[serde(deserialize_with = "parsed")]
+    cache_max: Option<Size>,
+    http_allow: Vec<String>,
+    net_allow: Vec<String>,
+    compile: CompileFile,
+    command: CommandFile,
+    server: ServerFile,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct CompileFile {
+    compiler: Option<PathBuf>,
+    cpu: Option<String>,
+    #[serde(deserialize_with = "parsed")]
+    time_max: Option<Time>,
+    #[serde(deserialize_with = "parsed")]
+    memory_max: Option<Size>,
+    #[serde(deserialize_with = "parsed")]
+    at_once: Option<Count>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct CommandFile {
+    #[serde(deserialize_with = "parsed")]
+    memory_max: Option<Size>,
+    #[serde(deserialize_with = "parsed")]
+    stack: Option<Size>,
+    #[serde(deserialize_with = "parsed")]
+    deadline: Option<Time>,
+    #[serde(deserialize_with = "parsed")]
+    descriptors_max: Option<Count>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ServerFile {
+    #[serde(deserialize_with = "parsed")]
+    slots: Option<Count>,
+    #[serde(deserialize_with = "parsed")]
+    memory_max: Option<Size>,
+    #[serde(deserialize_with = "parsed")]
+    stack: Option<Size>,
+    #[serde(deserialize_with = "parsed")]
+    deadline: Option<Time>,
+    #[serde(deserialize_with = "parsed")]
+    wait: Option<Time>,
+    #[serde(deserialize_with = "parsed")]
+    body_max: Option<Size>,
+    #[serde(deserialize_with = "parsed")]
+    grace: Option<Time>,
+}
+
+impl Policy {
+    /// Reads the policy of this node. Without a file, the policy has its defaults.
+    ///
+    /// # Errors
+    ///
+    /// If somebody other than root may write to the file, or if anything in it is wrong.
+    pub fn of_node() -> Result<Self> {
+        let named = env::var_os(POLICY_VARIABLE).map(PathBuf::from);
+        let path = named.as_deref().unwrap_or(Path::new(POLICY_FILE));
+        let text = match owner::read_text(path, POLICY_BYTES_MAX) {
+            Ok(text) => text,
+            Err(error) if named.is_none() && is_missing(&error) => String::new(),
+            Err(error) => return Err(error.context(format!("policy {}", path.display()))),
+        };
+        Self::parse(&text).with_context(|| format!("policy {}", path.display()))
+    }
+
+    /// Parses the text of a policy file, and reads the keys that it names.
+    ///
+    /// # Errors
+    ///
+    /// If anything in it is wrong.
+    pub fn parse(text: &str) -> Result<Self> {
+        let file: File = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = text[..at.min(text.len())].matches('\n').count() + 1;
+            anyhow::anyhow!("line {line}: {}", error.message().replace('\n', " "))
+        })?;
+        Self::of(file)
+    }
+
+    fn of(file: File) -> Result<Self> {
+        let keys = file.trust.iter().map(|path| key(path));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let by_default = match keys.is_empty() {
+            true => WasmRule::Any,
+            false => WasmRule::Signed,
+        };
+        let wasm = file.wasm.unwrap_or(by_default);
+        if wasm == WasmRule::Signed && keys.is_empty() {
+            bail!("wasm is \"signed\", and trust names no key; name one");
+        }
+        // Checked here, so that no container finds a wrong rule.
+        allowed(&file.http_allow)?;
+        network(&file.net_allow)?;
+        let cache = file.cache.unwrap_or_else(|| "/var/lib/pirn/shim".into());
+        ensure!(
+            cache.is_absolute(),
+            "cache {} is not an absolute path; write it from /",
+            cache.display()
+        );
+        Ok(Self {
+            keys,
+            wasm,
+            so: file.so.unwrap_or(SoRule::Signed),
+            native: file.native.unwrap_or(NativeRule::Pause),
+            module_bytes_max: bytes(file.module_max, 256 << 20) as u64,
+            cache,
+            cache_bytes_max: bytes(file.cache_max, 1 << 30) as u64,
+            compile: file.compile.with_defaults()?,
+            http_allow: file.http_allow,
+            net_allow: file.net_allow,
+            command: file.command.with_defaults(),
+            server: file.server.with_defaults(),
+        })
+    }
+
+    /// The servers that components may send HTTP requests to.
+    ///
+    /// # Errors
+    ///
+    /// If a rule is wrong.
+    pub fn servers(&self) -> Result<Allowed> {
+        allowed(&self.http_allow)
+    }
+
+    /// The addresses that the sockets of components may use.
+    ///
+    /// # Errors
+    ///
+    /// If a rule is wrong.
+    pub fn network(&self) -> Result<Network> {
+        network(&self.net_allow)
+    }
+}
+
+impl CompileFile {
+    fn with_defaults(self) -> Result<Compile> {
+        let compiler = match self.compiler {
+            Some(path) => path,
+            None => beside_the_shim()?,
+        };
+        ensure!(
+            compiler.is_absolute(),
+            "compiler {} is not an absolute path; write it from /",
+            compiler.display()
+        );
+        Ok(Compile {
+            compiler,
+            cpu: self.cpu.unwrap_or_else(|| "native".to_owned()),
+            time_max: time(self.time_max, 300),
+            memory_max: bytes(self.memory_max, 4 << 30) as u64,
+            at_once: self.at_once.map_or(2, u32::from),
+        })
+    }
+}
+
+impl CommandFile {
+    fn with_defaults(self) -> Command {
+        Command {
+            memory_max: bytes(self.memory_max, 4 << 30),
+            stack: bytes(self.stack, 8 << 20),
+            deadline: self.deadline.map(Duration::from),
+            descriptors_max: self.descriptors_max.map_or(1024, u32::from),
+        }
+    }
+}
+
+impl ServerFile {
+    fn with_defaults(self) -> Server {
+        Server {
+            slots: self.slots.map_or(64, u32::from),
+            memory_max: bytes(self.memory_max, 64 << 20),
+            stack: bytes(self.stack, 1 << 20),
+            deadline: time(self.deadline, 1),
+            wait: self.wait.map_or(Duration::from_millis(500), Duration::from),
+            body_max: bytes(self.body_max, 1 << 20),
+            grace: time(self.grace, 10),
+        }
+    }
+}
+
+fn bytes(size: Option<Size>, default: usize) -> usize {
+    size.map_or(default, usize::from)
+}
+
+fn time(time: Option<Time>, default_s: u64) -> Duration {
+    time.map_or(Duration::from_secs(default_s), Duration::from)
+}
+
+/// `aotc` in the folder of the shim's own program.
+fn beside_the_shim() -> Result<PathBuf> {
+    let shim = env::current_exe().context("cannot find the folder of the shim")?;
+    Ok(shim.with_file_name("aotc"))
+}
+
+fn key(path: &Path) -> Result<PublicKey> {
+    let read = || {
+        let text = owner::read_text(path, pirn_signature::KEY_BYTES_MAX)?;
+        Ok(PublicKey::parse(&text)?)
+    };
+    let key: Result<_> = read();
+    key.with_context(|| format!("trust {}", path.display()))
+}
+
+fn allowed(rules: &[String]) -> Result<Allowed> {
+    let mut all = Allowed::default();
+    for rule in rules {
+        all.add(rule).context("http_allow")?;
+    }
+    Ok(all)
+}
+
+fn network(rules: &[String]) -> Result<Network> {
+    let mut all = rules.iter();
+    let network = all.try_fold(Network::none(), |all, rule| all.allow_text(rule));
+    network.context("net_allow")
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == ErrorKind::NotFound)
+}

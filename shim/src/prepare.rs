@@ -1,0 +1,129 @@
+//! [`prepare`]: decides everything of a container on the host, before it exists.
+
+use crate::annotations::Wishes;
+use crate::approve::approve;
+use crate::cache::Cache;
+use crate::compile::{compiled, stored};
+use crate::entry::{Entry, Image, Program, Signable};
+use crate::files::View;
+use crate::given::variables;
+use crate::policy::{Command, Policy, Server};
+use crate::serve::Ports;
+use anyhow::{Context as _, Result};
+use oci_spec::runtime::Spec;
+use pirn_component::Component;
+use pirn_runtime::{Module, OpenError};
+use pirn_wasi2::http::HANDLE;
+use std::path::{Path, PathBuf};
+
+/// A layer of an OCI artifact: a program that is no file of an image.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Layer {
+    /// The program.
+    pub bytes: Vec<u8>,
+    /// The text of its signature, if the artifact has one.
+    pub signature: Option<String>,
+}
+
+/// What runs in a container.
+pub(crate) enum Work {
+    /// A guest.
+    Guest(Box<Guest>),
+    /// A Linux program.
+    Native,
+}
+
+/// A guest whose container does not exist yet.
+pub(crate) struct Guest {
+    pub(crate) module: Module,
+    pub(crate) role: Role,
+    pub(crate) view: View,
+    pub(crate) policy: Policy,
+}
+
+/// What a guest does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Role {
+    /// It runs once.
+    Command(Command),
+    /// It answers requests.
+    Server(Server, Ports),
+}
+
+/// Reads the policy, finds the program of a container, checks it, compiles it and maps it.
+pub(crate) fn prepare(bundle: &Path, spec: &Spec, layer: Option<Layer>) -> Result<Work> {
+    let policy = Policy::of_node()?;
+    let annotations = spec.annotations().as_ref();
+    let wishes = Wishes::of(annotations)?;
+    let root = spec.root().as_ref().context("the spec has no root")?.path();
+    let root = bundle.join(root);
+    let entry = match layer {
+        Some(layer) => of_layer(layer),
+        None => Image::open(&root)?.entry(spec, policy.module_bytes_max)?,
+    };
+    approve(&policy, &entry, annotations)?;
+    let module = match &entry.program {
+        Program::Native => return Ok(Work::Native),
+        program => module(&policy, program),
+    };
+    let module = module.with_context(|| entry.path.display().to_string())?;
+    Ok(Work::Guest(Box::new(Guest {
+        role: role(&module, &wishes, &policy, spec)?,
+        view: View::new(&root, spec)?,
+        module,
+        policy,
+    })))
+}
+
+fn of_layer(layer: Layer) -> Entry {
+    let signable = Signable {
+        bytes: layer.bytes,
+        signature: layer.signature,
+    };
+    Entry {
+        path: PathBuf::from("the layer of the artifact"),
+        program: Program::Wasm(signable),
+    }
+}
+
+/// Maps the compiled module of an approved program. All containers of the node that run it map one
+/// file.
+fn module(policy: &Policy, program: &Program) -> Result<Module> {
+    let cache = Cache::open(policy)?;
+    let path = || match program {
+        Program::So(so) => stored(&cache, &so.bytes),
+        Program::Wasm(wasm) => compiled(&cache, policy, &wasm.bytes),
+        Program::Native => anyhow::bail!("a Linux program is not mapped"),
+    };
+    // A compiled module has no code that runs when it is mapped, so it may be mapped here.
+    let first = path()?;
+    match Module::open(&first) {
+        Ok(module) => Ok(module),
+        // A crash of the node may have damaged the file, or another process removed it.
+        Err(OpenError::Format { .. } | OpenError::Read { .. } | OpenError::Changed { .. }) => {
+            cache.forget(&first);
+            Ok(Module::open(path()?)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn role(module: &Module, wishes: &Wishes, policy: &Policy, spec: &Spec) -> Result<Role> {
+    let is_server = match module.component() {
+        None => false,
+        Some(_) => {
+            let component = Component::new(module).context("cannot read the component")?;
+            component.exports().any(|(name, _)| name == HANDLE)
+        }
+    };
+    if !is_server {
+        return Ok(Role::Command(wishes.narrow_command(&policy.command)?));
+    }
+    let process = spec.process().as_ref();
+    let env = process.map(variables).unwrap_or_default();
+    let ports = Ports {
+        public: wishes.port(&env)?,
+        admin: wishes.admin_port,
+    };
+    Ok(Role::Server(wishes.narrow_server(&policy.server)?, ports))
+}

@@ -1,0 +1,122 @@
+//! Serves HTTP with a `wasi:http` component, in its container. Each request has a slot of its own.
+
+use crate::given::Given;
+use crate::outcome::Outcome;
+use crate::policy::{Policy, Server as Limits};
+use crate::stop::Stop;
+use anyhow::{Context as _, Result, anyhow};
+use pirn_runtime::Module;
+use pirn_server::grants::{Grants, HostDir};
+use pirn_server::{Extras, Pirn, Server, Settings, program};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use tracing::level_filters::LevelFilter;
+
+/// Connections that one client address may have. In a cluster, all requests may come from the
+/// address of one proxy.
+const CLIENT_CONNECTIONS: usize = 1024;
+
+/// The ports of a server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    /// The port of requests.
+    pub(crate) public: u16,
+    /// The port of the pages about health and of the metrics, if they have one of their own.
+    pub(crate) admin: Option<u16>,
+}
+
+/// Serves until the container is told to stop, and returns how the server ended.
+pub(crate) fn run(
+    module: &Module,
+    limits: &Limits,
+    policy: &Policy,
+    ports: Ports,
+    given: Given,
+    stop: &Stop,
+) -> Outcome {
+    stop.is_server();
+    match serve(module, limits, policy, ports, given, stop) {
+        Ok(()) => Outcome::Exited(0),
+        Err(error) => error.into(),
+    }
+}
+
+fn serve(
+    module: &Module,
+    limits: &Limits,
+    policy: &Policy,
+    ports: Ports,
+    given: Given,
+    stop: &Stop,
+) -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::INFO)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .try_init()
+        .map_err(|error| anyhow!("cannot log: {error}"))?;
+    let mut engine = Pirn::new(settings(limits), std::slice::from_ref(module), |_| Ok(()))?;
+    engine.allow(0, &grants(policy, given)?);
+    tracing::info!("{}", engine.region().describe());
+    let public = listen(ports.public)?;
+    let admin = ports.admin.map(listen).transpose()?;
+    let runtime = program::runtime(None)?;
+    runtime.block_on(async {
+        let extras = Extras {
+            admin: admin.map(tokio::net::TcpListener::from_std).transpose()?,
+            ..Extras::default()
+        };
+        let public = tokio::net::TcpListener::from_std(public)?;
+        let of_clients = pirn_server::Limits {
+            wait: limits.wait,
+            body_max: limits.body_max,
+            grace: limits.grace,
+            client_connections: CLIENT_CONNECTIONS,
+            ..pirn_server::Limits::default()
+        };
+        let server = Server::new(public, Arc::new(engine), ["/"], of_clients, extras)?;
+        tracing::info!("listening on {}", server.address()?);
+        server.run(stop.clone().told()).await;
+        Ok(())
+    })
+}
+
+fn settings(limits: &Limits) -> Settings {
+    let start_deadline = Settings::default().start_deadline;
+    Settings {
+        slots: limits.slots,
+        memory_bytes_max: limits.memory_max,
+        stack_bytes: limits.stack,
+        deadline: limits.deadline,
+        start_deadline: start_deadline.min(limits.deadline),
+        ..Settings::default()
+    }
+}
+
+fn grants(policy: &Policy, given: Given) -> Result<Grants> {
+    let host_dirs = given.dirs.into_iter().map(|preopen| HostDir {
+        path: preopen.path,
+        dir: Arc::new(preopen.dir),
+        is_read_only: preopen.is_read_only,
+    });
+    Ok(Grants {
+        servers: policy.servers()?,
+        network: policy.network()?,
+        host_dirs: host_dirs.collect(),
+        env: given.env,
+        ..Grants::default()
+    })
+}
+
+/// Listens on all addresses of the container: of IPv6, which include those of IPv4, or of IPv4
+/// alone if the container has no IPv6.
+fn listen(port: u16) -> Result<TcpListener> {
+    let all = [
+        SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+    ];
+    let listener = TcpListener::bind(all.as_slice());
+    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}

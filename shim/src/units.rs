@@ -1,0 +1,28 @@
+//! Values of the policy file as text or numbers: sizes, times and counts.
+
+use serde::{Deserialize, Deserializer, de};
+use std::fmt::Display;
+use std::str::FromStr;
+
+pub(crate) use pirn_server::units::{Count, Size, Time};
+
+/// A value of a TOML file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Text(String),
+    Number(i64),
+}
+
+/// Reads a value by its `FromStr`, which command lines of pirn also use.
+pub(crate) fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let text = match Text::deserialize(deserializer)? {
+        Text::Text(text) => text,
+        Text::Number(number) => number.to_string(),
+    };
+    text.parse().map(Some).map_err(de::Error::custom)
+}
