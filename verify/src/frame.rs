@@ -63,10 +63,12 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
         for word in (first..at + bytes).step_by(8) {
             let (from, to) = (at.max(word) - word, (at + bytes).min(word + 8) - word);
             let mask = (((1_u16 << (to - from)) - 1) << from) as u8;
+            // Each word is a number of its own.
+            let fresh = Symbol(access.fresh.0 | ((word - first) as u64 / 8) << 40);
             let value = match access.usage {
                 Use::Write(value) if mask == 0xff => value,
-                Use::Vector(extent) => part(extent, word - first, access.fresh),
-                _ => Value::any(access.fresh),
+                Use::Vector(extent) => part(extent, word - first, fresh),
+                _ => Value::any(fresh),
             };
             if let Use::Write(value) = access.usage
                 && mask != 0xff
@@ -86,7 +88,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
                     Slot {
                         // A part of a vector may be no number, too.
                         value: match value.is_number() {
-                            true => Value::any(access.fresh),
+                            true => Value::any(fresh),
                             false => Value::JUNK,
                         },
                         written: mask,

@@ -272,7 +272,8 @@ impl State {
         };
         self.set_slot(offset, Slot { value, written });
         if ty == ValType::V128 {
-            self.set_slot(offset + 8, Slot::whole(value));
+            let upper = Value::any(value.symbol.upper());
+            self.set_slot(offset + 8, Slot::whole(upper));
         }
     }
 

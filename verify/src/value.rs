@@ -22,6 +22,7 @@ use pirn_format::types::HeapType;
 /// | 57 | a function of the module | its index |
 /// | 56 | the lowest 32 bits of another symbol | that symbol |
 /// | 54 to 52 | a vector register: a result, at the start, after a call | text offset, register |
+/// | 50 | the upper half of a vector in memory | that of the lower half |
 /// | none | any other instruction | text offset, number |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Symbol(pub(crate) u64);
@@ -34,6 +35,11 @@ impl Symbol {
 
     /// Tag bit: the lowest 32 bits of the number that has the symbol without this bit.
     const WORD: u64 = 1 << 56;
+
+    /// Names the upper half of a vector whose lower half this symbol names.
+    pub(crate) fn upper(self) -> Self {
+        Self(self.0 | 1 << 50)
+    }
 
     /// Whether it names the lowest 32 bits of a number.
     pub(crate) fn is_word(self) -> bool {

@@ -1,6 +1,6 @@
 //! Calls, tail calls, returns and exits to the host.
 
-use super::{Step, signature};
+use super::{Step, builtin_parameter, signature};
 use crate::abi::{self, Place, Places, RBP, RDI, RDX, RSI, RSP};
 use crate::access::{of_type, typed};
 use crate::error::{Proof, Property, refuse};
@@ -528,15 +528,15 @@ impl Step<'_, '_> {
                 }
                 let ty = signature(self.walk.module, self.walk.entry.kind);
                 let cells = self.cells(&ty)?;
-                for (number, at) in cell_offsets(cells).take(ty.params.len()).enumerate() {
-                    let name = Symbol(1 << 62 | number as u64);
+                for (at, parameter) in cell_offsets(cells).zip(0..ty.params.len()) {
+                    let wanted = builtin_parameter(self.walk.module, number, parameter);
+                    let of = |value: Value| (value.kind, value.symbol, value.shift, value.constant);
                     match self.state.cell(at, ValType::I64) {
-                        Some(value)
-                            if (value.symbol, value.shift, value.constant) == (name, 0, 0) => {}
+                        Some(value) if of(value) == of(wanted) && !value.null => {}
                         _ => {
                             return refuse(
                                 Property::Types,
-                                format!("passes another value as parameter {number}"),
+                                format!("passes another value as parameter {parameter}"),
                             );
                         }
                     }

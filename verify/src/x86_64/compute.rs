@@ -155,7 +155,7 @@ impl Step<'_, '_> {
             );
         };
         // The comparison that `sub` implies is not tracked.
-        self.change_flags(value.is_number());
+        self.change_flags(left.is_number() && right.is_number());
         let register = self.instruction.op0_register();
         let value = match value.kind {
             Kind::Number if register.is_gpr32() => value.low_word(self.fresh(2)),

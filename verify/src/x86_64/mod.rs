@@ -369,10 +369,9 @@ impl<'m> Walk<'m> {
     /// What is known when the function is entered.
     fn entry_state(&self) -> Proof<State> {
         let module = self.module;
-        let name = |number: usize| Symbol(1 << 62 | number as u64);
         let places = &self.places;
         if let CodeKind::Entry(ty) = self.entry.kind {
-            return Ok(host_entry(module.metadata.func_type(ty), name));
+            return Ok(host_entry(module.metadata.func_type(ty)));
         }
         let mut state = State::new(8 + places.argument_bytes, places.area_bytes);
         for (register, value) in state.registers.iter_mut().enumerate() {
@@ -394,8 +393,8 @@ impl<'m> Walk<'m> {
         }
         for (number, (place, ty)) in places.params.iter().enumerate() {
             let value = match self.entry.kind {
-                CodeKind::Builtin(builtin) => builtin_parameter(module, builtin, number, name),
-                _ => typed(*ty, name(number)),
+                CodeKind::Builtin(builtin) => builtin_parameter(module, builtin, number),
+                _ => typed(*ty, argument(number)),
             };
             match place {
                 Place::General(register) => state.registers[*register] = value,
@@ -414,7 +413,7 @@ impl<'m> Walk<'m> {
 
 /// The state at the start of an entry trampoline: C's registers `(context, code, cells)`, and the
 /// cells above the return address.
-fn host_entry(ty: &FuncType, name: impl Fn(usize) -> Symbol) -> State {
+fn host_entry(ty: &FuncType) -> State {
     let cells = ty.params.len().max(ty.results.len()).max(1) as i32;
     let mut state = State::new(8 + cells * CELL_BYTES as i32, 0);
     state.registers[abi::RSP] = Value::of(Kind::Stack);
@@ -427,7 +426,7 @@ fn host_entry(ty: &FuncType, name: impl Fn(usize) -> Symbol) -> State {
     state.registers[abi::RDX] = Value::at(Kind::Stack, 8);
     for (number, ty) in ty.params.iter().enumerate() {
         let at = 8 + number as i32 * CELL_BYTES as i32;
-        state.set_cell(at, *ty, typed(*ty, name(number)));
+        state.set_cell(at, *ty, typed(*ty, argument(number)));
     }
     state
 }
@@ -454,15 +453,15 @@ fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
     }
 }
 
+/// The symbol of an argument.
+fn argument(number: usize) -> Symbol {
+    Symbol(1 << 62 | number as u64)
+}
+
 /// A parameter of a builtin. Addresses of copies and fills have 32 bits, unless a memory has 64-bit
 /// addresses: calls are checked for that.
-fn builtin_parameter(
-    module: &Module<'_>,
-    builtin: u32,
-    number: usize,
-    name: impl Fn(usize) -> Symbol,
-) -> Value {
-    let symbol = name(number);
+fn builtin_parameter(module: &Module<'_>, builtin: u32, number: usize) -> Value {
+    let symbol = argument(number);
     match Builtin::from_number(builtin) {
         Some(builtin) if builtins::is_word(module, builtin, number) => Value::word(symbol),
         Some(builtin) if builtins::is_address(builtin, number) => Value::named(symbol, Kind::Junk),
