@@ -402,11 +402,17 @@ fn sealed<'a>(
     }
     file.set_len(end.next_multiple_of(page_bytes()) as u64)?;
     let any_change = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
-    fcntl(
-        &file,
-        FcntlArg::F_ADD_SEALS(any_change | SealFlag::F_SEAL_SEAL),
-    )?;
-    Ok(file)
+    // Pages that the kernel uses for a moment, as when it moves them, count as mapped for writing
+    // (EBUSY, fcntl(2)). It waits some 75 ms for them.
+    const TRIES: usize = 20;
+    let mut tries = 1;
+    loop {
+        let seals = FcntlArg::F_ADD_SEALS(any_change | SealFlag::F_SEAL_SEAL);
+        match fcntl(&file, seals) {
+            Err(Errno::EBUSY) if tries < TRIES => tries += 1,
+            other => return Ok(other.map(|_| file)?),
+        }
+    }
 }
 
 #[cfg(test)]
