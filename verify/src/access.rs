@@ -79,6 +79,9 @@ fn is_multiple_of_16(access: &Access) -> bool {
         _ => return false,
     };
     let Address { base, displacement } = access.address;
+    if base.null && displacement & 15 != 0 {
+        return false;
+    }
     let is_known = base.exact().is_some() || base.shift >= 4;
     let distance = base.exact().unwrap_or(base.constant);
     is_known && distance.wrapping_add(displacement).wrapping_sub(bias) & 15 == 0
@@ -335,6 +338,8 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
             );
         }
     };
+    // The element 0 that a mask selects in an empty table is null.
+    let is_element = min(table) > 0 || base.is_slot_of(table) && base.exact().is_none();
     let element = module.metadata.tables[table as usize].element;
     let ValType::Ref(reference) = element else {
         return refuse(Property::Types, format!("table {table} has no references"));
@@ -359,7 +364,7 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
     Ok(Value::reference(
         access.fresh,
         reference.heap,
-        reference.nullable,
+        reference.nullable || !is_element,
     ))
 }
 

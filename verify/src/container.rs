@@ -102,12 +102,16 @@ pub(crate) fn check(file: &[u8], checked: &Checked) -> Result<(), VerifyError> {
             PT_NOTE | PT_GNU_EH_FRAME => {
                 first.flags == READ && first.contains(one.start, one.end - one.start)
             }
-            PT_GNU_STACK => one.start == one.end,
+            PT_GNU_STACK => one.start == one.end && one.flags == READ_WRITE,
             _ => false,
         };
         if !is_sound {
             return refuse("a program header names a place that is not its own");
         }
+    }
+    // Without this header, the loader makes the stacks of all threads executable.
+    if !segments.iter().any(|one| one.kind == PT_GNU_STACK) {
+        return refuse("it does not say that stacks are not executable");
     }
     let dynamic: Vec<_> = segments
         .iter()

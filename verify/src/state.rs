@@ -329,17 +329,6 @@ impl State {
         }
     }
 
-    /// Forgets all copies of the return address but the one at the stack pointer's place at entry,
-    /// which a resumed call has replaced.
-    pub(crate) fn forget_returns(&mut self) {
-        for value in self.values() {
-            if value.kind == Kind::ReturnAddress {
-                *value = Value::JUNK;
-            }
-        }
-        self.set_slot(0, Slot::whole(Value::of(Kind::ReturnAddress)));
-    }
-
     fn values(&mut self) -> impl Iterator<Item = &mut Value> {
         let slots = self.slots.iter_mut().map(|slot| &mut slot.value);
         self.registers.iter_mut().chain(slots)

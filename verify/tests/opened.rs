@@ -122,6 +122,9 @@ fn files_that_are_no_modules_of_this_architecture_are_refused() {
     assert!(matches!(error, OpenError::Read { .. }), "{error}");
 }
 
+/// The program header about stacks (elf(5)).
+const PT_GNU_STACK: u32 = 0x6474_e551;
+
 /// The offset of bytes that the file has once before the text.
 fn find(file: &[u8], bytes: &[u8]) -> usize {
     let mut places = file
@@ -146,7 +149,8 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
         u64::from_le_bytes(module[at..at + 8].try_into().expect("eight bytes")) as usize
     };
     type Change<'a> = (&'a str, &'a dyn Fn(&mut [u8]));
-    let changes: [Change<'_>; 9] = [
+    let stack = find(&module, &PT_GNU_STACK.to_le_bytes());
+    let changes: [Change<'_>; 10] = [
         ("a symbol that is resolved by a call", &|file| {
             file[symbol + 4] = 0x1a;
         }),
@@ -165,6 +169,12 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
             file[segment(8) + 8..segment(8) + 16].copy_from_slice(&start);
             file[segment(8) + 16..segment(8) + 24].copy_from_slice(&start);
         }),
+        (
+            "stacks that the loader makes executable, as it is not told",
+            &|file| {
+                file[stack..stack + 4].fill(0);
+            },
+        ),
         ("a note outside of the first segment", &|file| {
             let start = (text.start as u64).to_le_bytes();
             file[segment(6) + 8..segment(6) + 16].copy_from_slice(&start);

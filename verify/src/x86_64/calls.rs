@@ -351,27 +351,11 @@ impl Step<'_, '_> {
         }
         self.state.vectors = unknown_vectors(u64::from(self.at) << 4 | 1 << 52);
         self.walk.spend(self.state.words())?;
-        if let CodeKind::Entry(_) = self.walk.entry.kind {
-            self.keeps_return()?;
-        }
         (self.state.flags, self.state.readable) = (None, 0);
         self.state.forget_below(after);
         self.state.forget_caught();
         self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(after));
         self.handler(next)
-    }
-
-    /// Checks at a call of an entry trampoline that its return address is in its place. The runtime
-    /// replaces it there when it resumes the call.
-    fn keeps_return(&mut self) -> Proof<()> {
-        if self.state.slot(0) != Slot::whole(Value::of(Kind::ReturnAddress)) {
-            return refuse(
-                Property::Stack,
-                "has moved the return address of an entry trampoline",
-            );
-        }
-        self.state.forget_returns();
-        Ok(())
     }
 
     /// If exceptions of this call are caught here, the path to the handler.

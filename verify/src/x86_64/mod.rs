@@ -402,7 +402,7 @@ impl<'m> Walk<'m> {
                 Place::Memory(offset) => {
                     state.set_slot(8 + offset, Slot::whole(value));
                     if *ty == ValType::V128 {
-                        state.set_slot(16 + offset, Slot::whole(value));
+                        state.set_cell(8 + offset, *ty, value);
                     }
                 }
             }

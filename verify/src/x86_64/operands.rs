@@ -70,8 +70,13 @@ impl Step<'_, '_> {
 
     /// Checks the access of a memory operand.
     pub(super) fn access(&mut self, bytes: u32, usage: Use) -> Proof<Value> {
+        let address = self.address()?;
+        let at = address.base.low.saturating_add(address.displacement);
+        if address.base.kind == Kind::Stack && at < 8 && at.saturating_add(bytes.into()) > 0 {
+            self.leaves_return_address()?;
+        }
         let access = Access {
-            address: self.address()?,
+            address,
             bytes,
             usage,
             at: self.at,

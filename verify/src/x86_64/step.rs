@@ -6,6 +6,7 @@ use crate::error::{Proof, Property, refuse};
 use crate::state::{Comparison, Relation, Slot};
 use crate::value::{Kind, Value};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
+use pirn_format::traps::CodeKind;
 
 impl Step<'_, '_> {
     /// Proves the instruction, and changes the state as it does.
@@ -48,6 +49,18 @@ impl Step<'_, '_> {
             Property::Instructions,
             format!("{what} without an entry in the trap table"),
         )
+    }
+
+    /// Refuses an access of an entry trampoline to its return address. The runtime replaces the
+    /// address when it resumes the call, so a copy may be of a frame of the host that is gone.
+    pub(super) fn leaves_return_address(&self) -> Proof<()> {
+        match self.walk.entry.kind {
+            CodeKind::Entry(_) => refuse(
+                Property::Stack,
+                "an entry trampoline uses its return address but to return",
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses an instruction whose condition tells the guest bits that it must not know.
@@ -135,6 +148,9 @@ impl Step<'_, '_> {
     fn push(&mut self, value: Value) -> Proof<()> {
         // The stack pointer is never above the arguments, so the word is not the caller's.
         let at = self.stack_pointer()? - 8;
+        if at == 0 {
+            self.leaves_return_address()?;
+        }
         self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(at));
         crate::frame::touch(self.state, at)?;
         self.state.set_slot(at, Slot::whole(value));
@@ -143,6 +159,9 @@ impl Step<'_, '_> {
 
     fn pop(&mut self) -> Proof<Value> {
         let at = self.stack_pointer()?;
+        if at == 0 {
+            self.leaves_return_address()?;
+        }
         let slot = self.state.slot(at);
         if slot.written != u8::MAX || at + 8 > self.state.top() {
             return refuse(
