@@ -191,7 +191,7 @@ impl<'a> CodeTable<'a> {
 pub struct TrapEntry {
     /// Text offset of the instruction.
     pub offset: u32,
-    /// Number of its [`TrapCode`](crate::exit::TrapCode).
+    /// Number of its [`TrapCode`].
     pub code: u32,
 }
 
