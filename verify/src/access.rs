@@ -588,7 +588,7 @@ pub(crate) fn of_type(module: &Module<'_>, value: Value, ty: ValType) -> Proof<(
     let is_it = match ty {
         ValType::Ref(wanted) => {
             let is_null = value.as_constant() == Some(0);
-            let is_sub = |a: u32, b: u32| module.is_subtype(a, b);
+            let is_sub = |a: u32, b: u32| module.subtypes.is_subtype(a, b);
             match reference_of(module, value) {
                 Some((heap, null)) => {
                     (wanted.nullable || !null) && heap.matches(wanted.heap, is_sub)

@@ -14,8 +14,8 @@ use pirn_format::metadata::{Imported, Metadata};
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerTable, TrapTable};
-use pirn_format::types::{CompositeKind, number_types};
-use std::collections::{HashMap, HashSet};
+use pirn_format::types::{CompositeKind, Subtypes};
+use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 
 /// What a word of the instance area is.
@@ -56,8 +56,7 @@ pub(crate) struct Module<'a> {
     pub(crate) handlers: HandlerTable<'a>,
     pub(crate) metadata: &'a Metadata,
     pub(crate) layout: &'a InstanceLayout,
-    /// A number for each type.
-    numbers: Vec<u32>,
+    pub(crate) subtypes: Subtypes<'a>,
     pub(crate) imported: Imported,
     /// End of the last function. Dispatch tables follow it.
     pub(crate) code_end: u32,
@@ -105,7 +104,7 @@ impl<'a> Module<'a> {
             handlers: HandlerTable::new(bytes(Section::Handlers)?)?,
             metadata: &checked.metadata,
             layout: &checked.layout,
-            numbers: numbers(&checked.metadata),
+            subtypes: checked.metadata.subtypes(),
             imported: checked.metadata.imported(),
             code_end: code_end.unwrap_or(0),
             plain_stubs: HashSet::new(),
@@ -257,44 +256,4 @@ impl<'a> Module<'a> {
         self.function_record(offset)
             .and_then(|(function, byte)| (byte == 0).then_some(function))
     }
-
-    /// A number for a type. Equal types have equal numbers.
-    fn number(&self, ty: u32) -> Option<u32> {
-        self.numbers.get(ty as usize).copied()
-    }
-
-    /// Whether a type is another one, or is declared below it (spec 3.3.4).
-    pub(crate) fn is_subtype(&self, mut a: u32, b: u32) -> bool {
-        loop {
-            if self.number(a) == self.number(b) {
-                return true;
-            }
-            let supertype = self
-                .metadata
-                .types
-                .get(a as usize)
-                .and_then(|ty| ty.supertype);
-            match supertype {
-                // Supertypes come before their subtypes.
-                Some(supertype) if supertype < a => a = supertype,
-                _ => return false,
-            }
-        }
-    }
-
-    /// Whether two types are equal.
-    pub(crate) fn same_type(&self, a: u32, b: u32) -> bool {
-        self.number(a) == self.number(b)
-    }
-}
-
-/// Numbers the types so that equal types have equal numbers.
-fn numbers(metadata: &Metadata) -> Vec<u32> {
-    let (mut first, mut index) = (HashMap::new(), 0);
-    number_types(&metadata.types, &metadata.groups, |group, numbers| {
-        let len = group.len() as u32;
-        let number = *first.entry(group.into_owned()).or_insert(index);
-        index += len;
-        numbers.extend(number..number + len);
-    })
 }

@@ -9,7 +9,6 @@ use crate::frame::touch;
 use crate::module::Module;
 use crate::value::{Kind, Value};
 use pirn_format::exit::Builtin;
-use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems};
 use pirn_format::types::{AddrType, FuncType, HeapType, ValType};
 
 /// Whether a parameter of a builtin is an address or a length of 32 bits, zero-extended. The
@@ -125,8 +124,7 @@ impl Step<'_, '_> {
             }
             Builtin::TableCopy => {
                 let (to, from) = (table(0)?, table(1)?);
-                let is_sub = |a: u32, b: u32| self.walk.module.is_subtype(a, b);
-                if !from.matches(to, is_sub) {
+                if !self.walk.module.subtypes.matches(from, to) {
                     return refuse(
                         Property::Types,
                         format!("copies elements of type {from} to a table of type {to}"),
@@ -185,32 +183,10 @@ impl Step<'_, '_> {
 
     /// Checks that the references of an element segment have the type of a table's elements.
     fn segment_fits(&self, segment: usize, ty: ValType) -> Proof<()> {
-        let module = self.walk.module;
-        let metadata = module.metadata;
-        let found = |function: u32| {
-            let ty = metadata.funcs[function as usize];
-            let kind = metadata.kind(ty)?;
-            Some(ValType::non_null(HeapType::Concrete(kind, ty)))
-        };
-        let of = |expression: &ConstExpr| match expression.0[..] {
-            [ConstOp::RefFunc(function)] => found(function),
-            // Null has any nullable type of its hierarchy.
-            [ConstOp::RefNull] => ty.heap().map(ValType::nullable),
-            [ConstOp::GlobalGet(global)] => Some(metadata.globals[global as usize].content),
-            _ => None,
-        };
-        let has_type = |found: Option<ValType>| {
-            found.is_some_and(|found| found.matches(ty, |a, b| module.is_subtype(a, b)))
-        };
-        let fits = match &metadata.elements[segment].items {
-            ElementItems::Funcs(functions) => {
-                functions.iter().all(|function| has_type(found(*function)))
-            }
-            ElementItems::Exprs(expressions) => expressions
-                .iter()
-                .all(|expression| has_type(of(expression))),
-        };
-        if fits {
+        let Module {
+            metadata, subtypes, ..
+        } = self.walk.module;
+        if metadata.elements_match(segment as u32, ty, subtypes) {
             return Ok(());
         }
         refuse(

@@ -165,7 +165,7 @@ impl Step<'_, '_> {
                 );
             };
             match found {
-                Some(other) if !module.same_type(other, ty) => {
+                Some(other) if !module.subtypes.is_same(other, ty) => {
                     return refuse(
                         Property::Types,
                         format!("functions of types {other} and {ty} have one number, {number}"),
@@ -559,13 +559,12 @@ impl Step<'_, '_> {
         let own = module
             .metadata
             .func_type(module.metadata.funcs[index as usize]);
-        let is_sub = |a: u32, b: u32| module.is_subtype(a, b);
         let same = ty.results.len() == own.results.len()
             && ty
                 .results
                 .iter()
                 .zip(&own.results)
-                .all(|(found, wanted)| found.matches(*wanted, is_sub));
+                .all(|(found, wanted)| module.subtypes.matches(*found, *wanted));
         if !same {
             return refuse(Property::Types, "jumps to a function with other results");
         }
