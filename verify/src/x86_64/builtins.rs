@@ -1,7 +1,6 @@
 //! Calls of builtins: the parameters that the runtime trusts.
 
 use super::Step;
-use super::calls::cell_offsets;
 use crate::abi::{Place, Places, RAX};
 use crate::access::typed;
 use crate::error::{Proof, Property, refuse};
@@ -200,9 +199,6 @@ impl Step<'_, '_> {
         let metadata = self.walk.module.metadata;
         let ty = metadata.func_type(metadata.tags[tag]);
         let at = self.cells_at(cells, ty.params.len())?;
-        for (at, ty) in cell_offsets(at).zip(&ty.params) {
-            self.has_cell(at, *ty)?;
-        }
-        Ok(())
+        self.has_cells(at, &ty.params)
     }
 }

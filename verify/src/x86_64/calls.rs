@@ -190,7 +190,7 @@ impl Step<'_, '_> {
         let pointer = self.stack_pointer()?;
         touch(self.state, pointer - 8)?;
         self.needs_context(places.context, context)?;
-        self.arguments(&places, pointer)?;
+        self.has_values(&places.params, pointer)?;
         let area = match places.area {
             None => None,
             Some(register) => Some(self.area(register, pointer, &places)?),
@@ -220,15 +220,15 @@ impl Step<'_, '_> {
         Symbol(u64::from(self.at) << 4 | 1 << 60 | (number as u64) << 40)
     }
 
-    /// Checks the types of arguments in registers and at the stack pointer.
-    fn arguments(&self, places: &Places, pointer: i32) -> Proof<()> {
-        for (place, ty) in &places.params {
+    /// Checks the types of values in their places. Those in memory follow an offset of the frame.
+    fn has_values(&self, places: &[(Place, ValType)], memory: i32) -> Proof<()> {
+        for (place, ty) in places {
             match *place {
                 Place::General(register) => {
                     self.has_type(self.state.registers[register], *ty)?;
                 }
                 Place::Vector(register) => self.has_vector(register, *ty)?,
-                Place::Memory(at) => self.has_cell(pointer + at, *ty)?,
+                Place::Memory(at) => self.has_cell(memory + at, *ty)?,
             }
         }
         Ok(())
@@ -416,13 +416,17 @@ impl Step<'_, '_> {
         };
         let ty = module.metadata.func_type(ty);
         let cells = self.cells(ty)?;
-        for (at, ty) in cell_offsets(cells).zip(&ty.params) {
-            self.has_cell(at, *ty)?;
-        }
+        self.has_cells(cells, &ty.params)?;
         self.exit(cells, ty, next)
     }
 
-    pub(super) fn has_cell(&self, at: i32, ty: ValType) -> Proof<()> {
+    /// Checks the types of values in successive cells.
+    pub(super) fn has_cells(&self, first: i32, types: &[ValType]) -> Proof<()> {
+        let mut cells = cell_offsets(first).zip(types);
+        cells.try_for_each(|(at, ty)| self.has_cell(at, *ty))
+    }
+
+    fn has_cell(&self, at: i32, ty: ValType) -> Proof<()> {
         match self.state.cell(at, ty) {
             Some(value) => {
                 let upper = self.state.slot(at + 8).value;
@@ -443,8 +447,7 @@ impl Step<'_, '_> {
 
     /// The place of the cells that the third argument names.
     fn cells(&self, ty: &FuncType) -> Proof<i32> {
-        let count = ty.params.len().max(ty.results.len()).max(1);
-        self.cells_at(self.state.registers[RDX], count)
+        self.cells_at(self.state.registers[RDX], cell_count(ty))
     }
 
     /// The place of so many cells at an address. They lie in this frame.
@@ -468,8 +471,8 @@ impl Step<'_, '_> {
         self.frame_chain(0)?;
         let pointer = self.stack_pointer()?;
         touch(self.state, pointer - 8)?;
-        let count = ty.params.len().max(ty.results.len()).max(1) as i32;
-        for at in (cells..cells + count * CELL_BYTES as i32).step_by(8) {
+        let end = cells + (cell_count(ty) as u32 * CELL_BYTES) as i32;
+        for at in (cells..end).step_by(8) {
             self.state.set_slot(at, Slot::UNWRITTEN);
         }
         self.after_call(pointer, 0, next)?;
@@ -574,7 +577,7 @@ impl Step<'_, '_> {
         if let Some(area) = places.area {
             self.needs_context(area, Kind::ResultArea)?;
         }
-        self.arguments(&places, pointer + 8)
+        self.has_values(&places.params, pointer + 8)
     }
 
     /// Checks stack and registers before the function is left, with so many bytes of arguments
@@ -618,30 +621,23 @@ impl Step<'_, '_> {
             // The cells are not arguments that this function removes.
             self.leaves(self.state.top() - 8)?;
             let ty = self.walk.module.metadata.func_type(ty);
-            for (at, ty) in cell_offsets(pointer + 8).zip(&ty.results) {
-                self.has_cell(at, *ty)?;
-            }
+            self.has_cells(pointer + 8, &ty.results)?;
             return match popped {
                 0 => Ok(()),
                 _ => refuse(Property::Stack, "removes the cells of its caller"),
             };
         }
         self.leaves(popped)?;
-        let top = self.state.top();
-        for (place, ty) in &self.walk.places.results {
-            match *place {
-                Place::General(register) => {
-                    self.has_type(self.state.registers[register], *ty)?;
-                }
-                Place::Vector(register) => self.has_vector(register, *ty)?,
-                Place::Memory(at) => self.has_cell(top + at, *ty)?,
-            }
-        }
-        Ok(())
+        self.has_values(&self.walk.places.results, self.state.top())
     }
 }
 
+/// Cells of a call by the host or of the host: those of the parameters also take the results.
+pub(super) fn cell_count(ty: &FuncType) -> usize {
+    ty.params.len().max(ty.results.len()).max(1)
+}
+
 /// Offsets of cells from the first one on.
-pub(super) fn cell_offsets(first: i32) -> impl Iterator<Item = i32> {
+fn cell_offsets(first: i32) -> impl Iterator<Item = i32> {
     (first..).step_by(CELL_BYTES as usize)
 }

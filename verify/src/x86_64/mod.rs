@@ -400,9 +400,10 @@ impl<'m> Walk<'m> {
                 Place::General(register) => state.registers[*register] = value,
                 Place::Vector(register) => state.vectors[*register].extent = Extent::of(*ty),
                 Place::Memory(offset) => {
-                    state.set_slot(8 + offset, Slot::whole(value));
-                    if *ty == ValType::V128 {
-                        state.set_cell(8 + offset, *ty, value);
+                    // Callees read the whole word of a narrow argument.
+                    match ty {
+                        ValType::V128 => state.set_cell(8 + offset, *ty, value),
+                        _ => state.set_slot(8 + offset, Slot::whole(value)),
                     }
                 }
             }
@@ -414,8 +415,8 @@ impl<'m> Walk<'m> {
 /// The state at the start of an entry trampoline: C's registers `(context, code, cells)`, and the
 /// cells above the return address.
 fn host_entry(ty: &FuncType) -> State {
-    let cells = ty.params.len().max(ty.results.len()).max(1) as i32;
-    let mut state = State::new(8 + cells * CELL_BYTES as i32, 0);
+    let cells = calls::cell_count(ty) as u32;
+    let mut state = State::new(8 + (cells * CELL_BYTES) as i32, 0);
     state.registers[abi::RSP] = Value::of(Kind::Stack);
     for register in abi::PRESERVED {
         state.registers[register] = Value::of(Kind::Saved(register as u8));
@@ -437,14 +438,13 @@ fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
     match kind {
         CodeKind::Func(index) => metadata.func_type(metadata.funcs[index as usize]).clone(),
         CodeKind::Import(ty) | CodeKind::Entry(ty) => metadata.func_type(ty).clone(),
-        CodeKind::Builtin(number) => {
-            let builtin = Builtin::from_number(number);
-            let none = || FuncType {
+        CodeKind::Builtin(number) => match Builtin::from_number(number) {
+            Some(builtin) => builtins::signature(builtin),
+            None => FuncType {
                 params: vec![],
                 results: vec![],
-            };
-            builtin.map_or_else(none, builtins::signature)
-        }
+            },
+        },
         // The stub of calls by dispatch tables has a second argument: the type number of the entry.
         CodeKind::Trap(_) => FuncType {
             params: vec![ValType::I64],
