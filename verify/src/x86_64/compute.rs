@@ -6,7 +6,7 @@ use crate::address::{Use, is_data};
 use crate::error::{Proof, Property, refuse};
 use crate::state::{Extent, FLAGS, VECTORS, Vector, readable_flags};
 use crate::value::{Kind, Symbol, Value};
-use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory, UsedRegister};
+use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
 impl Step<'_, '_> {
     /// An instruction that falls through to the next one.
@@ -272,22 +272,18 @@ impl Step<'_, '_> {
         if matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
             self.check_unchanged_destination()?;
         }
-        let info = self.walk.factory.info(&instruction);
+        // Without the registers of its address, the instruction reads only registers that it
+        // computes with.
+        let mut apart = instruction;
+        apart.set_memory_base(Register::None);
+        apart.set_memory_index(Register::None);
+        let info = self.walk.factory.info(&apart);
         let memory = info.used_memory().first().map(UsedMemory::access);
         let memories = info.used_memory().len();
         let registers: Vec<_> = info
             .used_registers()
             .iter()
             .map(|used| (used.register(), used.access()))
-            .collect();
-        // The same instruction with a constant address reads the registers whose values it uses.
-        let mut apart = instruction;
-        apart.set_memory_base(Register::None);
-        apart.set_memory_index(Register::None);
-        let used = self.walk.factory.info(&apart).used_registers().iter();
-        let operands: Vec<_> = used
-            .filter(|used| reads(used.access()))
-            .map(UsedRegister::register)
             .collect();
         let (mut extent, mut needed) = (Extent::Whole, vectors::needed(&instruction));
         let old = match instruction.op0_kind() {
@@ -305,12 +301,15 @@ impl Step<'_, '_> {
         let clears = self.is_cleared()
             || (instruction.mnemonic() == Mnemonic::Sbb
                 && (self.is_same_register() || self.is_same_value()));
-        for register in operands.into_iter().filter(|_| !clears) {
-            let read = self.reads_number(register, needed)?;
+        for (register, access) in &registers {
+            if clears || !reads(*access) {
+                continue;
+            }
+            let read = self.reads_number(*register, needed)?;
             // Of the first operand, such an instruction keeps what it does not replace.
             let is_kept = vectors::lane(&instruction).is_some()
-                && register == instruction.op0_register()
-                && register != instruction.op1_register();
+                && *register == instruction.op0_register()
+                && *register != instruction.op1_register();
             if !is_kept {
                 extent = extent.min(read);
             }
