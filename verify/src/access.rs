@@ -312,7 +312,7 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
                     .wrapping_add(displacement)
                     % 8
                     == 0;
-            let is_checked = base.is_slot_of(table) && base.shift == 3 && displacement == 0;
+            let is_checked = base.is_checked_slot_of(table) && displacement == 0;
             if !is_checked && !is_within_min && !is_mask {
                 return refuse(
                     Property::Accesses,
@@ -339,7 +339,7 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
         }
     };
     // The element 0 that a mask selects in an empty table is null.
-    let is_element = min(table) > 0 || base.is_slot_of(table) && base.exact().is_none();
+    let is_element = min(table) > 0 || base.is_checked_slot_of(table);
     let element = module.metadata.tables[table as usize].element;
     let ValType::Ref(reference) = element else {
         return refuse(Property::Types, format!("table {table} has no references"));

@@ -582,8 +582,14 @@ impl Value {
     /// Whether it is the address of an element whose index was compared with the table's length, or
     /// of element 0.
     pub(crate) fn is_slot_of(&self, table: u32) -> bool {
-        let checked = self.below == table && self.shift == 3 && self.constant == 0;
-        self.kind == Kind::Table(table) && (checked || (self.low == 0 && self.high == 0))
+        self.is_checked_slot_of(table)
+            || (self.kind == Kind::Table(table) && self.exact() == Some(0))
+    }
+
+    /// Whether it is the address of an element whose index was compared with the table's length.
+    pub(crate) fn is_checked_slot_of(&self, table: u32) -> bool {
+        let is_compared = self.below == table && self.shift == 3 && self.constant == 0;
+        self.kind == Kind::Table(table) && is_compared
     }
 }
 
