@@ -434,25 +434,21 @@ impl Step<'_, '_> {
     /// itself or with a copy.
     fn is_cleared(&self) -> bool {
         let instruction = self.instruction;
-        use Mnemonic::{
-            Pcmpeqb, Pcmpeqd, Pcmpeqw, Pxor, Vpcmpeqb, Vpcmpeqd, Vpcmpeqw, Vpxor, Vxorpd, Vxorps,
-            Xorpd, Xorps,
-        };
         let count = instruction.op_count();
         let known = matches!(
             instruction.mnemonic(),
-            Pcmpeqb
-                | Pcmpeqd
-                | Pcmpeqw
-                | Pxor
-                | Xorps
-                | Xorpd
-                | Vpcmpeqb
-                | Vpcmpeqd
-                | Vpcmpeqw
-                | Vpxor
-                | Vxorps
-                | Vxorpd
+            Mnemonic::Pcmpeqb
+                | Mnemonic::Pcmpeqd
+                | Mnemonic::Pcmpeqw
+                | Mnemonic::Pxor
+                | Mnemonic::Xorps
+                | Mnemonic::Xorpd
+                | Mnemonic::Vpcmpeqb
+                | Mnemonic::Vpcmpeqd
+                | Mnemonic::Vpcmpeqw
+                | Mnemonic::Vpxor
+                | Mnemonic::Vxorps
+                | Mnemonic::Vxorpd
         );
         let symbol = |at| {
             let register = instruction.op_register(at);

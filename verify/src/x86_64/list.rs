@@ -98,86 +98,80 @@ fn has_one_meaning(instruction: &Instruction, bytes: &[u8]) -> bool {
 
 /// Instructions on general registers, and jumps.
 fn is_general(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{
-        Adc, Add, And, Andn, Bextr, Blsi, Blsmsk, Blsr, Bsf, Bsr, Bswap, Bt, Btc, Btr, Bts, Bzhi,
-        Call, Cbw, Cdq, Cdqe, Cmp, Cmpxchg, Cmpxchg16b, Cqo, Crc32, Cwd, Cwde, Dec, Div, Idiv,
-        Imul, Inc, Jmp, Lea, Lzcnt, Mfence, Mov, Movsx, Movsxd, Movzx, Mul, Mulx, Neg, Nop, Not,
-        Or, Pdep, Pext, Pop, Popcnt, Push, Ret, Rol, Ror, Rorx, Sar, Sarx, Sbb, Shl, Shld, Shlx,
-        Shr, Shrd, Shrx, Sub, Test, Tzcnt, Ud2, Xadd, Xchg, Xor,
-    };
     is_conditional(mnemonic)
         || matches!(
             mnemonic,
-            Adc | Add
-                | And
-                | Andn
-                | Bextr
-                | Blsi
-                | Blsmsk
-                | Blsr
-                | Bsf
-                | Bsr
-                | Bswap
-                | Bt
-                | Btc
-                | Btr
-                | Bts
-                | Bzhi
-                | Call
-                | Cbw
-                | Cdq
-                | Cdqe
-                | Cmp
-                | Cmpxchg
-                | Cmpxchg16b
-                | Cqo
-                | Crc32
-                | Cwd
-                | Cwde
-                | Dec
-                | Div
-                | Idiv
-                | Imul
-                | Inc
-                | Jmp
-                | Lea
-                | Lzcnt
-                | Mfence
-                | Mov
-                | Movsx
-                | Movsxd
-                | Movzx
-                | Mul
-                | Mulx
-                | Neg
-                | Nop
-                | Not
-                | Or
-                | Pdep
-                | Pext
-                | Pop
-                | Popcnt
-                | Push
-                | Ret
-                | Rol
-                | Ror
-                | Rorx
-                | Sar
-                | Sarx
-                | Sbb
-                | Shl
-                | Shld
-                | Shlx
-                | Shr
-                | Shrd
-                | Shrx
-                | Sub
-                | Test
-                | Tzcnt
-                | Ud2
-                | Xadd
-                | Xchg
-                | Xor
+            Mnemonic::Adc
+                | Mnemonic::Add
+                | Mnemonic::And
+                | Mnemonic::Andn
+                | Mnemonic::Bextr
+                | Mnemonic::Blsi
+                | Mnemonic::Blsmsk
+                | Mnemonic::Blsr
+                | Mnemonic::Bsf
+                | Mnemonic::Bsr
+                | Mnemonic::Bswap
+                | Mnemonic::Bt
+                | Mnemonic::Btc
+                | Mnemonic::Btr
+                | Mnemonic::Bts
+                | Mnemonic::Bzhi
+                | Mnemonic::Call
+                | Mnemonic::Cbw
+                | Mnemonic::Cdq
+                | Mnemonic::Cdqe
+                | Mnemonic::Cmp
+                | Mnemonic::Cmpxchg
+                | Mnemonic::Cmpxchg16b
+                | Mnemonic::Cqo
+                | Mnemonic::Crc32
+                | Mnemonic::Cwd
+                | Mnemonic::Cwde
+                | Mnemonic::Dec
+                | Mnemonic::Div
+                | Mnemonic::Idiv
+                | Mnemonic::Imul
+                | Mnemonic::Inc
+                | Mnemonic::Jmp
+                | Mnemonic::Lea
+                | Mnemonic::Lzcnt
+                | Mnemonic::Mfence
+                | Mnemonic::Mov
+                | Mnemonic::Movsx
+                | Mnemonic::Movsxd
+                | Mnemonic::Movzx
+                | Mnemonic::Mul
+                | Mnemonic::Mulx
+                | Mnemonic::Neg
+                | Mnemonic::Nop
+                | Mnemonic::Not
+                | Mnemonic::Or
+                | Mnemonic::Pdep
+                | Mnemonic::Pext
+                | Mnemonic::Pop
+                | Mnemonic::Popcnt
+                | Mnemonic::Push
+                | Mnemonic::Ret
+                | Mnemonic::Rol
+                | Mnemonic::Ror
+                | Mnemonic::Rorx
+                | Mnemonic::Sar
+                | Mnemonic::Sarx
+                | Mnemonic::Sbb
+                | Mnemonic::Shl
+                | Mnemonic::Shld
+                | Mnemonic::Shlx
+                | Mnemonic::Shr
+                | Mnemonic::Shrd
+                | Mnemonic::Shrx
+                | Mnemonic::Sub
+                | Mnemonic::Test
+                | Mnemonic::Tzcnt
+                | Mnemonic::Ud2
+                | Mnemonic::Xadd
+                | Mnemonic::Xchg
+                | Mnemonic::Xor
         )
 }
 
@@ -188,72 +182,75 @@ fn is_conditional(mnemonic: Mnemonic) -> bool {
 
 /// `jcc`.
 pub(super) fn is_jcc(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{Ja, Jae, Jb, Jbe, Je, Jg, Jge, Jl, Jle, Jne, Jno, Jnp, Jns, Jo, Jp, Js};
     matches!(
         mnemonic,
-        Ja | Jae | Jb | Jbe | Je | Jg | Jge | Jl | Jle | Jne | Jno | Jnp | Jns | Jo | Jp | Js
+        Mnemonic::Ja
+            | Mnemonic::Jae
+            | Mnemonic::Jb
+            | Mnemonic::Jbe
+            | Mnemonic::Je
+            | Mnemonic::Jg
+            | Mnemonic::Jge
+            | Mnemonic::Jl
+            | Mnemonic::Jle
+            | Mnemonic::Jne
+            | Mnemonic::Jno
+            | Mnemonic::Jnp
+            | Mnemonic::Jns
+            | Mnemonic::Jo
+            | Mnemonic::Jp
+            | Mnemonic::Js
     )
 }
 
 /// `cmovcc`.
 pub(super) fn is_cmov(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{
-        Cmova, Cmovae, Cmovb, Cmovbe, Cmove, Cmovg, Cmovge, Cmovl, Cmovle, Cmovne, Cmovno, Cmovnp,
-        Cmovns, Cmovo, Cmovp, Cmovs,
-    };
     matches!(
         mnemonic,
-        Cmova
-            | Cmovae
-            | Cmovb
-            | Cmovbe
-            | Cmove
-            | Cmovg
-            | Cmovge
-            | Cmovl
-            | Cmovle
-            | Cmovne
-            | Cmovno
-            | Cmovnp
-            | Cmovns
-            | Cmovo
-            | Cmovp
-            | Cmovs
+        Mnemonic::Cmova
+            | Mnemonic::Cmovae
+            | Mnemonic::Cmovb
+            | Mnemonic::Cmovbe
+            | Mnemonic::Cmove
+            | Mnemonic::Cmovg
+            | Mnemonic::Cmovge
+            | Mnemonic::Cmovl
+            | Mnemonic::Cmovle
+            | Mnemonic::Cmovne
+            | Mnemonic::Cmovno
+            | Mnemonic::Cmovnp
+            | Mnemonic::Cmovns
+            | Mnemonic::Cmovo
+            | Mnemonic::Cmovp
+            | Mnemonic::Cmovs
     )
 }
 
 /// `setcc`.
 pub(super) fn is_setcc(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{
-        Seta, Setae, Setb, Setbe, Sete, Setg, Setge, Setl, Setle, Setne, Setno, Setnp, Setns, Seto,
-        Setp, Sets,
-    };
     matches!(
         mnemonic,
-        Seta | Setae
-            | Setb
-            | Setbe
-            | Sete
-            | Setg
-            | Setge
-            | Setl
-            | Setle
-            | Setne
-            | Setno
-            | Setnp
-            | Setns
-            | Seto
-            | Setp
-            | Sets
+        Mnemonic::Seta
+            | Mnemonic::Setae
+            | Mnemonic::Setb
+            | Mnemonic::Setbe
+            | Mnemonic::Sete
+            | Mnemonic::Setg
+            | Mnemonic::Setge
+            | Mnemonic::Setl
+            | Mnemonic::Setle
+            | Mnemonic::Setne
+            | Mnemonic::Setno
+            | Mnemonic::Setnp
+            | Mnemonic::Setns
+            | Mnemonic::Seto
+            | Mnemonic::Setp
+            | Mnemonic::Sets
     )
 }
 
 /// Whether an instruction belongs to extensions that compute on vector registers alone.
 fn is_vector(instruction: &Instruction) -> bool {
-    use CpuidFeature::{
-        AES, AVX, AVX2, AVX512_BITALG, AVX512_VBMI, AVX512DQ, AVX512F, AVX512VL, FMA, GFNI,
-        PCLMULQDQ, SHA, SSE, SSE2, SSE3, SSE4_1, SSE4_2, SSSE3,
-    };
     // No register of another size: the verifier knows 128 bits of each vector register.
     let is_other = (0..instruction.op_count()).any(|at| {
         let register = instruction.op_register(at);
@@ -264,23 +261,24 @@ fn is_vector(instruction: &Instruction) -> bool {
         && instruction.cpuid_features().iter().all(|feature| {
             matches!(
                 feature,
-                SSE | SSE2
-                    | SSE3
-                    | SSSE3
-                    | SSE4_1
-                    | SSE4_2
-                    | AVX
-                    | AVX2
-                    | FMA
-                    | AES
-                    | PCLMULQDQ
-                    | SHA
-                    | GFNI
-                    | AVX512F
-                    | AVX512VL
-                    | AVX512DQ
-                    | AVX512_VBMI
-                    | AVX512_BITALG
+                CpuidFeature::SSE
+                    | CpuidFeature::SSE2
+                    | CpuidFeature::SSE3
+                    | CpuidFeature::SSSE3
+                    | CpuidFeature::SSE4_1
+                    | CpuidFeature::SSE4_2
+                    | CpuidFeature::AVX
+                    | CpuidFeature::AVX2
+                    | CpuidFeature::FMA
+                    | CpuidFeature::AES
+                    | CpuidFeature::PCLMULQDQ
+                    | CpuidFeature::SHA
+                    | CpuidFeature::GFNI
+                    | CpuidFeature::AVX512F
+                    | CpuidFeature::AVX512VL
+                    | CpuidFeature::AVX512DQ
+                    | CpuidFeature::AVX512_VBMI
+                    | CpuidFeature::AVX512_BITALG
             )
         })
 }
@@ -288,36 +286,31 @@ fn is_vector(instruction: &Instruction) -> bool {
 /// Instructions of those extensions that use control or x87 registers, caches or addresses that no
 /// operand shows, or that access some elements of an operand and not others.
 fn is_special(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{
-        Clflush, Cvtpi2pd, Cvtpi2ps, Ldmxcsr, Lfence, Maskmovdqu, Maskmovq, Monitor, Mwait, Pause,
-        Prefetchnta, Prefetcht0, Prefetcht1, Prefetcht2, Sfence, Stmxcsr, Vldmxcsr, Vmaskmovdqu,
-        Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq, Vstmxcsr, Vzeroall,
-    };
     matches!(
         mnemonic,
-        Clflush
-            | Cvtpi2pd
-            | Cvtpi2ps
-            | Ldmxcsr
-            | Lfence
-            | Maskmovdqu
-            | Maskmovq
-            | Monitor
-            | Mwait
-            | Pause
-            | Prefetchnta
-            | Prefetcht0
-            | Prefetcht1
-            | Prefetcht2
-            | Sfence
-            | Stmxcsr
-            | Vldmxcsr
-            | Vmaskmovdqu
-            | Vmaskmovpd
-            | Vmaskmovps
-            | Vpmaskmovd
-            | Vpmaskmovq
-            | Vstmxcsr
-            | Vzeroall
+        Mnemonic::Clflush
+            | Mnemonic::Cvtpi2pd
+            | Mnemonic::Cvtpi2ps
+            | Mnemonic::Ldmxcsr
+            | Mnemonic::Lfence
+            | Mnemonic::Maskmovdqu
+            | Mnemonic::Maskmovq
+            | Mnemonic::Monitor
+            | Mnemonic::Mwait
+            | Mnemonic::Pause
+            | Mnemonic::Prefetchnta
+            | Mnemonic::Prefetcht0
+            | Mnemonic::Prefetcht1
+            | Mnemonic::Prefetcht2
+            | Mnemonic::Sfence
+            | Mnemonic::Stmxcsr
+            | Mnemonic::Vldmxcsr
+            | Mnemonic::Vmaskmovdqu
+            | Mnemonic::Vmaskmovpd
+            | Mnemonic::Vmaskmovps
+            | Mnemonic::Vpmaskmovd
+            | Mnemonic::Vpmaskmovq
+            | Mnemonic::Vstmxcsr
+            | Mnemonic::Vzeroall
     )
 }

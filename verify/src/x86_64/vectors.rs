@@ -42,7 +42,6 @@ pub(super) fn needed_in_memory(instruction: &Instruction) -> Extent {
 
 /// How much of the result is a number, if so much of the operands and of the old value is.
 pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -> Extent {
-    use Mnemonic::{Vcvtsd2ss, Vcvtss2sd};
     let mnemonic = instruction.mnemonic();
     if let Some((read, replaced)) = lane(instruction) {
         return if operands >= read {
@@ -53,8 +52,8 @@ pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -
     }
     match mnemonic {
         _ if merged(mnemonic).is_some() => merged(mnemonic).max(Some(old)).unwrap_or(old),
-        Vcvtsd2ss => Extent::Single,
-        Vcvtss2sd => Extent::Double,
+        Mnemonic::Vcvtsd2ss => Extent::Single,
+        Mnemonic::Vcvtss2sd => Extent::Double,
         _ if is_splat(instruction) || is_wide_splat(instruction) || is_low_half(mnemonic) => {
             Extent::Whole
         }
@@ -74,43 +73,42 @@ pub(super) fn loaded(value: Value) -> Option<Extent> {
 
 /// Whether an access of 16 bytes must be at a multiple of 16 (Intel SDM volume 1, 4.1.1 and 14.9).
 pub(super) fn needs_alignment(instruction: &Instruction) -> bool {
-    use Mnemonic::{Lddqu, Movdqu, Movupd, Movups, Vmovapd, Vmovaps, Vmovdqa, Vmovntdq, Vmovntdqa};
-    use Mnemonic::{Vmovdqa32, Vmovdqa64, Vmovntpd, Vmovntps};
     match instruction.encoding() {
-        EncodingKind::Legacy => !matches!(instruction.mnemonic(), Lddqu | Movdqu | Movupd | Movups),
+        EncodingKind::Legacy => !matches!(
+            instruction.mnemonic(),
+            Mnemonic::Lddqu | Mnemonic::Movdqu | Mnemonic::Movupd | Mnemonic::Movups
+        ),
         _ => matches!(
             instruction.mnemonic(),
-            Vmovapd
-                | Vmovaps
-                | Vmovdqa
-                | Vmovdqa32
-                | Vmovdqa64
-                | Vmovntdq
-                | Vmovntdqa
-                | Vmovntpd
-                | Vmovntps
+            Mnemonic::Vmovapd
+                | Mnemonic::Vmovaps
+                | Mnemonic::Vmovdqa
+                | Mnemonic::Vmovdqa32
+                | Mnemonic::Vmovdqa64
+                | Mnemonic::Vmovntdq
+                | Mnemonic::Vmovntdqa
+                | Mnemonic::Vmovntpd
+                | Mnemonic::Vmovntps
         ),
     }
 }
 
 /// Whether the instruction moves a whole register.
 pub(super) fn is_whole_move(instruction: &Instruction) -> bool {
-    use Mnemonic::{Movapd, Movaps, Movdqa, Movdqu, Movupd, Movups};
-    use Mnemonic::{Vmovapd, Vmovaps, Vmovdqa, Vmovdqu, Vmovupd, Vmovups};
     let is_move = matches!(
         instruction.mnemonic(),
-        Movapd
-            | Movaps
-            | Movdqa
-            | Movdqu
-            | Movupd
-            | Movups
-            | Vmovapd
-            | Vmovaps
-            | Vmovdqa
-            | Vmovdqu
-            | Vmovupd
-            | Vmovups
+        Mnemonic::Movapd
+            | Mnemonic::Movaps
+            | Mnemonic::Movdqa
+            | Mnemonic::Movdqu
+            | Mnemonic::Movupd
+            | Mnemonic::Movups
+            | Mnemonic::Vmovapd
+            | Mnemonic::Vmovaps
+            | Mnemonic::Vmovdqa
+            | Mnemonic::Vmovdqu
+            | Mnemonic::Vmovupd
+            | Mnemonic::Vmovups
     );
     let is_register = instruction.op0_register().is_xmm() && instruction.op1_register().is_xmm();
     is_move && (is_register || instruction.memory_size().size() == 16)
@@ -118,10 +116,9 @@ pub(super) fn is_whole_move(instruction: &Instruction) -> bool {
 
 /// Conversions that replace the lowest lane, of this extent, and keep the other bits.
 fn merged(mnemonic: Mnemonic) -> Option<Extent> {
-    use Mnemonic::{Cvtsi2sd, Cvtsi2ss, Vcvtsi2sd, Vcvtsi2ss, Vcvtusi2sd, Vcvtusi2ss};
     match mnemonic {
-        Cvtsi2ss | Vcvtsi2ss | Vcvtusi2ss => Some(Extent::Single),
-        Cvtsi2sd | Vcvtsi2sd | Vcvtusi2sd => Some(Extent::Double),
+        Mnemonic::Cvtsi2ss | Mnemonic::Vcvtsi2ss | Mnemonic::Vcvtusi2ss => Some(Extent::Single),
+        Mnemonic::Cvtsi2sd | Mnemonic::Vcvtsi2sd | Mnemonic::Vcvtusi2sd => Some(Extent::Double),
         _ => None,
     }
 }
@@ -158,11 +155,10 @@ pub(super) fn lane(instruction: &Instruction) -> Option<(Extent, Extent)> {
 
 /// Whether the instruction copies the lowest lane of 32 bits to all lanes.
 fn is_splat(instruction: &Instruction) -> bool {
-    use Mnemonic::{Pshufd, Shufps, Vbroadcastss, Vpshufd, Vshufps};
     let last = instruction.op_count().saturating_sub(1);
     match instruction.mnemonic() {
-        Vbroadcastss => true,
-        Pshufd | Shufps | Vpshufd | Vshufps => {
+        Mnemonic::Vbroadcastss => true,
+        Mnemonic::Pshufd | Mnemonic::Shufps | Mnemonic::Vpshufd | Mnemonic::Vshufps => {
             instruction.op_kind(last) == OpKind::Immediate8 && instruction.immediate(last) == 0
         }
         _ => false,
@@ -177,172 +173,150 @@ fn is_wide_splat(instruction: &Instruction) -> bool {
 
 /// Instructions that use the lower half of each operand and fill the whole result.
 fn is_low_half(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{
-        Movddup, Movlhps, Punpcklbw, Punpckldq, Punpcklqdq, Punpcklwd, Unpcklpd, Unpcklps,
-        Vmovddup, Vmovlhps, Vpunpcklbw, Vpunpckldq, Vpunpcklqdq, Vpunpcklwd, Vunpcklpd, Vunpcklps,
-    };
     matches!(
         mnemonic,
-        Movddup
-            | Movlhps
-            | Punpcklbw
-            | Punpckldq
-            | Punpcklqdq
-            | Punpcklwd
-            | Unpcklpd
-            | Unpcklps
-            | Vmovddup
-            | Vmovlhps
-            | Vpunpcklbw
-            | Vpunpckldq
-            | Vpunpcklqdq
-            | Vpunpcklwd
-            | Vunpcklpd
-            | Vunpcklps
+        Mnemonic::Movddup
+            | Mnemonic::Movlhps
+            | Mnemonic::Punpcklbw
+            | Mnemonic::Punpckldq
+            | Mnemonic::Punpcklqdq
+            | Mnemonic::Punpcklwd
+            | Mnemonic::Unpcklpd
+            | Mnemonic::Unpcklps
+            | Mnemonic::Vmovddup
+            | Mnemonic::Vmovlhps
+            | Mnemonic::Vpunpcklbw
+            | Mnemonic::Vpunpckldq
+            | Mnemonic::Vpunpcklqdq
+            | Mnemonic::Vpunpcklwd
+            | Mnemonic::Vunpcklpd
+            | Mnemonic::Vunpcklps
     )
 }
 
 /// Instructions on the lowest 32 bits.
 fn is_single(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{
-        Addss, Cmpss, Comiss, Cvtss2sd, Cvtss2si, Cvttss2si, Divss, Maxss, Minss, Movd, Movss,
-        Mulss, Roundss, Sqrtss, Subss, Ucomiss, Vaddss, Vcmpss, Vcomiss, Vcvtss2sd, Vcvtss2si,
-        Vcvttss2si, Vdivss, Vfmadd132ss, Vfmadd213ss, Vfmadd231ss, Vmaxss, Vminss, Vmovd, Vmovss,
-        Vmulss, Vroundss, Vsqrtss, Vsubss, Vucomiss,
-    };
     matches!(
         mnemonic,
-        Addss
-            | Cmpss
-            | Vcmpss
-            | Comiss
-            | Cvtss2sd
-            | Cvtss2si
-            | Cvttss2si
-            | Divss
-            | Maxss
-            | Minss
-            | Movd
-            | Movss
-            | Mulss
-            | Roundss
-            | Sqrtss
-            | Subss
-            | Ucomiss
-            | Vaddss
-            | Vcomiss
-            | Vcvtss2sd
-            | Vcvtss2si
-            | Vcvttss2si
-            | Vdivss
-            | Vfmadd132ss
-            | Vfmadd213ss
-            | Vfmadd231ss
-            | Vmaxss
-            | Vminss
-            | Vmovd
-            | Vmovss
-            | Vmulss
-            | Vroundss
-            | Vsqrtss
-            | Vsubss
-            | Vucomiss
+        Mnemonic::Addss
+            | Mnemonic::Cmpss
+            | Mnemonic::Vcmpss
+            | Mnemonic::Comiss
+            | Mnemonic::Cvtss2sd
+            | Mnemonic::Cvtss2si
+            | Mnemonic::Cvttss2si
+            | Mnemonic::Divss
+            | Mnemonic::Maxss
+            | Mnemonic::Minss
+            | Mnemonic::Movd
+            | Mnemonic::Movss
+            | Mnemonic::Mulss
+            | Mnemonic::Roundss
+            | Mnemonic::Sqrtss
+            | Mnemonic::Subss
+            | Mnemonic::Ucomiss
+            | Mnemonic::Vaddss
+            | Mnemonic::Vcomiss
+            | Mnemonic::Vcvtss2sd
+            | Mnemonic::Vcvtss2si
+            | Mnemonic::Vcvttss2si
+            | Mnemonic::Vdivss
+            | Mnemonic::Vfmadd132ss
+            | Mnemonic::Vfmadd213ss
+            | Mnemonic::Vfmadd231ss
+            | Mnemonic::Vmaxss
+            | Mnemonic::Vminss
+            | Mnemonic::Vmovd
+            | Mnemonic::Vmovss
+            | Mnemonic::Vmulss
+            | Mnemonic::Vroundss
+            | Mnemonic::Vsqrtss
+            | Mnemonic::Vsubss
+            | Mnemonic::Vucomiss
     )
 }
 
 /// Instructions on the lowest 64 bits.
 fn is_double(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{
-        Addsd, Cmpsd, Comisd, Cvtsd2si, Cvtsd2ss, Cvttsd2si, Divsd, Maxsd, Minsd, Movq, Movsd,
-        Mulsd, Roundsd, Sqrtsd, Subsd, Ucomisd, Vaddsd, Vcmpsd, Vcomisd, Vcvtsd2si, Vcvtsd2ss,
-        Vcvttsd2si, Vdivsd, Vfmadd132sd, Vfmadd213sd, Vfmadd231sd, Vmaxsd, Vminsd, Vmovq, Vmovsd,
-        Vmulsd, Vroundsd, Vsqrtsd, Vsubsd, Vucomisd,
-    };
     matches!(
         mnemonic,
-        Addsd
-            | Cmpsd
-            | Vcmpsd
-            | Comisd
-            | Cvtsd2si
-            | Cvtsd2ss
-            | Cvttsd2si
-            | Divsd
-            | Maxsd
-            | Minsd
-            | Movq
-            | Movsd
-            | Mulsd
-            | Roundsd
-            | Sqrtsd
-            | Subsd
-            | Ucomisd
-            | Vaddsd
-            | Vcomisd
-            | Vcvtsd2si
-            | Vcvtsd2ss
-            | Vcvttsd2si
-            | Vdivsd
-            | Vfmadd132sd
-            | Vfmadd213sd
-            | Vfmadd231sd
-            | Vmaxsd
-            | Vminsd
-            | Vmovq
-            | Vmovsd
-            | Vmulsd
-            | Vroundsd
-            | Vsqrtsd
-            | Vsubsd
-            | Vucomisd
+        Mnemonic::Addsd
+            | Mnemonic::Cmpsd
+            | Mnemonic::Vcmpsd
+            | Mnemonic::Comisd
+            | Mnemonic::Cvtsd2si
+            | Mnemonic::Cvtsd2ss
+            | Mnemonic::Cvttsd2si
+            | Mnemonic::Divsd
+            | Mnemonic::Maxsd
+            | Mnemonic::Minsd
+            | Mnemonic::Movq
+            | Mnemonic::Movsd
+            | Mnemonic::Mulsd
+            | Mnemonic::Roundsd
+            | Mnemonic::Sqrtsd
+            | Mnemonic::Subsd
+            | Mnemonic::Ucomisd
+            | Mnemonic::Vaddsd
+            | Mnemonic::Vcomisd
+            | Mnemonic::Vcvtsd2si
+            | Mnemonic::Vcvtsd2ss
+            | Mnemonic::Vcvttsd2si
+            | Mnemonic::Vdivsd
+            | Mnemonic::Vfmadd132sd
+            | Mnemonic::Vfmadd213sd
+            | Mnemonic::Vfmadd231sd
+            | Mnemonic::Vmaxsd
+            | Mnemonic::Vminsd
+            | Mnemonic::Vmovq
+            | Mnemonic::Vmovsd
+            | Mnemonic::Vmulsd
+            | Mnemonic::Vroundsd
+            | Mnemonic::Vsqrtsd
+            | Mnemonic::Vsubsd
+            | Mnemonic::Vucomisd
     )
 }
 
 /// Instructions that compute each bit of the result from bits at the same place.
 fn is_lanewise(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::{
-        Andnpd, Andnps, Andpd, Andps, Movapd, Movaps, Movdqa, Movdqu, Movupd, Movups, Orpd, Orps,
-        Pand, Pandn, Por, Pxor, Vandnpd, Vandnps, Vandpd, Vandps, Vmovapd, Vmovaps, Vmovdqa,
-        Vmovdqu, Vmovupd, Vmovups, Vorpd, Vorps, Vpand, Vpandn, Vpor, Vpxor, Vxorpd, Vxorps, Xorpd,
-        Xorps,
-    };
     matches!(
         mnemonic,
-        Andnpd
-            | Andnps
-            | Andpd
-            | Andps
-            | Movapd
-            | Movaps
-            | Movdqa
-            | Movdqu
-            | Movupd
-            | Movups
-            | Orpd
-            | Orps
-            | Pand
-            | Pandn
-            | Por
-            | Pxor
-            | Vandnpd
-            | Vandnps
-            | Vandpd
-            | Vandps
-            | Vmovapd
-            | Vmovaps
-            | Vmovdqa
-            | Vmovdqu
-            | Vmovupd
-            | Vmovups
-            | Vorpd
-            | Vorps
-            | Vpand
-            | Vpandn
-            | Vpor
-            | Vpxor
-            | Vxorpd
-            | Vxorps
-            | Xorpd
-            | Xorps
+        Mnemonic::Andnpd
+            | Mnemonic::Andnps
+            | Mnemonic::Andpd
+            | Mnemonic::Andps
+            | Mnemonic::Movapd
+            | Mnemonic::Movaps
+            | Mnemonic::Movdqa
+            | Mnemonic::Movdqu
+            | Mnemonic::Movupd
+            | Mnemonic::Movups
+            | Mnemonic::Orpd
+            | Mnemonic::Orps
+            | Mnemonic::Pand
+            | Mnemonic::Pandn
+            | Mnemonic::Por
+            | Mnemonic::Pxor
+            | Mnemonic::Vandnpd
+            | Mnemonic::Vandnps
+            | Mnemonic::Vandpd
+            | Mnemonic::Vandps
+            | Mnemonic::Vmovapd
+            | Mnemonic::Vmovaps
+            | Mnemonic::Vmovdqa
+            | Mnemonic::Vmovdqu
+            | Mnemonic::Vmovupd
+            | Mnemonic::Vmovups
+            | Mnemonic::Vorpd
+            | Mnemonic::Vorps
+            | Mnemonic::Vpand
+            | Mnemonic::Vpandn
+            | Mnemonic::Vpor
+            | Mnemonic::Vpxor
+            | Mnemonic::Vxorpd
+            | Mnemonic::Vxorps
+            | Mnemonic::Xorpd
+            | Mnemonic::Xorps
     )
 }
