@@ -1,7 +1,7 @@
-//! The proof that the machine code of a guest stays in its sandbox, on one processor: bytes of code
-//! a second. The guests were compiled with aotc's defaults before the timer starts. The check of
-//! the file's tables and its hash, which takes the same time for all kinds of code, is measured
-//! apart (`check`).
+//! Measures how fast the verifier proves a guest's machine code on one processor, in bytes of code
+//! a second. The guests were compiled with aotc's defaults before the timer starts. A separate
+//! measurement (`check`) covers the check of the file's tables and hash, whose time does not depend
+//! on the kind of code.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pirn_compiler::Options;
@@ -12,7 +12,7 @@ use pirn_verify::{ARCH, Verifier};
 use std::hint::black_box;
 use std::path::Path;
 
-/// Guests in C and in Rust, and one with vectors.
+/// Guests in C and in Rust, and one with vector instructions.
 const GUESTS: [&str; 4] = ["crypto", "simd", "tour-c", "web-rust"];
 
 fn verify(c: &mut Criterion) {

@@ -1,6 +1,7 @@
 //! Compiles the programs in the README and in the guide, and runs them.
 //!
-//! Doc tests of this package: a package of a published crate does not contain these pages.
+//! The pages are doc tests of this package, because the packages of published crates do not contain
+//! the pages.
 
 /// README.md.
 #[doc = include_str!("../README.md")]

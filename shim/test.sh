@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs containers of the shim in a containerd of its own, as root, and checks what they do.
+# Starts a containerd, runs containers of the shim as root, and checks their behaviour.
 #
 #     shim/test.sh                      the tests, with a few timed starts
-#     shim/test.sh --starts 200         times so many starts, beside runc
+#     shim/test.sh --starts 200         times 200 starts, and compares with runc
 #     shim/test.sh --release            with optimised builds of the shim
 #
-# Without root or a program that it needs, it says so in one line and does nothing else. Variables:
+# If the user is not root, or a program is missing, the script prints one line and ends. Variables:
 #
 #     CONTAINERD_BIN    a folder with another containerd and ctr
 #     OTHER_RUNTIME     one more runtime to time, such as io.containerd.wasmtime.v1
@@ -36,7 +36,7 @@ has_all() {
 if ! has_all && command -v apt-get >/dev/null; then
     export DEBIAN_FRONTEND=noninteractive
     apt-get -qq update >/dev/null 2>&1 || true
-    # Without recommended packages: they would start a daemon.
+    # Recommended packages would start a daemon.
     apt-get -qq --yes --no-install-recommends install containerd runc busybox-static clang lld \
         wasi-libc libclang-rt-14-dev-wasm32 curl libseccomp-dev protobuf-compiler \
         >/dev/null 2>&1 || true
@@ -57,12 +57,12 @@ for program in aotc pirn-load; do
         --package "$([ $program = aotc ] && echo pirn-compiler || echo pirn-server)"
 done
 
-# Everything lies in one folder: the daemon's data, the images, the policy, the cache.
+# One folder contains the daemon's data, the images, the policy and the cache.
 dir=$(mktemp -d)
 chmod 755 "$dir"
 mkdir -m 755 "$dir"/{bin,etc,images,volume}
 export CONTAINERD_ADDRESS=$dir/containerd.sock CONTAINERD_NAMESPACE=pirn-test-$$
-# The folders of control groups that the containers have had.
+# The control group folders of all containers so far.
 groups() { ls -d /sys/fs/cgroup/{*/,}"$CONTAINERD_NAMESPACE" 2>/dev/null || true; }
 daemon=
 clean_up() {
@@ -83,7 +83,7 @@ clean_up() {
         kill "$daemon"
         wait "$daemon" 2>/dev/null
     fi
-    # What a failed test left: shims name the socket of this daemon.
+    # A failed test may leave shims. Their command lines contain the socket of this daemon.
     for pid in $(grep -lsF "$CONTAINERD_ADDRESS" /proc/[0-9]*/cmdline | cut -d/ -f3); do
         [ "$pid" = $$ ] || kill -9 "$pid" 2>/dev/null
     done
@@ -187,7 +187,7 @@ ends 134 && complains 'pirn: trap: unreachable'
 
 begin "arguments, environment, directories, streams"
 fixtures=$guests/fixtures
-# wasi:cli passes on only whether a command failed.
+# wasi:cli reports only success or failure of a command.
 for guest in tour:7 tour-p2:1; do
     rm -rf "$dir/volume" && cp -r $fixtures/data "$dir/volume"
     options=(--mount "type=bind,src=$dir/volume,dst=/data,options=rbind:rw")
@@ -222,7 +222,7 @@ for path in /proc/self/mem /proc/1/mem /dev/null /sys/kernel /../../etc/shadow; 
     c escape probe /probe.wasm open $path
     ends 1 && [[ $out != *opened* ]] || fail "it opens $path"
 done
-# Links of the image at the places of volumes.
+# The image has links at the mount points of volumes.
 for target in /proc /proc/self /proc/1/task; do
     ln -sfn $target "$dir/link"
     image probe-link /probe.wasm="$dir/probe.wasm" /link="$dir/link"
@@ -329,7 +329,7 @@ c so hello
 ends 0 && says 'hello from a slot'
 policy <<<"cache = \"$dir/cache\""
 
-# Starts a container that goes on: ID IMAGE [ARG...].
+# Starts a container in the background: ID IMAGE [ARG...].
 start() {
     ctr run --detach --null-io --runtime io.containerd.pirn.v1 "${options[@]}" \
         "localhost/$2:1" "$1" "${@:3}" >/dev/null
@@ -338,7 +338,7 @@ stopped() { [ "$(ctr task ls | awk -v id="$1" '$1 == id { print $3 }')" = STOPPE
 # Waits for the end of a container, and removes it. Sets code.
 ended() {
     until_ok stopped "$1"
-    # ctr says the exit code, and ends with 0 itself.
+    # ctr prints the container's exit code, and itself exits with 0.
     err=$(ctr task rm "$1" 2>&1)
     code=$(sed -n 's/.*non-zero exit code \([0-9]*\).*/\1/p' <<<"$err")
     code=${code:-0}
@@ -350,7 +350,7 @@ if image artifact --artifact /hello.wasm=$guests/hello.wasm 2>"$dir/err"; then
     before=$(find "$dir/cache" -name '*.so' | wc -l)
     c artifact artifact
     ends 0 && says 'hello from a slot'
-    # The module of the ordinary image, which is the same.
+    # The ordinary image contains the same module, so the cache already has it.
     [ "$(find "$dir/cache" -name '*.so' | wc -l)" = "$before" ] || fail "it is compiled again"
     policy <<<"trust = [\"$dir/trusted.pub\"]"
     c artifact artifact
@@ -389,7 +389,8 @@ ctr task kill --signal SIGKILL refusing
 ended refusing
 ends 137
 
-# The processes of a container's shim, its first one alone with `first`: all have one command line.
+# The processes of a container's shim, which all have the same command line. With `first`, only the
+# first one.
 processes_of() {
     local all=() pid
     for pid in $(grep -lsFz -- "$CONTAINERD_ADDRESS" /proc/[0-9]*/cmdline | cut -d/ -f3); do
@@ -475,7 +476,7 @@ for folder in $(groups); do
 done
 
 # Prints the time from `ctr run` to the first line of output, in microseconds: ID RUNTIME IMAGE...
-# Prints none if there is another line or none.
+# Prints none if the container prints another line or no line.
 first_output() {
     local began=${EPOCHREALTIME/[.,]/} line= now
     { ctr run --rm --runtime "$2" "localhost/$3:1" "$1" "${@:4}" </dev/null 2>&1 || true; } | {

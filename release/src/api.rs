@@ -1,9 +1,9 @@
-//! Listings of the public interfaces: `api.txt` in the folder of each published crate.
+//! Lists the public interfaces: `api.txt` in the folder of each published crate.
 //!
-//! rustdoc writes its view of each crate as JSON, and the crate `public-api` makes lines of it. The
-//! JSON is unstable: it has a format version, which changes with Rust's version. Rust's stable
-//! rustdoc writes it if the environment variable `RUSTC_BOOTSTRAP` is set. Only rustdoc gets that
-//! variable, by the script `release/rustdoc-json`, so all code is compiled as usual.
+//! rustdoc describes each crate as JSON, and the crate `public-api` converts the JSON to lines. The
+//! JSON is unstable: its format version changes with Rust's version. Stable rustdoc writes the JSON
+//! if the environment variable `RUSTC_BOOTSTRAP` is set. The script `release/rustdoc-json` sets the
+//! variable for rustdoc only, so Cargo compiles all code as usual.
 
 use crate::metadata::{Package, Workspace, cargo};
 use anyhow::{Context as _, Result, bail};
@@ -15,8 +15,8 @@ use std::process::ExitCode;
 /// The format version that `public-api` reads. Rust 1.95 writes it.
 const FORMAT_VERSION: &str = "57";
 
-/// Traits that each type implements or not by what it holds. They say too little for a line each;
-/// `Send` and `Sync` are listed.
+/// Auto traits that the listings omit, because a line for each type would say little. The listings
+/// contain `Send` and `Sync`.
 const MINOR_TRAITS: [&str; 5] = [
     "core::marker::Freeze",
     "core::marker::Unpin",
@@ -25,7 +25,8 @@ const MINOR_TRAITS: [&str; 5] = [
     "core::panic::unwind_safe::UnwindSafe",
 ];
 
-/// The options that have rustdoc write JSON. Warnings are for the build of the pages.
+/// The options for JSON output of rustdoc. The build of the pages reports warnings, so this one
+/// does not.
 const RUSTDOC_FLAGS: &str = "-Zunstable-options --output-format=json --cap-lints=allow";
 
 /// The command that writes the listings.
@@ -63,7 +64,7 @@ pub(crate) fn check() -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Lines that were removed, with `-`, and those that were added, with `+`.
+/// Removed lines with `-`, and added lines with `+`.
 fn differences(listed: &str, found: &str) -> Vec<String> {
     let [listed, found] = [listed, found].map(|text| text.lines().collect::<BTreeSet<_>>());
     let removed = listed.difference(&found).map(|line| format!("-{line}"));
@@ -77,7 +78,7 @@ fn all() -> Result<Vec<(Package, String)>> {
     let documents = workspace.target.join("doc");
     let status = cargo()
         .args(["doc", "--workspace", "--no-deps", "--lib", "--locked"])
-        // Its library has the name of another, see its manifest.
+        // This package's library has the same name as another one; see its manifest.
         .args(["--exclude", "pirn-compiler-client"])
         .env(
             "RUSTDOC",
@@ -124,7 +125,7 @@ fn listing(json: &Path) -> Result<String> {
     Ok(lines)
 }
 
-/// Whether the line is of a trait that is not listed.
+/// Whether the line names a trait that the listings omit.
 fn is_minor(line: &str) -> bool {
     let implements = |name: &str| {
         let positive = format!("{name} for ");

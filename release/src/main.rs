@@ -1,5 +1,5 @@
-//! `pirn-release`: makes and checks what a release holds besides programs. The script
-//! `release/build` runs it.
+//! `pirn-release`: makes and checks man pages, completions, notices, SBOMs and interface listings.
+//! The script `release/build` runs it.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Makes and checks what a release of pirn holds besides programs
+/// Makes and checks man pages, completions, notices, SBOMs and interface listings of a release
 #[derive(Debug, Parser)]
 #[command(name = "pirn-release", version)]
 struct Args {

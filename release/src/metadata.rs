@@ -30,16 +30,16 @@ struct Link {
     is_build: bool,
 }
 
-/// All packages, and which depend on which.
+/// All packages and their dependencies.
 pub(crate) struct Workspace {
     packages: Vec<Package>,
     links: Vec<Link>,
-    /// Where Cargo writes what it builds.
+    /// Cargo's target folder.
     pub(crate) target: PathBuf,
 }
 
 impl Workspace {
-    /// Asks Cargo.
+    /// Reads the output of `cargo metadata`.
     pub(crate) fn read() -> Result<Self> {
         let args = ["metadata", "--format-version=1", "--locked"];
         let platform = ["--filter-platform", "x86_64-unknown-linux-gnu"];
@@ -76,22 +76,22 @@ impl Workspace {
         all.filter(|package| package.is_member && package.is_published)
     }
 
-    /// The packages whose code is in programs that these packages of the repository build, and
-    /// these packages themselves.
+    /// The given packages of the repository, and all packages that their programs and libraries
+    /// link.
     ///
-    /// Cargo selects the features of all packages of the repository together. So there may be some
-    /// packages too many, and none is missing.
+    /// Cargo selects the features of all packages of the repository together. So the result may
+    /// contain too many packages, but never too few.
     pub(crate) fn linked(&self, roots: &[&str]) -> Vec<&Package> {
         self.reached(roots, |link, to| !link.is_build && !to.is_proc_macro)
     }
 
-    /// The packages that Cargo compiles to build these packages of the repository: the linked ones,
-    /// procedural macros, and what build scripts use.
+    /// The packages that Cargo compiles to build these packages of the repository: linked packages,
+    /// procedural macros, and dependencies of build scripts.
     pub(crate) fn compiled(&self, roots: &[&str]) -> Vec<&Package> {
         self.reached(roots, |_, _| true)
     }
 
-    /// The packages of these names, and all that are reached by the chosen links.
+    /// The packages with these names, and all packages that are reachable through the chosen links.
     fn reached(&self, roots: &[&str], choose: impl Fn(&Link, &Package) -> bool) -> Vec<&Package> {
         let is_root = |package: &&Package| roots.contains(&package.name.as_str());
         let mut next: Vec<_> = self.packages.iter().filter(is_root).collect();
@@ -111,12 +111,12 @@ impl Workspace {
     }
 }
 
-/// The links of a node of Cargo's graph: one for each package that is no dependency of tests only.
+/// The links of a node in Cargo's graph. Omits packages that only tests depend on.
 fn links_of(node: &Value) -> Option<Vec<Link>> {
     let mut links = vec![];
     for dependency in node["deps"].as_array()? {
         let kinds = dependency["dep_kinds"].as_array()?.iter();
-        // No kind is the kind of a normal dependency.
+        // A normal dependency has no kind.
         let kinds: Vec<_> = kinds.map(|kind| kind["kind"].as_str()).collect();
         let is_normal = kinds.contains(&None);
         if is_normal || kinds.contains(&Some("build")) {
@@ -130,7 +130,7 @@ fn links_of(node: &Value) -> Option<Vec<Link>> {
     Some(links)
 }
 
-/// A package of Cargo's answer.
+/// Reads a package from the output of `cargo metadata`.
 fn package(value: &Value, is_member: bool) -> Option<Package> {
     let text = |name: &str| value[name].as_str().map(str::to_owned);
     let targets = value["targets"].as_array()?;
@@ -153,13 +153,13 @@ fn package(value: &Value, is_member: bool) -> Option<Package> {
         library: library.and_then(|target| target["name"].as_str().map(str::to_owned)),
         id: text("id")?,
         is_member,
-        // `publish = false` is an empty list of registries.
+        // Cargo reports `publish = false` as an empty list of registries.
         is_published: value["publish"].is_null(),
         is_proc_macro,
     })
 }
 
-/// A command of Cargo, in the root of the repository.
+/// A Cargo command that runs in the root of the repository.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));

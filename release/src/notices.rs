@@ -1,5 +1,5 @@
-//! The licence texts of the crates that the programs and the C library link. Most licences ask for
-//! them beside a program.
+//! The licence texts of the crates that the programs and the C library link. Most licences require
+//! that a program comes with these texts.
 
 use crate::metadata::{Package, Workspace};
 use anyhow::{Context as _, Result, bail};
@@ -9,10 +9,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The packages of this repository that a release has programs or libraries of.
+/// The packages whose programs or libraries are in a release.
 const ROOTS: [&str; 4] = ["pirn-compiler", "pirn-wasi", "pirn-server", "pirn-capi"];
 
-/// How the names of files with licences begin, in lower case.
+/// Prefixes of the names of licence files, in lower case.
 const NAMES: [&str; 6] = [
     "licen",
     "copying",
@@ -22,8 +22,8 @@ const NAMES: [&str; 6] = [
     "authors",
 ];
 
-/// A list of all crates with their licences, and after it each text once, with the crates that
-/// have it.
+/// A list of all crates with their licences. Then follows each licence text once, with the crates
+/// that contain it.
 pub(crate) fn text() -> Result<String> {
     let workspace = Workspace::read()?;
     let linked = workspace.linked(&ROOTS);
@@ -83,7 +83,7 @@ fn texts(folder: &Path, names: &[&str]) -> Result<Vec<String>> {
         let name = name.to_lowercase();
         let is_text = !name.ends_with(".rs") && !name.ends_with(".html");
         if path.is_file() && is_text && names.iter().any(|start| name.starts_with(start)) {
-            // Some have bytes of other encodings in names of people.
+            // Some files have names of people in encodings other than UTF-8.
             found.push(String::from_utf8_lossy(&fs::read(&path)?).replace("\r\n", "\n"));
         }
     }
@@ -91,7 +91,7 @@ fn texts(folder: &Path, names: &[&str]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The texts that the toolchain has beside its documentation.
+/// The licence texts beside the toolchain's documentation.
 fn standard_library() -> Result<Vec<String>> {
     let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
     let output = Command::new(rustc).args(["--print", "sysroot"]).output()?;

@@ -8,8 +8,8 @@ use clap_mangen::Man;
 use std::fs;
 use std::path::Path;
 
-/// Writes the pages of all programs: `man/NAME.SECTION`, and in `bash`, `zsh` and `fish` the file
-/// that each shell loads by its name.
+/// Writes man pages as `man/NAME.SECTION`, and completions to the folders `bash`, `zsh` and `fish`.
+/// Each completion file has the name by which the shell finds it.
 pub(crate) fn write(folder: &Path) -> Result<()> {
     for program in programs::all() {
         let name = program.command.get_name().to_owned();
@@ -33,7 +33,7 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
 /// The names and contents of a program's pages: one for the program, one for each of its commands.
 fn manual(program: &Program) -> Result<Vec<(String, Vec<u8>)>> {
     let mut command = program.command.clone();
-    // Fills in what a command has of the program: its version, and the way it is called.
+    // Copies the program's version and name to its subcommands.
     command.build();
     let name = command.get_name().to_owned();
     let mut pages = vec![];
@@ -76,7 +76,7 @@ fn page(mut command: Command, program: &Program, name: &str) -> Result<(String, 
     Ok((format!("{name}.{section}"), page))
 }
 
-/// The lines of the usage that the program prints, as roff. clap_mangen would name every option.
+/// The program's usage lines, as roff. clap_mangen's own synopsis would list every option.
 fn synopsis(command: &mut Command) -> String {
     let usage = command.render_usage().to_string();
     let called = command.get_bin_name().unwrap_or(command.get_name());

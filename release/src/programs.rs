@@ -1,7 +1,7 @@
 //! [`Program`]: the command lines of the programs of a release, as clap describes them.
 //!
-//! `aotc` and `aotrun` have no library for their command lines. So this package includes the files
-//! that describe them. The programs themselves do not grow.
+//! `aotc` and `aotrun` have no library for their command lines. So this package includes the source
+//! files that describe the command lines. The programs do not grow.
 
 use clap::{Command, CommandFactory as _};
 
@@ -15,7 +15,7 @@ mod aotrun;
 /// A program of a release.
 pub(crate) struct Program {
     pub(crate) command: Command,
-    /// The section of the manual that the page belongs to.
+    /// The section of the manual for the program's page.
     pub(crate) section: &'static str,
     /// Sections for the end of the page, as roff.
     pub(crate) appendix: &'static str,
@@ -36,7 +36,7 @@ pub(crate) fn all() -> [Program; 3] {
             appendix: include_str!("../man/aotrun.roff"),
         },
         Program {
-            // The text after the options is a table. The appendix has it as roff.
+            // The text after the options is a table. The appendix has this table as roff.
             command: serve.after_help("").after_long_help(""),
             section: "8",
             appendix: include_str!("../man/pirn-serve.roff"),

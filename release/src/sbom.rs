@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Compares the components of an SBOM with the packages that Cargo compiles. Returns what the user
-/// is told.
+/// Compares the components of an SBOM with the packages that Cargo compiles. Returns a message for
+/// the user.
 pub(crate) fn check(package: &str, file: &Path) -> Result<String> {
     let sbom: Value = serde_json::from_reader(BufReader::new(File::open(file)?))?;
     let listed = components(&sbom).context("it is no CycloneDX SBOM")?;
@@ -25,7 +25,8 @@ pub(crate) fn check(package: &str, file: &Path) -> Result<String> {
     }
     if let Some(missing) = compiled.difference(&listed).next() {
         bail!(
-            "it lists {} packages and Cargo compiles {}, of which it lacks {missing}; make it again",
+            "it lists {} packages and Cargo compiles {}, of which it lacks {missing}; \
+             make it again",
             listed.len(),
             compiled.len()
         );

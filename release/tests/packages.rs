@@ -1,4 +1,5 @@
-//! The manifests of all packages: what is published is complete, and holds all that it needs.
+//! Tests of all manifests: a published package has complete metadata and contains all files that it
+//! needs.
 
 use serde_json::Value;
 use std::fs;
@@ -32,12 +33,12 @@ fn folder(package: &Value) -> PathBuf {
     Path::new(manifest).parent().expect("a folder").to_owned()
 }
 
-/// `publish = false` is an empty list of registries.
+/// Cargo reports `publish = false` as an empty list of registries.
 fn is_published(package: &Value) -> bool {
     package["publish"].is_null()
 }
 
-/// What a published package lacks.
+/// The faults of a published package's manifest.
 fn faults(package: &Value) -> Vec<String> {
     let mut faults = vec![];
     let count = |field: &str| package[field].as_array().map_or(0, Vec::len);
@@ -53,7 +54,8 @@ fn faults(package: &Value) -> Vec<String> {
         let on = dependency["name"].as_str().expect("a name");
         let (req, is_test) = (&dependency["req"], dependency["kind"] == "dev");
         let exact = format!("={}", package["version"].as_str().expect("a version"));
-        // A test's dependency with a version must be published first, which a circle forbids.
+        // Cargo must publish a versioned dependency of tests first. With cyclic dependencies that
+        // is impossible.
         match (dependency["path"].is_null(), is_test) {
             (false, false) if *req != exact => {
                 faults.push(format!("it depends on {on} {req}, not {exact}"));
@@ -134,7 +136,7 @@ fn an_incomplete_package_is_found() {
     }
 }
 
-/// The paths that a source file includes, or names as those of modules.
+/// The paths that a source file includes, or names in `#[path]` attributes.
 fn included(text: &str) -> Vec<&str> {
     let marks = [
         "include_str!(\"",
@@ -150,7 +152,7 @@ fn included(text: &str) -> Vec<&str> {
     found
 }
 
-/// Whether a path from a file leads out of a folder.
+/// Whether a path, relative to a file, leaves a folder.
 fn leaves(folder: &Path, file: &Path, path: &str) -> bool {
     let mut place = file.parent().expect("a folder").to_owned();
     for part in Path::new(path).components() {
@@ -193,7 +195,7 @@ fn sources_include_nothing_outside_of_their_package() {
             }
         }
     }
-    // Modules of the free list, and a guest of the compiler.
+    // The free list includes modules, and the compiler includes a guest.
     assert!(count > 3, "{count}");
 }
 

@@ -14,7 +14,7 @@ const PROGRAMS: [(&str, &str, &[&str], &str); 3] = [
     ("pirn-serve", "8", &[], "pirn-serve.md"),
 ];
 
-/// A folder with the pages, made once.
+/// A folder with the pages. All tests share it.
 static PAGES: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let output = release(&["pages".as_ref(), folder.path().as_os_str()]);
@@ -111,7 +111,7 @@ fn pages_are_named_as_they_are_called() {
                 page.contains(&format!("\\fB{program} {command}\\fR")),
                 "{page}"
             );
-            // The page of the program leads to those of its commands.
+            // The page of the program refers to the pages of its commands.
             let whole = text(&format!("man/{program}.{section}"));
             let name = format!("{program}\\-{command} ({section})");
             assert!(whole.contains(&name), "{name}");
@@ -190,7 +190,7 @@ fn groff_has_no_warnings() {
             output.status.success() && warnings.is_empty(),
             "{page}: {warnings}"
         );
-        // Text, and no macro that groff does not know.
+        // The output is text, without macros that groff does not know.
         let shown = String::from_utf8_lossy(&output.stdout);
         assert!(shown.contains("SYNOPSIS"), "{page}: {shown}");
     }

@@ -13,16 +13,16 @@ pub struct Grants {
     pub memory_dirs: Vec<GrantedDir>,
     /// Directories of the host, which all requests share. Only components get them.
     pub host_dirs: Vec<HostDir>,
-    /// Variables of its environment. Only components get them.
+    /// Environment variables of the guest. Only components get them.
     pub env: Vec<(String, String)>,
-    /// The addresses that its sockets may use. Only components have sockets.
+    /// The addresses that the guest's sockets may use. Only components have sockets.
     pub network: Network,
 }
 
 /// A directory of the host.
 #[derive(Debug, Clone)]
 pub struct HostDir {
-    /// Its path, as guests see it.
+    /// The guests' path for the directory.
     pub path: String,
     /// The directory.
     pub dir: Arc<Dir>,

@@ -4,9 +4,9 @@
 //! cargo run --example oci-image -- hello.tar localhost/hello:1 /hello.wasm=hello.wasm
 //! ```
 //!
-//! The first file is the entry point. Options after the name: `--user=UID[:GID]` is the user of
-//! the container. With `--artifact`, the image is an OCI artifact: its layer is the file itself
-//! (`application/wasm`), in place of a file system.
+//! The first file is the entry point. Options follow the image name. `--user=UID[:GID]` sets the
+//! user of the container. `--artifact` makes an OCI artifact: the layer is the file itself
+//! (`application/wasm`), instead of a file system.
 
 use sha2::{Digest as _, Sha256};
 use std::error::Error;
@@ -49,7 +49,7 @@ fn run(args: &[String]) -> Result<()> {
             file_system(&files)?,
         ),
     };
-    // A file system is known by its digest, and an artifact has none.
+    // The configuration lists the digest of each file system. An artifact has no file system.
     let file_systems = match is_artifact {
         true => String::new(),
         false => format!("{:?}", digest(&layer)),
@@ -74,12 +74,13 @@ fn run(args: &[String]) -> Result<()> {
         described(media, &layer, "")
     );
     let platform = format!(
-        r#","platform":{{"architecture":"{}","os":"linux"}},"annotations":{{"io.containerd.image.name":{name:?}}}"#,
+        r#","platform":{{"architecture":"{}","os":"linux"}}"#,
         architecture()
     );
+    let named = format!(r#","annotations":{{"io.containerd.image.name":{name:?}}}"#);
     let index = format!(
         r#"{{"schemaVersion":2,"manifests":[{}]}}"#,
-        described(MANIFEST, manifest.as_bytes(), &platform)
+        described(MANIFEST, manifest.as_bytes(), &(platform + &named))
     );
     let mut tar = tar::Builder::new(File::create(out)?);
     append(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
@@ -94,7 +95,7 @@ fn run(args: &[String]) -> Result<()> {
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// A layer with the files, and the folders that a container mounts over.
+/// A layer with the files, and with empty folders as mount points.
 fn file_system(files: &[(&str, &str)]) -> Result<Vec<u8>> {
     let mut tar = tar::Builder::new(vec![]);
     for folder in ["proc", "sys", "dev", "etc", "run", "tmp", "data"] {
@@ -143,7 +144,7 @@ fn digest(bytes: &[u8]) -> String {
     text
 }
 
-/// The name of this machine's architecture in images.
+/// The OCI name of this machine's architecture.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-// The guest of test.sh: does what its first argument says.
+// The guest of test.sh. The first argument selects a test.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Opens a file in both directions. Prints the result.
+// Opens a file for reading and writing. Prints the result.
 static int probe(const char *path) {
     int fd = open(path, O_RDWR);
     printf("%s: %s\n", path, fd < 0 ? strerror(errno) : "opened");
@@ -27,7 +27,7 @@ static int list(const char *path) {
     return 0;
 }
 
-// Uses so many MiB of memory.
+// Writes to `mib` MiB of memory.
 static int use(size_t mib) {
     for (size_t i = 0; i < mib; i++) {
         volatile char *piece = malloc(1 << 20);

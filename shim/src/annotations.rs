@@ -9,20 +9,20 @@ use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Annotations of the shim begin so.
+/// The prefix of all annotations of the shim.
 pub const PREFIX: &str = "io.pirn.";
 
-/// The port of a server, unless an annotation or the variable `PORT` has another.
+/// The port of a server, unless an annotation or the variable `PORT` names another one.
 const PORT: u16 = 8080;
 
-/// What the annotations of a container ask for.
+/// The limits and ports that the annotations of a container ask for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Wishes {
     memory_max: Option<usize>,
     deadline: Option<Duration>,
     slots: Option<u32>,
     port: Option<u16>,
-    /// The port of the pages about health and of the metrics.
+    /// The port for health pages and metrics.
     pub admin_port: Option<u16>,
 }
 

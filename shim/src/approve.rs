@@ -1,7 +1,7 @@
-//! [`approve`]: whether the policy lets a program run.
+//! [`approve`]: checks that the policy lets a program run.
 //!
-//! An image's author is not trusted to supply machine code. The shim checks this before anything
-//! else looks at the bytes.
+//! The shim does not trust the author of an image to supply machine code. So it calls [`approve`]
+//! before it compiles or maps the program.
 
 use crate::entry::{Entry, Program, Signable};
 use crate::policy::{NativeRule, Policy, SoRule, WasmRule};
@@ -9,18 +9,18 @@ use anyhow::{Context as _, Result, bail};
 use pirn_signature::Signed;
 use std::collections::HashMap;
 
-/// The annotation with which containerd marks the pause container of a pod. containerd writes it
-/// itself, over any other value.
+/// The annotation with which containerd marks the pause container of a pod. containerd overwrites
+/// any other value.
 const CONTAINER_TYPE: &str = "io.kubernetes.cri.container-type";
 
-/// Its value for the pause container.
+/// The value of [`CONTAINER_TYPE`] for the pause container.
 const SANDBOX: &str = "sandbox";
 
 /// Checks that the policy lets a program run.
 ///
 /// # Errors
 ///
-/// If the policy refuses it. The message names the rule.
+/// If the policy refuses the program. The message names the rule.
 pub fn approve(
     policy: &Policy,
     entry: &Entry,

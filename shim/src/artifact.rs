@@ -1,4 +1,5 @@
-//! [`layer`]: the program of an OCI artifact, whose layer is WebAssembly and no file system.
+//! [`layer`]: the program of an OCI artifact, whose single layer is a WebAssembly file instead of a
+//! file system.
 //!
 //! containerd does not unpack such a layer, so the shim reads it from containerd's content store.
 
@@ -14,20 +15,21 @@ use containerd_client::with_namespace;
 use containerd_shimkit::sandbox::InstanceConfig;
 use oci_spec::image::{Arch, Descriptor, ImageIndex, ImageManifest, Os};
 
-/// Media types of layers that are WebAssembly.
+/// Media types of layers that are WebAssembly files.
 const WASM: [&str; 3] = [
     "application/wasm",
     "application/vnd.bytecodealliance.wasm.component.layer.v0+wasm",
     "application/vnd.wasm.content.layer.v1+wasm",
 ];
 
-/// The annotation of a layer with the text of its signature.
+/// The annotation of a layer that contains the text of the layer's signature.
 const SIGNATURE: &str = "io.pirn.signature";
 
-/// Most bytes of a manifest or an index.
+/// Maximum size of a manifest or an index.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
-/// The program of a container whose image is an artifact. `None` if it is an ordinary image.
+/// The program of a container whose image is an OCI artifact. `None` if the image is not an
+/// artifact.
 pub(crate) async fn layer(
     id: &str,
     config: &InstanceConfig,
@@ -65,14 +67,14 @@ pub(crate) async fn layer(
     }))
 }
 
-/// The stores of containerd, in one namespace.
+/// A client of containerd's stores, for one containerd namespace.
 struct Store {
     channel: Channel,
     namespace: String,
 }
 
 impl Store {
-    /// The manifest of a container's image. `None` if containerd has no image of it.
+    /// The manifest of a container's image. `None` if containerd knows no image of the container.
     async fn manifest(&self, id: &str) -> Result<Option<ImageManifest>> {
         let request = GetContainerRequest { id: id.to_owned() };
         let request = with_namespace!(request, self.namespace);
@@ -118,7 +120,8 @@ impl Store {
         self.content(what.digest().as_ref(), bytes_max).await
     }
 
-    /// Reads content, which containerd checked against its digest when it stored it.
+    /// Reads a blob from the content store. containerd has checked the blob's digest before it
+    /// stored the blob.
     async fn content(&self, digest: &str, bytes_max: u64) -> Result<Vec<u8>> {
         let request = ReadContentRequest {
             digest: digest.to_owned(),
@@ -140,7 +143,7 @@ impl Store {
     }
 }
 
-/// Whether a manifest of an index is for this machine, or for WebAssembly.
+/// Whether a manifest of an image index is for this machine or for WebAssembly.
 fn is_ours(found: &Descriptor) -> bool {
     found.platform().as_ref().is_none_or(|platform| {
         let is_machine = *platform.architecture() == Arch::default();
@@ -149,7 +152,7 @@ fn is_ours(found: &Descriptor) -> bool {
     })
 }
 
-/// The answer, or `None` if containerd does not have what was asked for.
+/// Converts a `NotFound` error from containerd to `None`.
 fn present<T>(answer: std::result::Result<T, Status>) -> Result<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

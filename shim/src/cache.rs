@@ -1,15 +1,15 @@
-//! [`Cache`]: the folder of compiled modules of a node.
+//! [`Cache`]: the node's folder of compiled modules.
 //!
 //! ```text
-//!   DIR/HASH.so       a compiled module; HASH is of the .wasm file, the compiler and its options
-//!   DIR/HASH.lock     held while HASH.so is made, so that it is made once
-//!   DIR/slot.N        held by one of the compilations that run at the same time
-//!   DIR/*.new         a file that is being written
+//!   DIR/HASH.so       a compiled module; HASH covers the .wasm file, the compiler and its options
+//!   DIR/HASH.lock     locked during a compilation, so that only one process writes HASH.so
+//!   DIR/slot.N        locked by one of the concurrent compilations
+//!   DIR/*.new         a file that a process still writes
 //! ```
 //!
-//! Containers map these files, so the kernel holds the code of a module once for all of them. A
-//! process that can write into the folder decides which machine code guests run: the folder is of
-//! root alone, and containers never see it.
+//! Containers map these files, so the kernel keeps the code of a module in memory once for all of
+//! them. A process that can write to the folder decides which machine code guests run. So the
+//! folder belongs to root, and containers never see it.
 
 use crate::owner;
 use crate::policy::Policy;
@@ -27,8 +27,8 @@ use std::time::SystemTime;
 pub struct Key(String);
 
 impl Key {
-    /// The key of everything that decides the content of a compiled module. Each part counts with
-    /// its length, so no two lists of parts have one key.
+    /// Hashes all inputs of a compilation. The length of each part is part of the hash, so
+    /// different lists of parts have different keys.
     #[must_use]
     pub fn of(parts: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
@@ -43,7 +43,7 @@ impl Key {
         Self(text)
     }
 
-    /// A number that spreads keys evenly.
+    /// An evenly distributed number, derived from the key.
     fn number(&self) -> u32 {
         u32::from_str_radix(&self.0[..8], 16).unwrap_or(0)
     }
@@ -58,11 +58,11 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens the folder, or makes it.
+    /// Opens the folder, or creates it.
     ///
     /// # Errors
     ///
-    /// If somebody other than root may write to it, or the system refuses it.
+    /// If another user than root may write to the folder, or a system call fails.
     pub fn open(policy: &Policy) -> Result<Self> {
         let folder = policy.cache.clone();
         let open = || {
@@ -82,12 +82,13 @@ impl Cache {
         })
     }
 
-    /// The file of a key. If it is missing, `make` writes it, once for all processes of the node.
+    /// Returns the file of a key. If the file is missing, `make` writes it, once for all processes
+    /// of the node.
     ///
     /// # Errors
     ///
-    /// If `make` fails, if the file would be larger than the whole cache, or if the system refuses
-    /// it. Then the cache is as it was.
+    /// If `make` fails, if the file is larger than the cache may be, or if a system call fails.
+    /// Then the cache does not change.
     pub fn get(&self, key: &Key, make: impl FnOnce(&Scratch) -> Result<()>) -> Result<PathBuf> {
         let path = self.path(key);
         if is_there(&path)? {
@@ -98,7 +99,7 @@ impl Cache {
             _lock: self.lock(&lock)?,
             path: self.folder.join(lock),
         };
-        // Another process may have made it meanwhile.
+        // Another process may have written the file while this one waited for the lock.
         if is_there(&path)? {
             return Ok(path);
         }
@@ -116,7 +117,7 @@ impl Cache {
         Ok(path)
     }
 
-    /// Removes a file that turned out to be damaged.
+    /// Removes a damaged file.
     pub fn forget(&self, path: &Path) {
         let _ = fs::remove_file(path);
     }
@@ -125,7 +126,7 @@ impl Cache {
         self.folder.join(format!("{}.so", key.0))
     }
 
-    /// Waits for the lock of a file. It is held until the result is dropped.
+    /// Waits for the lock of a file. Dropping the result releases the lock.
     fn lock(&self, name: &str) -> Result<File> {
         let path = self.folder.join(name);
         let mut options = OpenOptions::new();
@@ -134,7 +135,8 @@ impl Cache {
             let file = options.open(&path)?;
             file.lock()
                 .with_context(|| format!("cannot lock {}", path.display()))?;
-            // The last holder may have removed the file. Then its lock guards nothing.
+            // The previous holder may have removed the file. Then a lock of the removed file
+            // protects nothing.
             match fs::metadata(&path) {
                 Ok(now) if now.ino() == file.metadata()?.ino() => return Ok(file),
                 Ok(_) => {}
@@ -144,8 +146,8 @@ impl Cache {
         }
     }
 
-    /// Removes the modules that were not used for the longest time, until there is room for so many
-    /// bytes. Containers that run keep what they have mapped.
+    /// Removes the least recently used modules until `bytes` more bytes fit. Running containers
+    /// keep the files that they have mapped.
     fn make_room(&self, bytes: u64) -> Result<()> {
         let mut all: Vec<(SystemTime, u64, PathBuf)> = vec![];
         for entry in fs::read_dir(&self.folder)? {
@@ -173,7 +175,7 @@ impl Cache {
     }
 }
 
-/// The lock of a key, whose file is removed before the lock is released.
+/// The lock of a key. Dropping it removes the lock file, and then releases the lock.
 struct Making {
     path: PathBuf,
     _lock: File,
@@ -185,12 +187,12 @@ impl Drop for Making {
     }
 }
 
-/// Whether a module is in the cache. Marks it as used now.
+/// Whether a module is in the cache. Sets the time of the module's last use to now.
 fn is_there(path: &Path) -> Result<bool> {
     match File::open(path) {
         Ok(file) => {
             owner::check(&file.metadata()?).with_context(|| path.display().to_string())?;
-            // A file system that is read only keeps its times.
+            // This fails on a read-only file system.
             let _ = file.set_modified(SystemTime::now());
             Ok(true)
         }
@@ -199,7 +201,7 @@ fn is_there(path: &Path) -> Result<bool> {
     }
 }
 
-/// Files of a compilation, which are removed when it ends.
+/// Temporary files of a compilation. Dropping this value removes them.
 pub struct Scratch {
     folder: PathBuf,
     name: String,
@@ -209,7 +211,8 @@ pub struct Scratch {
 impl Scratch {
     fn new(folder: &Path, name: &str) -> Result<Self> {
         let scratch = |kind: &str| folder.join(format!("{name}.{kind}.new"));
-        // A killed shim may have left it. The lock of the key is held, so nobody uses it.
+        // A killed shim may have left this file. This process holds the key's lock, so no other
+        // process uses the file.
         let _ = fs::remove_file(scratch("out"));
         let _ = fs::remove_file(scratch("in"));
         Ok(Self {
@@ -233,8 +236,8 @@ impl Scratch {
         self.folder.join(format!("{}.in.new", self.name))
     }
 
-    /// A file with these bytes, open for reading. A process of any user can open it again by its
-    /// descriptor, and by no path.
+    /// A file with these bytes, open for reading. A process of any user can reopen the file through
+    /// an inherited descriptor. Other users cannot open the file by its path.
     pub(crate) fn input(&self, bytes: &[u8]) -> Result<File> {
         use std::io::Write as _;
         let path = self.input_path();
@@ -246,7 +249,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.input_path());
-        // Renamed, if the compilation succeeded.
+        // After a successful compilation the file has another name, and this call fails.
         let _ = fs::remove_file(self.output_path());
     }
 }

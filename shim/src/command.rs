@@ -1,4 +1,4 @@
-//! Runs a WASI command, in its container.
+//! Runs a WASI command in its container.
 
 use crate::given::Given;
 use crate::outcome::Outcome;
@@ -12,13 +12,14 @@ use pirn_wasi2::http::Client;
 use pirn_wasi2::{RUN, Wasi, WasiBuilder};
 use std::time::Duration;
 
-/// The function of a command that is a core module.
+/// The start function of a command that is a core module.
 const START: &str = "_start";
 
-/// After this time a running component lets the executor work: its connections need that.
+/// A running component yields to the executor after this time. The component's connections need the
+/// executor.
 const TIMESLICE: Duration = Duration::from_millis(10);
 
-/// Runs a command, and returns how it ended.
+/// Runs a command, and returns its outcome.
 pub(crate) fn run(
     module: &Module,
     limits: &Command,
@@ -99,7 +100,7 @@ fn run_component(
         .build();
     let executor = executor.context("cannot make the executor of host functions")?;
     let result = {
-        // Streams and sockets need the executor when they are made.
+        // Streams and sockets need an entered executor when the code creates them.
         let _guard = executor.enter();
         let wasi = wasi(given, limits, policy)?.build();
         let mut instance = prepared.instantiate(wasi)?;
@@ -110,7 +111,7 @@ fn run_component(
         };
         executor.block_on(instance.call_typed_async(limits, &run, ()))
     };
-    // Does not wait for a thread that reads standard input or looks up a name.
+    // This does not wait for threads that read standard input or resolve a name.
     executor.shutdown_background();
     match result? {
         Ok(()) => Ok(()),
@@ -140,7 +141,7 @@ fn wasi(given: Given, limits: &Command, policy: &Policy) -> Result<WasiBuilder> 
     Ok(wasi)
 }
 
-/// One slot that fits the program.
+/// A region with one slot, large enough for the program.
 fn region(module: &Module, limits: &Command) -> Result<Region> {
     let region = Region::builder()
         .slots(1)

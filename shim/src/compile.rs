@@ -1,7 +1,7 @@
-//! [`compiled`]: the compiled module of a program, from the cache or from `aotc`.
+//! [`compiled`]: returns the compiled module of a program, from the cache or from `aotc`.
 //!
-//! `aotc` runs in a process of its own, as the user nobody, with limits of processor time and
-//! address space. The shim links no compiler.
+//! `aotc` runs in its own process as the user nobody, with limits on processor time and address
+//! space. The shim links no compiler.
 
 use crate::cache::{Cache, Key, Scratch};
 use crate::policy::{Compile, Policy};
@@ -18,19 +18,21 @@ use std::process::{Child, Command, Stdio};
 /// The user and the group nobody.
 const NOBODY: u32 = 65_534;
 
-/// Most bytes of the compiler's message that an error repeats.
+/// Maximum number of bytes of the compiler's message that an error repeats.
 const MESSAGE_BYTES_MAX: usize = 1000;
 
-/// The compiled module of a WebAssembly file. Compiles it if the cache does not have it.
+/// Returns the compiled module of a WebAssembly file. Compiles the file if the cache does not have
+/// the module.
 ///
 /// # Errors
 ///
-/// If the compiler refuses the file, or exceeds its limits.
+/// If the compiler refuses the file, or exceeds a limit.
 pub fn compiled(cache: &Cache, policy: &Policy, wasm: &[u8]) -> Result<PathBuf> {
     let compile = &policy.compile;
     let compiler = fs::metadata(&compile.compiler)
         .with_context(|| format!("compiler {}", compile.compiler.display()))?;
-    // Another compiler makes other code. Its size and its time of change tell it apart.
+    // Another compiler may generate other code. The size and the modification time of the program
+    // distinguish compilers.
     let about = [
         compiler.dev().to_le_bytes(),
         compiler.ino().to_le_bytes(),
@@ -49,11 +51,11 @@ pub fn compiled(cache: &Cache, policy: &Policy, wasm: &[u8]) -> Result<PathBuf> 
     cache.get(&key, |scratch| run(compile, wasm, scratch))
 }
 
-/// The file of a compiled module that an image brought and the policy approved.
+/// Stores a compiled module from an image in the cache. The policy has approved the module.
 ///
 /// # Errors
 ///
-/// If the system refuses to store it.
+/// If the system refuses to store the module.
 pub fn stored(cache: &Cache, so: &[u8]) -> Result<PathBuf> {
     let key = Key::of(&[b"so", so]);
     cache.get(&key, |scratch| Ok(scratch.output().write_all(so)?))
@@ -97,7 +99,8 @@ fn run(compile: &Compile, wasm: &[u8], scratch: &Scratch) -> Result<()> {
     bail!("{message}");
 }
 
-/// Limits that processes inherit from this one while the value lives. This process has one thread.
+/// Sets resource limits of this process, which child processes inherit. Dropping the value restores
+/// the old limits. This process has one thread.
 struct Limits([(Resource, Rlimit); 2]);
 
 impl Limits {
@@ -113,7 +116,7 @@ impl Limits {
                 current: Some(current),
                 maximum: before.maximum,
             };
-            // Lowering a soft limit needs no right.
+            // Lowering a soft limit needs no privilege.
             let _ = setrlimit(resource, soft);
             (resource, before)
         }))

@@ -1,8 +1,9 @@
-//! [`Container`]: a container, held by a process of its own.
+//! [`Container`]: a container. A separate process holds its state.
 //!
-//! Making a container forks, and the shim has threads, after which a fork may only run another
-//! program. So a process without threads, which was forked when the shim began, forks once for each
-//! container. That process makes the container and keeps its state.
+//! libcontainer forks to create a container. The shim has threads, so after a fork the child may
+//! only execute another program. So the shim forks a process without threads when it starts. This
+//! process forks again for each container. The new process creates the container and keeps its
+//! state.
 
 use crate::executor::Executor;
 use crate::prepare::{Layer, prepare};
@@ -20,29 +21,29 @@ use std::error::Error as _;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// The name of the shim, by which it keeps the state of its containers apart from other shims'.
+/// The name of the shim. It separates the state of this shim's containers from that of other shims.
 pub const NAME: &str = "pirn";
 
 thread_local! {
-    /// The container of this process. The shim itself has none.
+    /// The container that this process holds. The shim's main process holds none.
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// The container of a process that holds one.
+/// A container, in the process that holds it.
 struct Held {
     container: Inner,
-    /// Until the container starts, its standard input has a writer, and thus no end.
+    /// Keeps the container's standard input from reaching end of file before the container starts.
     writer: Option<File>,
 }
 
-/// A container.
+/// A container, as the shim's main process sees it.
 pub(crate) struct Container {
     holder: Zygote,
-    /// The number of its first process.
+    /// The process id of the container's first process.
     pub(crate) pid: i32,
 }
 
-/// What a container is made of.
+/// The inputs for the creation of a container.
 #[derive(Serialize, Deserialize)]
 struct Plan {
     id: String,
@@ -50,11 +51,11 @@ struct Plan {
     layer: Option<Layer>,
 }
 
-/// A result that a process sends to another. The error is one line.
+/// A result that one process sends to another. The error is one line.
 type Sent<T> = std::result::Result<T, String>;
 
 impl Container {
-    /// Makes a container, which does not run yet.
+    /// Creates a container without starting it.
     pub(crate) fn create(id: &str, config: &InstanceConfig, layer: Option<Layer>) -> Result<Self> {
         let holder = Zygote::global().spawn();
         let plan = Plan {
@@ -67,7 +68,7 @@ impl Container {
         Ok(Self { holder, pid })
     }
 
-    /// Lets the container run.
+    /// Starts the container.
     pub(crate) fn start(&self) -> Result<()> {
         let start = |(): ()| {
             sent(with(|held| {
@@ -90,7 +91,7 @@ impl Container {
         received(self.holder.try_run(kill, signal))
     }
 
-    /// Removes the container, and ends its processes.
+    /// Ends the container's processes, and removes the container.
     pub(crate) fn delete(&self) -> Result<()> {
         let delete = |(): ()| sent(with(|held| Ok(held.container.delete(true)?)));
         received(self.holder.try_run(delete, ()))
@@ -110,7 +111,8 @@ fn with<T>(f: impl FnOnce(&mut Held) -> Result<T>) -> Result<T> {
     HELD.with_borrow_mut(|held| f(held.as_mut().context("the container was not made")?))
 }
 
-/// Makes the container of this process, and returns the number of its first process.
+/// Creates the container that this process holds. Returns the process id of the container's first
+/// process.
 fn make(plan: &Plan) -> Result<i32> {
     let Plan { id, config, layer } = plan;
     let spec = Spec::load(config.bundle.join("config.json")).context("cannot read the spec")?;
@@ -127,7 +129,7 @@ fn make(plan: &Plan) -> Result<i32> {
         .with_systemd(config.config.systemd_cgroup)
         .build();
     let container = built.map_err(|error| {
-        // Some of its errors do not name their cause.
+        // Some errors of libcontainer do not name their cause.
         let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
@@ -144,39 +146,39 @@ fn make(plan: &Plan) -> Result<i32> {
     Ok(pid.as_raw())
 }
 
-/// The folder of the state of containers.
+/// The folder for the state of containers.
 fn root(config: &InstanceConfig) -> Result<PathBuf> {
     Ok(config.determine_rootdir(NAME)?)
 }
 
-/// Opens the standard input of a container, a named pipe that containerd made, and a writer of it.
-/// The writer keeps the pipe open until that of the client is there.
+/// Opens both ends of a container's standard input, a named pipe that containerd created. The
+/// writer keeps the pipe from reaching end of file until the client opens it for writing.
 fn input(path: &Path) -> Result<(File, Option<File>)> {
     if path.as_os_str().is_empty() {
         return Ok((File::open("/dev/null")?, None));
     }
     let writer = output(path)?;
-    // Does not wait: the pipe has a writer.
+    // This does not block, because the pipe has a writer.
     let reader = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     Ok((reader, Some(writer)))
 }
 
-/// Opens an output of a container: a named pipe that containerd made, or nothing.
+/// Opens an output stream of a container: a named pipe that containerd created, or `/dev/null`.
 fn output(path: &Path) -> Result<File> {
     let path = match path.as_os_str().is_empty() {
         true => Path::new("/dev/null"),
         false => path,
     };
-    // Opened for both, a named pipe does not wait for its other end.
+    // A named pipe that is opened for reading and writing does not wait for another process.
     let file = OpenOptions::new().read(true).write(true).open(path);
     file.with_context(|| format!("cannot open {}", path.display()))
 }
 
-/// Removes what a container left whose shim was killed, and ends its processes.
+/// Ends the processes of a container whose shim was killed, and removes the container's state.
 ///
 /// # Errors
 ///
-/// If the system refuses it.
+/// If the system refuses to remove the state.
 pub fn clean_up(id: &str, config: &InstanceConfig) -> Result<()> {
     let state = root(config)?.join(id);
     if !state.exists() {

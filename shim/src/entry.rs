@@ -1,9 +1,9 @@
-//! [`Entry`]: the program of a container, as the shim finds it in the image before the container
+//! [`Entry`]: the program of a container. The shim finds it in the image before the container
 //! exists.
 //!
-//! The shim reads the program on the host's side: it compiles with the host's compiler and stores
-//! the result for all containers. The image is not trusted, so every step of a path stays below the
-//! root file system of the container, whatever links are in it.
+//! The shim reads the program on the host, compiles it with the host's compiler, and stores the
+//! result for all containers. The shim does not trust the image. So it resolves each path below the
+//! root file system of the container, even if the image has links that lead elsewhere.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use oci_spec::runtime::Spec;
@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 /// First bytes of a WebAssembly module or component.
 const WASM: &[u8] = b"\0asm";
 
-/// First bytes of an ELF file, which a compiled module and most Linux programs are.
+/// First bytes of an ELF file. Compiled modules and most Linux programs are ELF files.
 const ELF: &[u8] = b"\x7fELF";
 
 /// First bytes of a script.
 const SCRIPT: &[u8] = b"#!";
 
-/// Most bytes of a signature file.
+/// Maximum size of a signature file.
 const SIGNATURE_BYTES_MAX: u64 = pirn_signature::SIGNATURE_BYTES_MAX;
 
-/// What an entry point is.
+/// The kind of a container's program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// A WebAssembly module or component.
@@ -37,21 +37,21 @@ pub enum Program {
     Native,
 }
 
-/// Bytes, and the signature beside them.
+/// The bytes of a program, and the signature file beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signable {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// The text of the signature file, if there is one.
+    /// The text of the signature file, if the image has one.
     pub signature: Option<String>,
 }
 
 /// The program of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path in the image, for messages.
+    /// The path in the image, for messages.
     pub path: PathBuf,
-    /// What it is.
+    /// The kind of the program, with its bytes.
     pub program: Program,
 }
 
@@ -73,11 +73,11 @@ impl Image {
         Ok(Self { root })
     }
 
-    /// Finds the first argument of a container's process in its image, and reads it.
+    /// Finds the program that the first argument of a container's process names, and reads it.
     ///
     /// # Errors
     ///
-    /// If it is not there, is too large, or is no program that the shim knows.
+    /// If the image has no such file, or the file is too large or of an unknown kind.
     pub fn entry(&self, spec: &Spec, bytes_max: u64) -> Result<Entry> {
         let process = spec.process().as_ref().context("the spec has no process")?;
         let args = process.args().as_deref().unwrap_or_default();
@@ -115,7 +115,7 @@ impl Image {
         }
     }
 
-    /// Reads the rest of a file, and its signature.
+    /// Reads the rest of a file, and the signature beside it.
     fn signable(
         &self,
         path: &Path,
@@ -139,7 +139,7 @@ impl Image {
 
     /// Opens a regular file of the image. `None` if there is no such file.
     fn file(&self, path: &Path) -> Result<Option<File>> {
-        // Without NONBLOCK, a named pipe of the image would hold up the shim.
+        // Without NONBLOCK, opening a named pipe of the image would block the shim.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let below = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let file = match openat2(&self.root, path, flags, Mode::empty(), below) {
@@ -153,8 +153,8 @@ impl Image {
     }
 }
 
-/// The paths at which a program may be: as given, below the working directory, or in a folder of
-/// `PATH` if it is a mere name.
+/// The possible paths of a program: a path as given or below the working directory, or a plain name
+/// in a folder of `PATH`.
 fn candidates(first: &Path, cwd: &Path, env: &[String]) -> Vec<PathBuf> {
     let mut all = vec![Path::new("/").join(cwd).join(first)];
     let is_name = first.components().count() == 1 && first.is_relative();
@@ -173,7 +173,7 @@ fn read(mut file: File, start: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>> {
         "it has {found} bytes, the policy of the node allows {bytes_max}; raise module_max"
     );
     let mut bytes = start;
-    // One more than allowed: the file may grow meanwhile.
+    // Reads one byte more than allowed, to notice a file that grew in the meantime.
     (&mut file).take(bytes_max).read_to_end(&mut bytes)?;
     ensure!(
         bytes.len() as u64 <= bytes_max,

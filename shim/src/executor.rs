@@ -1,8 +1,9 @@
-//! [`Executor`]: runs a guest in the process that libcontainer has put into the container.
+//! [`Executor`]: runs a guest in the process that libcontainer has moved into the container.
 //!
 //! libcontainer has entered the namespaces, the control group and the root file system, and has
-//! dropped what the container may not have. The process was forked from the shim and runs no other
-//! program: so it still holds the shim's descriptors, which are closed before the guest runs.
+//! dropped privileges that the container may not have. The process is a fork of the shim and
+//! executes no other program. So it still has the shim's descriptors. The executor closes them
+//! before the guest runs.
 
 use crate::command;
 use crate::given::Given;
@@ -23,7 +24,7 @@ use std::os::fd::RawFd;
 use std::process;
 use std::rc::Rc;
 
-/// Runs what was prepared for a container.
+/// Runs the guest or the Linux program of a container.
 #[derive(Clone)]
 pub(crate) struct Executor(Rc<Work>);
 
@@ -46,9 +47,10 @@ impl Workload for Executor {
 
     fn validate(&self, _spec: &Spec) -> Result<(), ExecutorValidationError> {
         match &*self.0 {
-            // The shim has found it. libcontainer would also ask for a PATH, which pause has not.
+            // The shim has found the program. libcontainer's own check needs a PATH, which the
+            // pause container does not have.
             Work::Native => Ok(()),
-            // The container may be told to stop before it has started.
+            // A stop signal may arrive before the container has started.
             Work::Guest(_) => match hold() {
                 Ok(_) => Ok(()),
                 Err(error) => Err(ExecutorValidationError::ArgValidationError(
@@ -61,7 +63,8 @@ impl Workload for Executor {
     fn setup_envs(&self, envs: HashMap<String, String>) -> Result<(), ExecutorSetEnvsError> {
         match &*self.0 {
             Work::Native => DefaultExecutor {}.setup_envs(envs),
-            // A guest has variables of its own. Those of the process stay as they are.
+            // The guest gets the container's variables. The environment of this process does not
+            // change.
             Work::Guest(_) => Ok(()),
         }
     }
@@ -90,7 +93,8 @@ fn run(guest: &Guest, spec: &Spec) -> i32 {
     }
 }
 
-/// Takes the directories of the container, and gives up what is left of the shim.
+/// Opens the directories of the container, and gives up the capabilities and descriptors of the
+/// shim.
 fn enter(guest: &Guest, spec: &Spec) -> Result<Given> {
     drop_rights().context("cannot drop capabilities")?;
     close_others(guest.view.descriptor())?;
@@ -98,8 +102,8 @@ fn enter(guest: &Guest, spec: &Spec) -> Result<Given> {
 }
 
 /// Drops the capabilities that a user other than root loses when it executes a program
-/// (capabilities(7)): all but the ambient ones. This process executes none, so the kernel drops
-/// nothing.
+/// (capabilities(7)): all but the ambient ones. This process executes no program, so the kernel
+/// does not drop them.
 fn drop_rights() -> Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -110,18 +114,18 @@ fn drop_rights() -> Result<()> {
     Ok(())
 }
 
-/// Closes all descriptors but the standard streams and one more. Nothing uses them any more: this
-/// process never returns to the code that opened them.
+/// Closes all descriptors except the standard streams and `kept`. Nothing uses the closed ones:
+/// this process never returns to the code that opened them.
 fn close_others(kept: RawFd) -> Result<()> {
-    // The log of the shim is one of them.
+    // One of the closed descriptors is the log of the shim.
     log::set_max_level(log::LevelFilter::Off);
     let all = fs::read_dir("/proc/self/fd").context("cannot list the descriptors of the shim")?;
     let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    // Collected first, because the listing has a descriptor, too.
+    // Collected before any is closed, because reading the directory needs a descriptor, too.
     let all: Vec<RawFd> = all.collect();
     for fd in all {
         if fd > 2 && fd != kept {
-            // The descriptor of the listing is closed already.
+            // The directory's own descriptor is already closed, so this call may fail.
             let _ = nix::unistd::close(fd);
         }
     }

@@ -2,10 +2,11 @@
 //!
 //! # Safety of the host
 //!
-//! A guest that could open `/proc/self/mem` could write over its own machine code, and leave its
-//! sandbox. So the guest's `/` is a mount of the image alone: /proc, /sys and /dev, which the
-//! container mounts over it, are not in it. A volume that holds such a file system is refused. The
-//! mount belongs to no namespace and has no parent, so `..` leads nowhere.
+//! A guest that could open `/proc/self/mem` could overwrite its own machine code, and leave its
+//! sandbox. So the guest's `/` is a mount of the image alone: the mount does not contain /proc,
+//! /sys and /dev, which the container mounts over the image. The shim refuses a volume that
+//! contains such a file system. The mount belongs to no namespace and has no parent, so `..` cannot
+//! leave it.
 
 use anyhow::{Context as _, Result, bail};
 use oci_spec::runtime::{Root, Spec};
@@ -42,10 +43,10 @@ const REFUSED: [&str; 22] = [
     "tracefs",
 ];
 
-/// Folders of the container that no guest gets, whatever is mounted there.
+/// Folders of the container that no guest gets, independent of the file systems in them.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The directories of a container, before it exists.
+/// The directories of a container that does not exist yet.
 pub(crate) struct View {
     image: OwnedFd,
     is_read_only: bool,
@@ -56,7 +57,7 @@ pub(crate) struct View {
 /// A directory that a guest gets.
 pub(crate) struct Preopen {
     pub(crate) dir: Dir,
-    /// Its path, as the guest sees it.
+    /// The guest's path for the directory.
     pub(crate) path: String,
     pub(crate) is_read_only: bool,
 }
@@ -82,7 +83,7 @@ impl View {
         self.image.as_raw_fd()
     }
 
-    /// Opens the directories, in the container.
+    /// Opens the directories. The caller is in the container.
     pub(crate) fn open(&self) -> Result<Vec<Preopen>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(&self.image, ".", flags, Mode::empty());
@@ -98,8 +99,9 @@ impl View {
         let mounts = fs::read_to_string("/proc/self/mountinfo")
             .context("cannot read the mounts of the container, which has volumes")?;
         for volume in &self.volumes {
-            // A volume may be a single file, such as /etc/hosts. Preopens are directories. A link
-            // of the image may lead a volume elsewhere, so the place is checked that it leads to.
+            // A volume may be a single file, such as /etc/hosts, but preopens are directories. A
+            // link of the image may redirect the volume's path, so this code checks the link's
+            // target.
             let Some(place) = volume.canonicalize().ok().filter(|place| place.is_dir()) else {
                 continue;
             };
@@ -119,13 +121,13 @@ impl View {
     }
 }
 
-/// Whether no guest gets a folder, or anything in it.
+/// Whether a path is in a folder that no guest gets.
 fn is_of_kernel(path: &Path) -> bool {
     path == Path::new("/") || KERNEL.iter().any(|kernel| path.starts_with(kernel))
 }
 
 /// Refuses a directory below which a file system of the kernel is mounted. Returns whether the
-/// guest gets the directory: one in such a file system is left out.
+/// guest gets the directory: false if the directory itself is in such a file system.
 fn check(directory: &Path, mountinfo: &str) -> Result<bool> {
     let mut around: Option<(PathBuf, &str)> = None;
     for line in mountinfo.lines() {
@@ -133,7 +135,7 @@ fn check(directory: &Path, mountinfo: &str) -> Result<bool> {
             bail!("cannot parse the mount {line:?} of the container");
         };
         if directory.starts_with(&point) {
-            // Of several mounts at one place, the last one is seen.
+            // If a mount point has several mounts, the last one hides the others.
             let is_nearer = around
                 .as_ref()
                 .is_none_or(|(other, _)| point.starts_with(other));
@@ -152,12 +154,12 @@ fn check(directory: &Path, mountinfo: &str) -> Result<bool> {
     Ok(around.is_some_and(|(_, kind)| !REFUSED.contains(&kind)))
 }
 
-/// The mount point and the type of a line of mountinfo (proc_pid_mountinfo(5)).
+/// The mount point and the file system type in a line of mountinfo (proc_pid_mountinfo(5)).
 fn parse(line: &str) -> Option<(PathBuf, &str)> {
     let (mount, kind) = line.split_once(" - ")?;
     let point = mount.split(' ').nth(4)?;
     let kind = kind.split(' ').next()?;
-    // A type may have a subtype, as fuse.sshfs.
+    // A type may have a subtype, as in fuse.sshfs.
     let kind = kind.split('.').next()?;
     Some((PathBuf::from(unescaped(point)?), kind))
 }
@@ -203,7 +205,7 @@ mod tests {
         for path in ["/proc", "/proc/1/task"] {
             assert!(!check(Path::new(path), PLAIN).unwrap(), "{path}");
         }
-        // The last mount at a place hides the others.
+        // The last mount at a mount point hides the others.
         let hidden = format!("{PLAIN}\n39 37 0:5 / /proc rw - tmpfs tmpfs rw");
         assert!(check(Path::new("/proc/1"), &hidden).unwrap());
         let shown = format!("{PLAIN}\n39 37 0:5 / /data\\040a rw - proc proc rw");
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn other_volumes_are_not() {
         assert!(check(Path::new("/data a"), PLAIN).unwrap());
-        // A name that only begins like the volume's is another folder.
+        // A path that only has the volume's path as a prefix names another folder.
         let other = format!("{PLAIN}\n39 37 0:5 / /data\\040abc rw - proc proc rw");
         assert!(check(Path::new("/data a"), &other).unwrap());
     }

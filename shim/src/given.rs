@@ -1,12 +1,13 @@
-//! [`Given`]: the arguments, variables and directories of a guest, from the spec of its container.
+//! [`Given`]: the arguments, environment variables and directories of a guest, from the container's
+//! spec.
 
 use crate::files::Preopen;
 use oci_spec::runtime::{Process, Spec};
 use std::path::Path;
 
-/// What a container gives its guest.
+/// Arguments, environment variables and directories of a guest.
 pub(crate) struct Given {
-    /// The first one is the program, as the image names it.
+    /// The first argument is the program, as the image names it.
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) cwd: String,
@@ -14,7 +15,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Reads the spec of a container, and takes its directories.
+    /// Reads arguments and variables from the spec of a container.
     pub(crate) fn new(spec: &Spec, dirs: Vec<Preopen>) -> Self {
         let process = spec.process().as_ref();
         let args = process.and_then(|process| process.args().clone());
@@ -28,7 +29,7 @@ impl Given {
     }
 }
 
-/// The variables of a container. Text without `=` is no variable.
+/// The environment variables of a container. Skips entries without `=`.
 pub(crate) fn variables(process: &Process) -> Vec<(String, String)> {
     let all = process.env().iter().flatten();
     let all = all.filter_map(|text| text.split_once('='));

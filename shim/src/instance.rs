@@ -1,4 +1,4 @@
-//! [`Instance`]: the container of one task, as the shim library asks for it.
+//! [`Instance`]: the container of one task. Implements the trait of the shim library.
 
 use crate::artifact;
 use crate::container::Container;
@@ -20,7 +20,7 @@ impl Task for Instance {
     async fn new(id: String, config: &InstanceConfig) -> Result<Self> {
         let layer = layer(&id, config).await;
         let layer = layer.map_err(|error| one_line(&error))?;
-        // Before the container exists, so that its end is not missed.
+        // Subscribes before the container exists, to receive its exit event.
         let ends = monitor_subscribe(Topic::Pid)?;
         let container = Container::create(&id, config, layer)?;
         let exit = WaitableCell::new();
@@ -46,24 +46,24 @@ impl Task for Instance {
     }
 }
 
-/// The program of a container whose image is an artifact.
+/// The program of a container whose image is an OCI artifact.
 async fn layer(id: &str, config: &InstanceConfig) -> anyhow::Result<Option<Layer>> {
-    // Read again for each container: an operator may have changed it.
+    // The shim reads the policy for each container, because an operator may have changed it.
     let policy = Policy::of_node()?;
     artifact::layer(id, config, policy.module_bytes_max).await
 }
 
-/// An error with all its causes in its message: the shim library passes on only the message.
+/// Puts all causes of an error into its message, because the shim library reports only the message.
 fn one_line(error: &anyhow::Error) -> anyhow::Error {
     anyhow::anyhow!(format!("{error:#}").replace('\n', " "))
 }
 
-/// Waits for the end of the container's first process, on a thread. The reaper of the shim library
-/// takes its exit code.
+/// Waits on a new thread for the end of the container's first process. The reaper of the shim
+/// library gets the exit code from the kernel.
 fn watch(pid: i32, ends: Subscription, exit: WaitableCell<(u32, DateTime<Utc>)>) -> Result<()> {
     let wait = move || {
         let code = wait_pid(pid, ends);
-        // Nobody else sets it.
+        // No other code sets the exit code.
         let _ = exit.set((code.cast_unsigned(), Utc::now()));
     };
     thread::Builder::new().name("exit".to_owned()).spawn(wait)?;

@@ -6,8 +6,8 @@
 //!                               cache, aotc, Module::open   image; slots, WASI, HTTP
 //! ```
 //!
-//! Everything that decides is done by the holder, on the host and before the container exists. An
-//! error there is the error of `ctr run`. `docs/guide/kubernetes.md` is the guide.
+//! The holder makes all decisions on the host, before the container exists. So `ctr run` reports
+//! its errors. `docs/guide/kubernetes.md` is the guide.
 
 #![forbid(unsafe_code)]
 

@@ -1,35 +1,35 @@
-//! [`Outcome`]: how a command ended, its message, and the exit code of its container.
+//! [`Outcome`]: the end of a command, with its message and the exit code of its container.
 
 use pirn_component::CallError as ComponentError;
 use pirn_runtime::{CallError, InstantiateError, Trap};
 use pirn_wasi2::Exit as Exit2;
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It ended by itself, with this code.
+    /// The command exited with this code.
     Exited(u32),
-    /// It trapped, or threw an exception that it did not catch. With the message.
+    /// The command trapped, or did not catch an exception. Contains the message.
     Trapped(String),
-    /// It ran past its deadline.
+    /// The command exceeded its deadline. Contains the message.
     Late(String),
-    /// A signal of the container ended it.
+    /// A stop signal of the container ended the command.
     Killed,
-    /// It did not run, or a host function failed.
+    /// The command did not start, or a host function failed.
     Failed(anyhow::Error),
 }
 
-/// Exit code after a trap or an uncaught exception: 128 + SIGABRT, as of an aborted process.
+/// Exit code after a trap or an uncaught exception: 128 + SIGABRT, like that of an aborted process.
 const TRAPPED: i32 = 134;
 
-/// Exit code after a deadline, as of timeout(1).
+/// Exit code after a deadline, like that of timeout(1).
 const LATE: i32 = 124;
 
-/// Exit code if the guest could not be run, as Docker has it.
+/// Exit code if the guest could not start, like Docker's.
 const NOT_RUN: i32 = 125;
 
 impl Outcome {
-    /// Prints the message, if there is one, and returns the exit code.
+    /// Prints the message, if the outcome has one, and returns the exit code.
     pub(crate) fn tell(self) -> i32 {
         match self {
             // The exit code of a process has eight bits.

@@ -1,4 +1,4 @@
-//! Files and folders of the node that only root may change.
+//! Checks of files and folders that only root may change.
 
 use anyhow::{Context as _, Result, ensure};
 use std::fs::{File, Metadata};
@@ -6,10 +6,10 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Bits of a mode that let the group or others write.
+/// Mode bits that let the group or others write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Reads a text file that nobody else may change, nor exchange in its folder.
+/// Reads a text file that other users can neither change nor replace.
 pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
     let mut file = File::open(path)?;
     let about = file.metadata()?;
@@ -30,15 +30,15 @@ pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
     Ok(text)
 }
 
-/// Checks that a file or folder belongs to root or to the user of this process, and that nobody
-/// else may write to it.
+/// Checks that a file or folder belongs to root or to the user of this process, and that no other
+/// user may write to it.
 pub(crate) fn check(about: &Metadata) -> Result<()> {
     let (found, own) = (about.uid(), rustix::process::geteuid().as_raw());
     ensure!(
         found == 0 || found == own,
         "it belongs to user {found}, not to root; chown it"
     );
-    // A sticky folder, such as /tmp, lets nobody exchange the files of others.
+    // In a folder with the sticky bit, such as /tmp, users cannot replace the files of others.
     let is_sticky_folder = about.is_dir() && about.mode() & 0o1000 != 0;
     let mode = about.mode() & 0o7777;
     ensure!(

@@ -1,7 +1,7 @@
-//! [`Policy`]: what the operator of the node allows, from `/etc/pirn/shim.toml`.
+//! [`Policy`]: the rules of the node's operator, from `/etc/pirn/shim.toml`.
 //!
-//! The file decides which code runs. So it must belong to root, and nobody else may write to it or
-//! to its folder. Nothing in an image or a container changes it: annotations only narrow it.
+//! The file decides which code runs. So it must belong to root, and no other user may write to it
+//! or to its folder. Images and containers cannot change the policy: annotations only narrow it.
 
 use crate::owner;
 use crate::units::{Count, Size, Time, parsed};
@@ -15,65 +15,65 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The policy file, unless [`POLICY_VARIABLE`] names another.
+/// The policy file, unless [`POLICY_VARIABLE`] names another one.
 pub const POLICY_FILE: &str = "/etc/pirn/shim.toml";
 
-/// Variable of containerd's own environment that names another policy file.
+/// The variable in containerd's environment that names another policy file.
 pub const POLICY_VARIABLE: &str = "PIRN_SHIM_POLICY";
 
-/// Most bytes of the policy file.
+/// Maximum size of the policy file.
 const POLICY_BYTES_MAX: u64 = 1 << 20;
 
-/// WebAssembly that the node compiles and runs.
+/// The rule for WebAssembly that the node compiles and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WasmRule {
     /// Any.
     Any,
-    /// What a trusted key signed.
+    /// Only files that a trusted key signed.
     Signed,
 }
 
-/// Compiled modules, which are machine code, that an image brings.
+/// The rule for compiled modules (machine code) in images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SoRule {
-    /// What a trusted key signed.
+    /// Only files that a trusted key signed.
     Signed,
-    /// Also what the verifier proves to stay in its sandbox.
+    /// Also unsigned modules if the verifier proves that they stay in their sandbox.
     Verified,
-    /// Any. The image's author then runs machine code in the container's process.
+    /// All modules. The image's author then runs machine code in the container's process.
     Any,
 }
 
-/// Linux programs as entry points.
+/// The rule for Linux programs as entry points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NativeRule {
-    /// None. Pods then cannot start, because their pause container is one.
+    /// None. Pods then cannot start, because their pause container is a Linux program.
     Refuse,
     /// Only the pause container of a pod.
     Pause,
-    /// Any, in a container as runc makes it.
+    /// All, in a container like runc's.
     Allow,
 }
 
-/// What the operator of the node allows.
+/// The rules of the node's operator.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// Keys whose signatures count.
+    /// Trusted keys for signatures.
     pub keys: Vec<PublicKey>,
-    /// Which WebAssembly runs.
+    /// The rule for WebAssembly.
     pub wasm: WasmRule,
-    /// Which compiled modules of images run.
+    /// The rule for compiled modules of images.
     pub so: SoRule,
-    /// Which Linux programs run.
+    /// The rule for Linux programs.
     pub native: NativeRule,
-    /// Most bytes of an entry point.
+    /// Maximum size of an entry point.
     pub module_bytes_max: u64,
     /// The folder of compiled modules.
     pub cache: PathBuf,
-    /// Most bytes of all files of that folder.
+    /// Maximum total size of the compiled modules in `cache`.
     pub cache_bytes_max: u64,
     /// How modules are compiled.
     pub compile: Compile,
@@ -90,51 +90,51 @@ pub struct Policy {
 /// How modules are compiled.
 #[derive(Debug, Clone)]
 pub struct Compile {
-    /// The program `aotc`.
+    /// The path of `aotc`.
     pub compiler: PathBuf,
-    /// The option `--cpu`.
+    /// The value of `aotc`'s option `--cpu`.
     pub cpu: String,
-    /// Most processor time of one compilation.
+    /// Maximum processor time of one compilation.
     pub time_max: Duration,
-    /// Most address space of one compilation.
+    /// Maximum address space of one compilation, in bytes.
     pub memory_max: u64,
-    /// Most compilations at the same time.
+    /// Maximum number of concurrent compilations.
     pub at_once: u32,
 }
 
 /// Limits of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// Most bytes of a linear memory.
+    /// Maximum size of each linear memory, in bytes.
     pub memory_max: usize,
-    /// Bytes of the stack.
+    /// Stack size, in bytes.
     pub stack: usize,
-    /// Longest wall time; none is unlimited.
+    /// Maximum wall time; `None` is unlimited.
     pub deadline: Option<Duration>,
-    /// Most files that the guest has open at the same time.
+    /// Maximum number of files that the guest has open at the same time.
     pub descriptors_max: u32,
 }
 
 /// Limits of a server, and of each guest that answers a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Server {
-    /// Guests at the same time.
+    /// Number of guests that run at the same time.
     pub slots: u32,
-    /// Most bytes of a linear memory of a guest.
+    /// Maximum size of each linear memory of a guest, in bytes.
     pub memory_max: usize,
-    /// Bytes of the stack of a guest.
+    /// Stack size of a guest, in bytes.
     pub stack: usize,
-    /// Longest wall time of a guest.
+    /// Maximum wall time of a guest.
     pub deadline: Duration,
-    /// Longest time that a request waits for a slot.
+    /// Maximum time that a request waits for a slot.
     pub wait: Duration,
-    /// Most bytes of the body of a request.
+    /// Maximum size of a request's body, in bytes.
     pub body_max: usize,
-    /// Longest time for requests to end after the stop signal.
+    /// Maximum time for running requests to end after the stop signal.
     pub grace: Duration,
 }
 
-/// The file as it is written.
+/// The content of the policy file. Omitted keys get their defaults later.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct File {
@@ -200,11 +200,11 @@ struct ServerFile {
 }
 
 impl Policy {
-    /// Reads the policy of this node. Without a file, the policy has its defaults.
+    /// Reads the policy of this node. If the file does not exist, all keys have their defaults.
     ///
     /// # Errors
     ///
-    /// If somebody other than root may write to the file, or if anything in it is wrong.
+    /// If another user than root may write to the file, or if its content is invalid.
     pub fn of_node() -> Result<Self> {
         let named = env::var_os(POLICY_VARIABLE).map(PathBuf::from);
         let path = named.as_deref().unwrap_or(Path::new(POLICY_FILE));
@@ -241,7 +241,7 @@ impl Policy {
         if wasm == WasmRule::Signed && keys.is_empty() {
             bail!("wasm is \"signed\", and trust names no key; name one");
         }
-        // Checked here, so that no container finds a wrong rule.
+        // The rules are checked here, so that an invalid one fails at once.
         allowed(&file.http_allow)?;
         network(&file.net_allow)?;
         let cache = file.cache.unwrap_or_else(|| "/var/lib/pirn/shim".into());
@@ -339,7 +339,7 @@ fn time(time: Option<Time>, default_s: u64) -> Duration {
     time.map_or(Duration::from_secs(default_s), Duration::from)
 }
 
-/// `aotc` in the folder of the shim's own program.
+/// The path of `aotc` in the folder of the shim's program.
 fn beside_the_shim() -> Result<PathBuf> {
     let shim = env::current_exe().context("cannot find the folder of the shim")?;
     Ok(shim.with_file_name("aotc"))

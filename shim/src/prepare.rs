@@ -1,4 +1,5 @@
-//! [`prepare`]: decides everything of a container on the host, before it exists.
+//! [`prepare`]: finds, checks and compiles the program of a container on the host, before the
+//! container exists.
 
 use crate::annotations::Wishes;
 use crate::approve::approve;
@@ -16,16 +17,16 @@ use pirn_runtime::{Module, OpenError};
 use pirn_wasi2::http::HANDLE;
 use std::path::{Path, PathBuf};
 
-/// A layer of an OCI artifact: a program that is no file of an image.
+/// The layer of an OCI artifact: a program outside of a file system.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Layer {
     /// The program.
     pub bytes: Vec<u8>,
-    /// The text of its signature, if the artifact has one.
+    /// The text of the program's signature, if the artifact has one.
     pub signature: Option<String>,
 }
 
-/// What runs in a container.
+/// The program of a container, ready to start.
 pub(crate) enum Work {
     /// A guest.
     Guest(Box<Guest>),
@@ -33,7 +34,7 @@ pub(crate) enum Work {
     Native,
 }
 
-/// A guest whose container does not exist yet.
+/// A guest, mapped and checked, whose container does not exist yet.
 pub(crate) struct Guest {
     pub(crate) module: Module,
     pub(crate) role: Role,
@@ -41,16 +42,16 @@ pub(crate) struct Guest {
     pub(crate) policy: Policy,
 }
 
-/// What a guest does.
+/// The role of a guest: a command or a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Role {
-    /// It runs once.
+    /// A WASI command, which runs once.
     Command(Command),
-    /// It answers requests.
+    /// A `wasi:http` server, which answers requests.
     Server(Server, Ports),
 }
 
-/// Reads the policy, finds the program of a container, checks it, compiles it and maps it.
+/// Reads the policy, then finds, checks, compiles and maps the program of a container.
 pub(crate) fn prepare(bundle: &Path, spec: &Spec, layer: Option<Layer>) -> Result<Work> {
     let policy = Policy::of_node()?;
     let annotations = spec.annotations().as_ref();
@@ -86,8 +87,8 @@ fn of_layer(layer: Layer) -> Entry {
     }
 }
 
-/// Maps the compiled module of an approved program. All containers of the node that run it map one
-/// file.
+/// Maps the compiled module of an approved program. All containers of the node that run the program
+/// map the same file.
 fn module(policy: &Policy, program: &Program) -> Result<Module> {
     let cache = Cache::open(policy)?;
     let path = || match program {
@@ -95,11 +96,11 @@ fn module(policy: &Policy, program: &Program) -> Result<Module> {
         Program::Wasm(wasm) => compiled(&cache, policy, &wasm.bytes),
         Program::Native => anyhow::bail!("a Linux program is not mapped"),
     };
-    // A compiled module has no code that runs when it is mapped, so it may be mapped here.
+    // Mapping a compiled module runs none of its code, so the host may map it.
     let first = path()?;
     match Module::open(&first) {
         Ok(module) => Ok(module),
-        // A crash of the node may have damaged the file, or another process removed it.
+        // A crash of the node may have damaged the file, or another process may have removed it.
         Err(OpenError::Format { .. } | OpenError::Read { .. } | OpenError::Changed { .. }) => {
             cache.forget(&first);
             Ok(Module::open(path()?)?)

@@ -1,4 +1,4 @@
-//! Serves HTTP with a `wasi:http` component, in its container. Each request has a slot of its own.
+//! Serves HTTP with a `wasi:http` component in its container. Each request runs in its own slot.
 
 use crate::given::Given;
 use crate::outcome::Outcome;
@@ -12,20 +12,20 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
 
-/// Connections that one client address may have. In a cluster, all requests may come from the
-/// address of one proxy.
+/// Maximum number of connections of one client address. In a cluster, all requests may come from
+/// the address of one proxy.
 const CLIENT_CONNECTIONS: usize = 1024;
 
 /// The ports of a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ports {
-    /// The port of requests.
+    /// The port for requests.
     pub(crate) public: u16,
-    /// The port of the pages about health and of the metrics, if they have one of their own.
+    /// The port for health pages and metrics. `None` if the public port serves them.
     pub(crate) admin: Option<u16>,
 }
 
-/// Serves until the container is told to stop, and returns how the server ended.
+/// Serves until a stop signal arrives, and returns the outcome.
 pub(crate) fn run(
     module: &Module,
     limits: &Limits,
@@ -108,8 +108,8 @@ fn grants(policy: &Policy, given: Given) -> Result<Grants> {
     })
 }
 
-/// Listens on all addresses of the container: of IPv6, which include those of IPv4, or of IPv4
-/// alone if the container has no IPv6.
+/// Listens on all addresses of the container: on a dual-stack IPv6 socket, or on an IPv4 socket if
+/// the container has no IPv6.
 fn listen(port: u16) -> Result<TcpListener> {
     let all = [
         SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),

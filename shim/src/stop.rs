@@ -1,8 +1,8 @@
 //! [`Stop`]: the signals that end a container.
 //!
-//! The guest's process is the first one of its namespace, for which the kernel ignores signals
-//! that nobody handles. So one thread waits for the signals that end a Linux program, and ends the
-//! guest. SIGKILL needs none of this.
+//! The guest's process is process 1 of its PID namespace. The kernel discards signals to process 1
+//! that have no handler. So one thread waits for the signals that end a Linux program, and then
+//! ends the guest. SIGKILL needs no handler.
 
 use anyhow::{Context as _, Result};
 use nix::sys::signal::{SigSet, Signal};
@@ -22,17 +22,17 @@ const SIGNALS: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// Time that a command has to end after its kill. It is over at once, unless it is in a call of the
-/// host that takes long.
+/// Time for a command to end after its kill switch fires. The command ends at once, unless it is in
+/// a long host call.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The signals that end a container. Clones are of the same container.
+/// Handles the signals that end a container. All clones belong to the same container.
 #[derive(Clone)]
 pub(crate) struct Stop(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Told when a signal arrives, for a server.
+    /// Notified when a signal arrives. Servers wait for it.
     told: Notify,
 }
 
@@ -41,13 +41,13 @@ struct State {
     /// The signal that arrived.
     signal: Option<Signal>,
     switch: Option<KillSwitch>,
-    /// Whether a server ends its requests itself.
+    /// Whether the guest is a server, which ends its requests itself.
     is_server: bool,
 }
 
 impl Stop {
-    /// Begins to wait for the signals. Call this before other threads exist: they inherit which
-    /// signals are blocked.
+    /// Begins to wait for the signals. Call this before other threads exist, because they inherit
+    /// the signal mask.
     pub(crate) fn listen() -> Result<Self> {
         let signals = hold()?;
         let stop = Self(Arc::new(Shared {
@@ -73,7 +73,7 @@ impl Stop {
         let is_server = self.with(|state| {
             state.signal.get_or_insert(signal);
             if let Some(switch) = &state.switch {
-                // It may be over already.
+                // The guest may have ended already.
                 let _ = switch.kill();
             }
             state.is_server
@@ -85,7 +85,7 @@ impl Stop {
         }
     }
 
-    /// Ends this guest when a signal arrives, or now if one has arrived.
+    /// Ends this guest when a signal arrives, or at once if a signal has arrived already.
     pub(crate) fn guard(&self, switch: KillSwitch) {
         self.with(|state| {
             if state.signal.is_some() {
@@ -95,17 +95,17 @@ impl Stop {
         });
     }
 
-    /// The exit code after the signal that arrived, if one did.
+    /// The exit code for the signal that arrived. `None` if no signal has arrived.
     pub(crate) fn code(&self) -> Option<i32> {
         self.with(|state| state.signal.map(code_of))
     }
 
-    /// Lets a server end by itself. Is ready when a signal arrives.
+    /// A future that completes when a stop signal arrives. The server then ends by itself.
     pub(crate) async fn told(self) {
         self.0.told.notified().await;
     }
 
-    /// Says that this container is a server.
+    /// Marks this container as a server.
     pub(crate) fn is_server(&self) {
         self.with(|state| state.is_server = true);
     }
@@ -115,7 +115,7 @@ impl Stop {
     }
 }
 
-/// Holds the signals back until [`Stop::listen`], so that none is lost that arrives earlier.
+/// Blocks the signals until [`Stop::listen`], so that the process does not lose early ones.
 pub(crate) fn hold() -> Result<SigSet> {
     let signals: SigSet = SIGNALS.into_iter().collect();
     signals

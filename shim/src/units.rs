@@ -1,4 +1,4 @@
-//! Values of the policy file as text or numbers: sizes, times and counts.
+//! Parses sizes, times and counts of the policy file, which are text or numbers.
 
 use serde::{Deserialize, Deserializer, de};
 use std::fmt::Display;
@@ -14,7 +14,7 @@ enum Text {
     Number(i64),
 }
 
-/// Reads a value by its `FromStr`, which command lines of pirn also use.
+/// Parses a value with its `FromStr`, which pirn's command lines also use.
 pub(crate) fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

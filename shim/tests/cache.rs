@@ -1,4 +1,5 @@
-//! The folder of compiled modules: made once, within its bound, and by root alone.
+//! Tests of the folder of compiled modules: one compilation for each module, the size limit, and
+//! root as the only writer.
 
 use pirn_shim::cache::{Cache, Key};
 use pirn_shim::compile::{compiled, stored};
@@ -94,7 +95,7 @@ fn the_oldest_modules_make_room() {
     assert!(a.exists() && b.exists(), "100 bytes fit");
     age(&a, 2);
     age(&b, 1);
-    // Using it makes it young again.
+    // This use makes `a` the most recently used module.
     put(b"a", 50).unwrap();
     let c = put(b"c", 50).unwrap();
     assert!(a.exists() && !b.exists() && c.exists());
@@ -144,7 +145,7 @@ fn with_compiler(folder: &TempDir, script: &str, more: &str) -> Policy {
     let path = folder.path().join("compiler");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-    // As root, the compiler runs as nobody.
+    // If the test runs as root, the compiler runs as nobody and must read this folder.
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     policy(folder, &format!("[compile]\ncompiler = {path:?}\n{more}"))
 }

@@ -1,4 +1,4 @@
-//! Programs of hostile images: what is found, what is read, and what the policy lets run.
+//! Tests with hostile images: finding and reading the program, and the policy's decision.
 
 use oci_spec::runtime::Spec;
 use pirn_shim::approve::approve;
@@ -137,7 +137,7 @@ fn what_is_no_program_is_refused() {
         "/long.wasm",
         "signed.wasm.minisig".trim_start_matches("signed"),
     );
-    // It does not wait for a writer.
+    // Opening the pipe does not wait for a writer.
     rootfs.refuses("/pipe", "the image has no file");
     assert!(rootfs.entry_of(&[], "/", &[]).is_err());
 }
@@ -223,7 +223,7 @@ fn images_bring_no_machine_code_that_is_not_signed() {
     for name in ["/unsigned.so", "/other.so", "/changed.so", "/empty.so"] {
         let error = outcome(&policy, &rootfs, name).expect_err(name);
         assert!(error.contains("takes only signed machine code"), "{error}");
-        // What is not even a module is not proven.
+        // The verifier cannot prove a file that is no compiled module.
         let verified = trust.policy("so = \"verified\"");
         let error = outcome(&verified, &rootfs, name).expect_err(name);
         assert!(error.contains("does not prove"), "{error}");
@@ -232,7 +232,7 @@ fn images_bring_no_machine_code_that_is_not_signed() {
             Ok(())
         );
     }
-    // Without a key nothing is signed.
+    // Without a trusted key, no signature counts.
     let error = outcome(&Policy::parse("").unwrap(), &rootfs, "/signed.so").unwrap_err();
     assert!(error.contains("the policy trusts no key"), "{error}");
 }

@@ -1,4 +1,5 @@
-//! The policy of a node: what is refused, who may write it, and how annotations narrow it.
+//! Tests of the node's policy: invalid files, owner and mode of the file, and annotations that
+//! narrow it.
 
 use pirn_shim::annotations::Wishes;
 use pirn_shim::policy::{NativeRule, Policy, SoRule, WasmRule};
@@ -67,7 +68,7 @@ fn keys_are_read_and_make_signatures_necessary() {
     assert_eq!(policy.wasm, WasmRule::Signed);
     let any = Policy::parse(&format!("wasm = \"any\"\n{text}")).unwrap();
     assert_eq!(any.wasm, WasmRule::Any);
-    // Others could exchange the key.
+    // Other users could replace the key.
     for mode in [0o664, 0o646, 0o666] {
         fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         let message = refused(&text);
@@ -114,7 +115,7 @@ fn annotations_narrow_and_never_widen() {
     assert!(more.narrow_server(&policy.server).is_err());
     let fewer = wishes(&[("io.pirn.slots", "64")]).unwrap();
     assert_eq!(fewer.narrow_server(&policy.server).unwrap().slots, 64);
-    // A limit where the policy has none is narrower.
+    // An annotation may set a limit that the policy does not set.
     let unlimited = Policy::parse("").unwrap();
     let narrowed = narrow.narrow_command(&unlimited.command).unwrap();
     assert_eq!(narrowed.deadline, Some(Duration::from_secs(1)));
@@ -145,7 +146,7 @@ fn annotations_that_mean_nothing_are_errors() {
                 .is_err()
         );
     }
-    // Those of others are theirs.
+    // The shim ignores annotations of other programs.
     assert_eq!(
         wishes(&[("io.pirnx.slots", "0")]).unwrap(),
         Wishes::default()

@@ -31,8 +31,9 @@ pub fn signature_path(module: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Most bytes of a signed module. An attacker can replace the file without a key, so the reader
-/// bounds the length before it reads. The largest guests of the benches have a hundredth of it.
+/// Maximum size of a signed module. An attacker can replace the file without a key, so the reader
+/// bounds the length before it reads. The largest guests of the benches have a hundredth of this
+/// size.
 pub const SIGNED_BYTES_MAX: u64 = 4 << 30;
 
 /// Reads a module and its signature, and checks that one of the keys signed the module. Returns
@@ -90,8 +91,8 @@ impl PublicKey {
     }
 }
 
-/// Reads a regular file that has at most `bytes_max` bytes. Pipes, sockets and devices are refused
-/// without waiting for them.
+/// Reads a regular file that has at most `bytes_max` bytes. Refuses pipes, sockets and devices, and
+/// never waits for them.
 ///
 /// # Errors
 ///
@@ -101,7 +102,7 @@ pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read(file, found, bytes_max)
 }
 
-/// As [`read_regular`], for a file of text.
+/// Like [`read_regular`], but for a UTF-8 text file.
 fn read_small(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read_regular(path, bytes_max)?)
         .map_err(|_| invalid("it is not text".to_owned()))
@@ -113,7 +114,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let file = options.open(path)?;
-    // Asks the open file. Since the opening, the path may name another file.
+    // Queries the open file, because the path may name another file by now.
     let about = file.metadata()?;
     if about.is_dir() {
         return Err(ErrorKind::IsADirectory.into());

@@ -111,7 +111,7 @@ impl File {
         })
     }
 
-    /// Marks a file whose bytes were signed or proven.
+    /// Marks a file with signed or proven bytes.
     fn approved(self) -> Self {
         Self {
             only_sealed: true,

@@ -25,8 +25,8 @@
 //! The address of a SIGSEGV or SIGBUS is in the guard of the running stack, or else the module's
 //! trap table lists the instruction. In the latter case a SIGSEGV or SIGBUS also needs an address
 //! that a reachable instance can access, in its slot or in a shared memory, or an address in the
-//! lowest page, where a mask against speculation may lead. Every other fault goes to the handler
-//! that was installed before.
+//! lowest page. A mask against speculation may replace an address by null. Every other fault goes
+//! to the handler that was installed before.
 //!
 //! The arguments have libc's types: nix has no types for `siginfo_t` and `ucontext_t`.
 //!
@@ -268,8 +268,8 @@ unsafe fn diagnose(
 }
 
 /// Whether a fault is an access to the lowest page, where nothing is mapped. Null and a short
-/// displacement lie there. A fault that has no address is reported with address 0, and another
-/// cause than this one (sigaction(2)).
+/// displacement lie there. For a fault without an address, the kernel reports address 0 and another
+/// `si_code` (sigaction(2)).
 fn is_null_page(info: &libc::siginfo_t, address: usize) -> bool {
     const SEGV_MAPERR: i32 = 1;
     const PAGE_BYTES: usize = 4096;

@@ -402,8 +402,8 @@ fn sealed<'a>(
     }
     file.set_len(end.next_multiple_of(page_bytes()) as u64)?;
     let any_change = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
-    // Pages that the kernel uses for a moment, as when it moves them, count as mapped for writing
-    // (EBUSY, fcntl(2)). It waits some 75 ms for them.
+    // The kernel treats a page that it uses for a moment, such as during migration, as mapped for
+    // writing (EBUSY, fcntl(2)). The kernel waits some 75 ms for such pages.
     const TRIES: usize = 20;
     let mut tries = 1;
     loop {

@@ -351,7 +351,7 @@ fn parts_that_contradict_each_other_are_refused() {
         m.start = escaped.find(is_start).copied();
         assert!(m.start.is_some(), "the guest has a start function");
     });
-    // In the order of the globals of the guest.
+    // The order is that of the guest's globals.
     let values = [
         ("(ref 0), expected i32", ConstOp::RefFunc(1)),
         ("(ref 0), expected i64", ConstOp::RefFunc(1)),

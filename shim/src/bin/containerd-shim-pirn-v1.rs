@@ -13,7 +13,8 @@ fn main() {
     if let Ok(flags) = containerd_shim::parse(&args)
         && flags.action == "delete"
     {
-        // containerd asks for it when the shim of a container is gone. The library only answers.
+        // containerd runs `delete` after the shim of a container has ended. The shim library only
+        // answers, so this code cleans up.
         let config = InstanceConfig {
             namespace: flags.namespace,
             bundle: flags.bundle.into(),

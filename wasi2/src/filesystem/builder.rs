@@ -13,7 +13,7 @@ impl WasiBuilder {
     /// Reads and writes of files block the thread while the disk works. Files other than regular
     /// ones and directories cannot be opened.
     ///
-    /// Several builders may give one directory, as an [`Arc`].
+    /// Several builders may share one directory, as an [`Arc`].
     #[must_use]
     pub fn preopened_dir(self, dir: impl Into<Arc<Dir>>, path: impl Into<String>) -> Self {
         self.preopened(Source::Host(dir.into()), path.into(), Access::Full)

@@ -55,9 +55,9 @@ impl Signer {
     }
 }
 
-/// The secret key to sign with, opened, if the command line names one.
+/// Opens the secret key that the command line names, if it names one.
 ///
-/// Fails before anything is compiled or asked if the output cannot be signed.
+/// Fails before the compilation and before the password prompt if the output cannot be signed.
 pub(crate) fn signer(args: &Args, input: &Path, output: &Output) -> Result<Option<Signer>> {
     let Some(key) = &args.sign else {
         return Ok(None);
@@ -77,7 +77,7 @@ pub(crate) fn signer(args: &Args, input: &Path, output: &Output) -> Result<Optio
     Signer::open(key, args.password_file.as_deref()).map(Some)
 }
 
-/// A warning if a module was written beside the signature of an earlier one.
+/// Warns if the new module is beside the signature of an earlier module.
 pub(crate) fn outdated(args: &Args, output: &Output) -> Option<String> {
     let is_module = matches!(args.emit, Kind::So);
     let module = output.replaced().ok().filter(|_| is_module)?;
