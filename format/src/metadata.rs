@@ -306,7 +306,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Which of its types are equal, and which are subtypes of which others.
+    /// Compares the types of this metadata: equality and subtyping.
     #[must_use]
     pub fn subtypes(&self) -> Subtypes<'_> {
         Subtypes::new(&self.types, &self.groups)
@@ -315,9 +315,10 @@ impl Metadata {
     /// Whether element segment `segment` exists, and each of its references is a value of type
     /// `wanted`.
     ///
-    /// Decoding compares active segments with their tables. No type is recorded for others, so each
-    /// instruction that reads one needs this check against its table or array. `subtypes` must be
-    /// those of the metadata.
+    /// Decoding compares active segments with their tables. The metadata records no type for other
+    /// segments. So a verifier must call this for each instruction that reads such a segment, with
+    /// the type of the instruction's table or array. `subtypes` must come from
+    /// [`Metadata::subtypes`] of the same metadata.
     #[must_use]
     pub fn elements_match(&self, segment: u32, wanted: ValType, subtypes: &Subtypes<'_>) -> bool {
         let segment = self.elements.get(segment as usize);

@@ -191,7 +191,7 @@ impl<'a> CodeTable<'a> {
 pub struct TrapEntry {
     /// Text offset of the instruction.
     pub offset: u32,
-    /// Number of its [`TrapCode`].
+    /// Number of the [`TrapCode`].
     pub code: u32,
 }
 
@@ -220,8 +220,8 @@ impl<'a> TrapTable<'a> {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not complete and ascending, or one has a number
-    /// that is no trap code's.
+    /// Views encoded entries. `None` if they are incomplete or not ascending, or if no [`TrapCode`]
+    /// has an entry's number.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));

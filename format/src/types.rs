@@ -63,7 +63,7 @@ impl ValType {
         }
     }
 
-    /// Whether zero or null is one of its values: it is defaultable (spec 3.0, 3.2).
+    /// Whether the type is defaultable (spec 3.0, 3.2): zero or null is a value of the type.
     #[must_use]
     pub const fn has_default(self) -> bool {
         !matches!(

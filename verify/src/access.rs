@@ -17,8 +17,8 @@ use pirn_format::types::{HeapType, ValType};
 /// Bytes of the reservation after a memory's base.
 const REACH: i64 = (MEMORY_REACH_BYTES + GUARD_BYTES) as i64;
 
-/// Displacements from null at which an access of up to 64 bytes lies in the lowest page. Nothing is
-/// mapped there.
+/// Limit of displacements from null: an access of up to 64 bytes is then in the lowest page, where
+/// nothing is mapped.
 const NULL_BYTES: i64 = 4096 - 64;
 
 /// Checks an access. Returns what a load has loaded.
@@ -68,8 +68,8 @@ pub(crate) fn access(module: &Module<'_>, state: &mut State, access: Access) -> 
     }
 }
 
-/// Whether the address of an instruction that needs an aligned one is known to be aligned. The
-/// kernel gives no address for such a fault, so the runtime does not take it for a trap.
+/// Whether an address is provably a multiple of 16. For a misaligned access, the kernel reports no
+/// fault address, so the runtime cannot treat the fault as a trap.
 fn is_multiple_of_16(access: &Access) -> bool {
     // A call leaves the stack pointer 8 bytes below a multiple of 16. The text and the context's
     // end are aligned to more.
@@ -284,7 +284,7 @@ fn global(module: &Module<'_>, access: &Access, index: u32, byte: i64) -> Proof<
 /// An access to an element of a table.
 fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
     let Address { base, displacement } = access.address;
-    // Least number of elements.
+    // Known lower bound of the number of elements.
     let min = |table: u32| {
         let known = state.facts().filter_map(|fact| match fact {
             Fact::Elements(of, count) if of == table => Some(count),
@@ -325,7 +325,7 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
             }
             table
         }
-        // It may be element 0, which a mask selected.
+        // The element may be element 0, which a mask against speculation selects.
         Kind::TableSlot(table)
             if displacement == 0 && (!access.usage.writes() || min(table) > 0) =>
         {
@@ -338,7 +338,7 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
             );
         }
     };
-    // The element 0 that a mask selects in an empty table is null.
+    // In an empty table, a mask selects an element 0 that is null.
     let is_element = min(table) > 0 || base.is_checked_slot_of(table);
     let element = module.metadata.tables[table as usize].element;
     let ValType::Ref(reference) = element else {

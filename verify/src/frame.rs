@@ -63,7 +63,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
         for word in (first..at + bytes).step_by(8) {
             let (from, to) = (at.max(word) - word, (at + bytes).min(word + 8) - word);
             let mask = (((1_u16 << (to - from)) - 1) << from) as u8;
-            // Each word is a number of its own.
+            // Each word gets its own symbol.
             let fresh = Symbol(access.fresh.0 | ((word - first) as u64 / 8) << 40);
             let value = match access.usage {
                 Use::Write(value) if mask == 0xff => value,

@@ -60,9 +60,9 @@ pub(crate) struct Module<'a> {
     pub(crate) imported: Imported,
     /// End of the last function. Dispatch tables follow it.
     pub(crate) code_end: u32,
-    /// Text offsets of the stubs of traps that are proven without an argument.
+    /// Text offsets of trap stubs that are proven for any value of their argument.
     pub(crate) plain_stubs: HashSet<u32>,
-    /// See [`Walk::spend`](crate::x86_64).
+    /// Words of work for all functions so far. `Walk::spend` in `x86_64` counts them.
     pub(crate) work: AtomicUsize,
 }
 
@@ -137,8 +137,8 @@ impl<'a> Module<'a> {
         self.metadata.memories.len() > self.imported.memories as usize
     }
 
-    /// Refuses code that changes a table of a module whose metadata says that none changes. The
-    /// runtime would leave the table as it is to the slot's next instance.
+    /// Refuses code that changes a table if the metadata says that no table changes. The runtime
+    /// does not reset such tables, so the slot's next instance would see the change.
     pub(crate) fn changes_tables(&self) -> Proof<()> {
         match self.metadata.tables_change {
             true => Ok(()),

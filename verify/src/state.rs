@@ -72,11 +72,11 @@ pub(crate) const VECTORS: usize = 32;
 pub(crate) const FLAGS: u32 =
     RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::CF | RflagsBits::PF;
 
-/// The flags that a guest may read after a comparison of two values. The others would tell it an
-/// address, or bits that earlier code left in a register.
+/// The flags that a guest may read after a comparison of two values. Other flags would tell the
+/// guest an address, or bits that earlier code left in a register.
 pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
     let known = |value: Value| {
-        // The numbers of types in dispatch tables are constants of the module.
+        // Type numbers in dispatch tables are constants of the module.
         value.is_number() || matches!(value.kind, Kind::DispatchType(_))
     };
     if known(left) && known(right) {
@@ -86,7 +86,7 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
     let is_equality = |left: Value, right: Value| {
         let is_null = right.as_constant() == Some(0);
         const AREA: i64 = INSTANCE_AREA_BYTES_MAX as i64;
-        // A test of a function's record for null: no context lies that low.
+        // A test whether a function's record is null: no context has such a low address.
         let is_record = |left: Value| {
             left.exact().is_some_and(|at| (-AREA..=0).contains(&at))
                 && right
@@ -176,7 +176,7 @@ pub(crate) struct State {
     pub(crate) registers: [Value; REGISTERS],
     pub(crate) vectors: [Vector; VECTORS],
     pub(crate) flags: Option<Comparison>,
-    /// The flags that tell the guest nothing but numbers. It may read no other ones.
+    /// The flags that the guest may read, because they depend only on numbers.
     pub(crate) readable: u32,
     facts: Vec<Fact>,
     /// Words from `end` downwards.
@@ -185,8 +185,8 @@ pub(crate) struct State {
     top: i32,
     /// End of the result area, which has the offsets after the arguments here.
     end: i32,
-    /// Whether an exception was caught and no call followed. Only then does the context name the
-    /// exception's tag and values.
+    /// Whether the function caught an exception and made no call since then. Only then does the
+    /// context name the exception's tag and values.
     pub(crate) is_landed: bool,
     /// Lowest byte of the stack that was accessed on every path to here.
     pub(crate) touched: i32,
@@ -230,7 +230,7 @@ impl State {
         REGISTERS + VECTORS + self.slots.len()
     }
 
-    /// What is known but for the frame.
+    /// A copy of this state without the words of the frame.
     pub(crate) fn without_frame(&self) -> Self {
         Self {
             registers: self.registers,
@@ -349,8 +349,8 @@ impl State {
         let mut given = HashSet::new();
         let mut update = |old: &mut Value, new: Value, at: usize| {
             let is_unknown = old.is_unknown() && new.is_unknown();
-            // An earlier location may have taken over this symbol for other bits. Then this one
-            // needs another symbol.
+            // The join may have given this symbol to other bits at an earlier location. Then this
+            // location needs another symbol.
             let is_same = *old == new;
             if is_same && !(is_unknown && given.contains(&old.symbol)) {
                 return;
@@ -366,7 +366,7 @@ impl State {
                 true => old.renamed(symbol),
                 false => old.join(new, symbol, widen),
             };
-            // On the other path, the symbol may name a value of an earlier turn of a loop.
+            // On the other path, the symbol may name a value of an earlier loop iteration.
             if joined.symbol == new.symbol && joined.symbol != old.symbol {
                 joined = joined.renamed(own);
             }
@@ -410,8 +410,8 @@ impl State {
         changed
     }
 
-    /// Gives all values new symbols. A path comes here from an instruction that follows, and that
-    /// instruction next makes another value under the symbol of its last result.
+    /// Gives all values new symbols. This is for a path that jumps back: when its instructions run
+    /// again, they make new values under the symbols of their previous results.
     pub(crate) fn rename(&mut self, name: impl Fn(usize) -> Symbol) {
         for (at, value) in self.values().enumerate() {
             *value = value.renamed(name(at));

@@ -10,9 +10,10 @@ use pirn_format::types::HeapType;
 /// A value number: two values with one symbol contain the same integer or reference at run time.
 /// [`Symbol::ZERO`] is the integer 0, so a constant is the zero symbol plus that constant.
 ///
-/// The highest bits say what made the symbol, so that two makers never choose the same one:
+/// The highest bits identify the source of the symbol, so that two sources never choose the same
+/// symbol:
 ///
-/// | bit | maker | lower bits |
+/// | bit | source | lower bits |
 /// |---|---|---|
 /// | 63 | a join | text offset of the block, location |
 /// | 62 | an argument of the function | its number |
@@ -94,17 +95,17 @@ pub(crate) enum Kind {
     ContextOf(Symbol),
     /// `FuncImport::code` of an imported function.
     ImportCode(u32),
-    /// `FuncImport::vmctx` of an imported function: the first argument of its code.
+    /// `FuncImport::vmctx` of an imported function: the first argument of the function's code.
     ImportContext(u32),
-    /// `FuncImport::instance` of an imported function: null if a module defines it.
+    /// `FuncImport::instance` of an imported function: null if a module defines the function.
     ImportInstance(u32),
     /// `FuncImport::host` of an imported function.
     ImportHost(u32),
-    /// The address of the `FuncImport` that a trampoline gets. It has functions of this type.
+    /// The address of the `FuncImport` that a trampoline gets. Its function has this type.
     Import(u32),
-    /// `FuncImport::instance` as that trampoline loads it.
+    /// `FuncImport::instance`, loaded by an import trampoline.
     AnyInstance,
-    /// `FuncImport::host` as that trampoline loads it.
+    /// `FuncImport::host`, loaded by an import trampoline.
     AnyHost,
     /// The routine that leaves the guest with a reason.
     Exit,
@@ -112,19 +113,19 @@ pub(crate) enum Kind {
     HostCall,
     /// The code argument of an entry trampoline.
     EntryCode,
-    /// The context argument of an entry trampoline: the first argument of its code argument. If
-    /// another module or the host defines the function, it is no context of this module.
+    /// The context argument of an entry trampoline, which passes it to its code argument. If
+    /// another module or the host defines the function, this is no context of this module.
     EntryContext,
     /// A 32-bit entry of a jump table.
     JumpOffset(Entries),
-    /// The code that an entry of a jump table names: the table's text offset, its entries.
+    /// The code that an entry of a jump table names. Fields: the table's text offset, its entries.
     JumpTarget(u32, Entries),
     /// The type number in an entry of a dispatch table.
     DispatchType(EntryAddress),
-    /// The code offset in an entry of a dispatch table: the entries, their type number.
+    /// The code offset in an entry of a dispatch table. Fields: the entries, their type number.
     DispatchOffset(Entries, u32),
-    /// The code that an entry of a dispatch table names: the table's text offset, its entries,
-    /// their type number.
+    /// The code that an entry of a dispatch table names. Fields: the table's text offset, its
+    /// entries, their type number.
     DispatchCode(u32, Entries, u32),
     /// Where the caller of this function continues.
     ReturnAddress,
@@ -171,9 +172,9 @@ pub(crate) struct Value {
     pub(crate) high: i64,
 }
 
-/// Most bytes between the stack pointer at entry and an address that code passes on. A frame has
-/// fewer, and the sum of such a distance and the bytes of all values of a function type fits in 32
-/// bits.
+/// Maximum distance between the stack pointer at entry and a stack address that code passes to a
+/// call. Frames are smaller. The sum of this distance and the bytes of all values of a function
+/// type fits in 32 bits.
 const STACK_DISTANCE_MAX: i64 = 1 << 30;
 
 /// See [`Value::below`].
@@ -214,7 +215,7 @@ impl Value {
         if low == high {
             return Self::constant(low);
         }
-        // Nothing is known of an interval that is upside down, so no check can be passed by it.
+        // An empty interval gives an unknown value, so that no check passes because of it.
         if low > high {
             return Self::any(symbol);
         }
@@ -254,8 +255,8 @@ impl Value {
         (self.low == self.high).then_some(self.low)
     }
 
-    /// The distance from the stack pointer at entry, if the value is the address of a word of the
-    /// stack within [`STACK_DISTANCE_MAX`].
+    /// The distance from the stack pointer at entry. `None` if the value is no aligned stack
+    /// address, or the distance exceeds [`STACK_DISTANCE_MAX`].
     pub(crate) fn stack_distance(&self) -> Option<i32> {
         let distance = self.exact().filter(|_| self.kind == Kind::Stack)?;
         let near = -STACK_DISTANCE_MAX..=STACK_DISTANCE_MAX;
@@ -392,7 +393,7 @@ impl Value {
         }
     }
 
-    /// The join of two values that differ: what holds for both.
+    /// The join of two different values: the facts that hold for both.
     pub(crate) fn join(self, other: Self, fresh: Symbol, widen: bool) -> Self {
         if self.kind != other.kind {
             return self.join_kinds(other, fresh, widen);
@@ -510,7 +511,7 @@ impl Value {
                 Kind::Instance | Kind::Memory(_) | Kind::Reference(_) | Kind::DispatchCode(..)
             )
         };
-        // It differs from the value without the mask, so it has another symbol.
+        // The result differs from the unmasked value, so it gets a new symbol.
         let or_null = |value: Value| Self {
             null: true,
             symbol: fresh,
@@ -538,7 +539,7 @@ impl Value {
         }
     }
 
-    /// The value under a new symbol, because the old one may name another value on another path.
+    /// The value under a new symbol. The old symbol may name another value on another path.
     pub(crate) fn renamed(self, name: Symbol) -> Self {
         let is_lasting = |symbol: Symbol| symbol.0 & Symbol::FUNCTION != 0;
         match self.kind {
@@ -554,12 +555,12 @@ impl Value {
         }
     }
 
-    /// Whether it may be any bits, which a symbol names.
+    /// Whether the value is unknown bits with a symbol.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Junk | Kind::Byte) && self.symbol != Symbol::ZERO
     }
 
-    /// Whether both have the same bits at run time.
+    /// Whether both values have the same bits at run time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let is_named = self.symbol != Symbol::ZERO
             || (self.has_integer() && self.low == self.high)
@@ -579,8 +580,8 @@ impl Value {
         }
     }
 
-    /// Whether it is the address of an element whose index was compared with the table's length, or
-    /// of element 0.
+    /// Whether the value is the address of element 0, or of an element whose index was compared
+    /// with the table's length.
     pub(crate) fn is_slot_of(&self, table: u32) -> bool {
         self.is_checked_slot_of(table)
             || (self.kind == Kind::Table(table) && self.exact() == Some(0))

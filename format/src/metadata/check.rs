@@ -1,5 +1,5 @@
-//! Checks decoded metadata: every index is in range, so that readers may index without a check, and
-//! every initial value has the type of the place that it initialises.
+//! Checks decoded metadata. Every index is in range, so readers may index without a check. Every
+//! initial value has the type of the global, table or segment that it initialises.
 
 mod constants;
 mod types;
@@ -82,8 +82,8 @@ fn places(m: &Metadata) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Checks that a size is at most its maximum, and that the maximum is as the validator allows it
-/// for addresses of this type. An element of a table counts as a page of one byte.
+/// Checks that a size is at most its maximum, and that the maximum is at most the validator's limit
+/// for this address type. An element of a table counts as a page of one byte.
 fn limits(
     (min, max): (u64, Option<u64>),
     address: AddrType,
@@ -97,7 +97,7 @@ fn limits(
         AddrType::I32 => 1_u128 << 32,
         AddrType::I64 => 1_u128 << 64,
     };
-    // The size is a number of the type of the addresses, so all of them are one too many.
+    // The size itself has the address type, so it cannot count the whole address space.
     let limit = (all >> page.log2()).min(all - 1);
     if u128::from(max) > limit {
         let why = format!("its maximum is {max}, its addresses allow {limit}");
@@ -139,8 +139,8 @@ fn functions(m: &Metadata) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Checks the initial values of globals and tables. A global's value may use the globals before it,
-/// a table's all.
+/// Checks the initial values of globals and tables. A global's value may use only earlier globals.
+/// A table's value may use all globals.
 fn initial_values(m: &Metadata, constants: &mut Constants<'_>) -> Result<(), FormatError> {
     let imported = m.imported_globals() as usize;
     for (at, init) in (imported..).zip(&m.global_inits) {
@@ -152,7 +152,7 @@ fn initial_values(m: &Metadata, constants: &mut Constants<'_>) -> Result<(), For
             Some(init) => {
                 constants.check("value of a table", init, ty.element, m.globals.len())?;
             }
-            // `snapshot` checks the elements.
+            // The function `snapshot` checks the elements.
             None if m.snapshot.is_some() || ty.element.has_default() => {}
             None => {
                 let why = format!("null, expected {}", ty.element);
@@ -214,7 +214,7 @@ fn tables_change(m: &Metadata) -> Result<(), FormatError> {
     }
 }
 
-/// Checks the exports, and the names by which a component uses them.
+/// Checks the exports, and the names of exports that the component uses.
 fn exports(m: &Metadata) -> Result<(), FormatError> {
     let mut names: HashSet<&str> = HashSet::with_capacity(m.exports.len());
     for export in &m.exports {
@@ -237,7 +237,7 @@ fn exports(m: &Metadata) -> Result<(), FormatError> {
     }
 }
 
-/// Checks the segments: active ones against the table or memory that they initialise.
+/// Checks the segments. Compares each active segment with its table or memory.
 fn segments(m: &Metadata, constants: &mut Constants<'_>) -> Result<(), FormatError> {
     for segment in &m.elements {
         let element = match &segment.mode {
@@ -328,7 +328,7 @@ fn snapshot(m: &Metadata, subtypes: &Subtypes<'_>) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Checks that function `i` has a reference. Each function that has one has an entry trampoline.
+/// Checks that references may name function `i`. Each such function has an entry trampoline.
 fn referred(m: &Metadata, i: u32) -> Result<(), FormatError> {
     index("referred function", i, m.funcs.len())?;
     match m.escaped_position(i) {

@@ -1,4 +1,4 @@
-//! [`Subtypes`]: which types of a module are equal, and which are subtypes of which others.
+//! [`Subtypes`]: equality and subtyping between the types of a module.
 
 use super::{CompositeType, FieldType, Groups, StorageType, SubType, ValType, number_types};
 use core::iter;
@@ -9,19 +9,19 @@ use std::sync::OnceLock;
 /// Compares the types of a module (spec 3.0, 3.3, matching).
 ///
 /// The types must have passed the check of their structure: no type refers to a type after its
-/// recursion group, and each supertype precedes its subtypes. Types of
-/// [`Checked`](crate::read::Checked) metadata have.
+/// recursion group, and each supertype precedes its subtypes. The metadata of
+/// [`Checked`](crate::read::Checked) has passed that check.
 #[derive(Debug)]
 pub struct Subtypes<'a> {
     types: &'a [SubType],
     groups: &'a Groups,
     /// A number for each type: equal types have equal numbers. Few modules have equal types with
-    /// different indices, so the numbers are computed when an index alone does not decide.
+    /// different indices, so the numbers are computed only if comparing indices is not enough.
     numbers: OnceLock<Vec<u32>>,
 }
 
 impl<'a> Subtypes<'a> {
-    /// The types of a module, and their recursion groups.
+    /// Takes the types of a module, and their recursion groups.
     #[must_use]
     pub const fn new(types: &'a [SubType], groups: &'a Groups) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl<'a> Subtypes<'a> {
         }
     }
 
-    /// Whether two type indices mean the same type. An index past the types means none.
+    /// Whether two type indices name the same type. An index out of range names no type.
     #[must_use]
     pub fn is_same(&self, a: u32, b: u32) -> bool {
         let number = |ty: u32| self.numbers().get(ty as usize);
@@ -39,11 +39,11 @@ impl<'a> Subtypes<'a> {
         exists && (a == b || number(a) == number(b))
     }
 
-    /// Whether type `found` is type `wanted`, or is declared below it.
+    /// Whether type `found` is type `wanted`, or one of its declared subtypes.
     #[must_use]
     pub fn is_subtype(&self, found: u32, wanted: u32) -> bool {
         let exists = (found as usize) < self.types.len();
-        // Two passes: most comparisons succeed without numbers.
+        // Compares indices first, because most comparisons then succeed without numbers.
         exists
             && (self.chain(found).any(|ty| ty == wanted)
                 || self.chain(found).any(|ty| self.is_same(ty, wanted)))
@@ -55,7 +55,7 @@ impl<'a> Subtypes<'a> {
         found.matches(wanted, |found, wanted| self.is_subtype(found, wanted))
     }
 
-    /// Whether a type with the structure `found` may be declared below one with the structure
+    /// Whether a type with structure `found` may be a declared subtype of a type with structure
     /// `wanted` (spec 3.0, 3.3, composite types). Finality is not part of the structure.
     #[must_use]
     pub fn composites_match(&self, found: &CompositeType, wanted: &CompositeType) -> bool {
@@ -81,7 +81,7 @@ impl<'a> Subtypes<'a> {
         found.len() == wanted.len() && both.all(|(found, wanted)| self.matches(*found, *wanted))
     }
 
-    /// A mutable field is read and written, so its type must be the same.
+    /// The guest reads and writes a mutable field, so both types must be the same.
     fn fields_match(&self, found: FieldType, wanted: FieldType) -> bool {
         let storage = |found, wanted| match (found, wanted) {
             (StorageType::Val(found), StorageType::Val(wanted)) => self.matches(found, wanted),
@@ -92,11 +92,11 @@ impl<'a> Subtypes<'a> {
             && (!found.mutable || storage(wanted.storage, found.storage))
     }
 
-    /// A type and all types above it.
+    /// A type and all its supertypes.
     fn chain(&self, ty: u32) -> impl Iterator<Item = u32> {
         iter::successors(Some(ty), |ty| {
             let above = self.types.get(*ty as usize)?.supertype;
-            // So the chain ends even in types that were not checked.
+            // This condition ends the chain even in unchecked types.
             above.filter(|above| above < ty)
         })
     }
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Two structs that are equal, each with a subtype, and a subtype of one of those.
+    /// Two equal structs, each with a subtype, and a subtype of one of these subtypes.
     fn declared() -> [SubType; 5] {
         let i32 = field(StorageType::Val(ValType::I32), false);
         let (base, more) = (strukt(&[i32]), strukt(&[i32, i32]));
@@ -182,7 +182,8 @@ mod tests {
         assert_eq!(above(5), [0; 0], "there is no such type");
     }
 
-    /// In one recursion group, the first two types are equal in structure, but not the same.
+    /// In one recursion group, the first two types have the same structure, but are different
+    /// types.
     #[test]
     fn types_of_a_group_differ_by_their_place() {
         let (types, groups) = (declared(), Groups(vec![(0, 2)]));

@@ -19,8 +19,8 @@ pub(super) fn is_word(module: &Module<'_>, builtin: Builtin, number: usize) -> b
     is_bulk && number >= first && memories.all(|memory| memory.address == AddrType::I32)
 }
 
-/// Whether a parameter of a builtin is a reference or the address of values, which the builtin's
-/// trampoline must pass on and not show to the guest.
+/// Whether a parameter of a builtin is a reference, or an address of values. The builtin's
+/// trampoline must pass the parameter unchanged, and must not reveal it to the guest.
 pub(super) fn is_address(builtin: Builtin, number: usize) -> bool {
     matches!(
         (builtin, number),

@@ -53,7 +53,8 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Checks the argument of the stub of a trap, if the stub uses it. No stub calls another one.
+    /// Checks the argument of a trap stub, if the stub uses it. Refuses calls from a stub to a
+    /// stub.
     fn stub_argument(&self, stub: u32) -> Proof<()> {
         let value = self.state.registers[RSI];
         let is_type = matches!(value.kind, Kind::DispatchType(_));
@@ -445,12 +446,12 @@ impl Step<'_, '_> {
         }
     }
 
-    /// The place of the cells that the third argument names.
+    /// The frame offset of the cells that the third argument points to.
     fn cells(&self, ty: &FuncType) -> Proof<i32> {
         self.cells_at(self.state.registers[RDX], cell_count(ty))
     }
 
-    /// The place of so many cells at an address. They lie in this frame.
+    /// The frame offset of `count` cells at an address. Refuses cells outside of this frame.
     pub(super) fn cells_at(&self, address: Value, count: usize) -> Proof<i32> {
         let (pointer, frame) = (self.stack_pointer()?, self.frame_pointer()?);
         let bytes = count as i32 * CELL_BYTES as i32;

@@ -272,8 +272,8 @@ impl Step<'_, '_> {
         if matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
             self.check_unchanged_destination()?;
         }
-        // Without the registers of its address, the instruction reads only registers that it
-        // computes with.
+        // Without its address registers, the instruction reads only the registers that it computes
+        // with.
         let mut apart = instruction;
         apart.set_memory_base(Register::None);
         apart.set_memory_index(Register::None);
@@ -306,7 +306,7 @@ impl Step<'_, '_> {
                 continue;
             }
             let read = self.reads_number(*register, needed)?;
-            // Of the first operand, such an instruction keeps what it does not replace.
+            // Such an instruction keeps the lanes of the first operand that it does not replace.
             let is_kept = vectors::lane(&instruction).is_some()
                 && *register == instruction.op0_register()
                 && *register != instruction.op1_register();
@@ -347,11 +347,11 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// Notes that the instruction may have changed flags. It computes with numbers, or with other
-    /// values.
+    /// Updates the state of the flags after an instruction. `with_numbers`: all operands are
+    /// numbers.
     ///
-    /// Flags that it leaves undefined may keep their former values (Intel SDM volume 1, appendix
-    /// A). They all do after a shift by 0 bits.
+    /// Undefined flags may keep their former values (Intel SDM volume 1, appendix A). A shift by 0
+    /// bits keeps all flags.
     fn change_flags(&mut self, with_numbers: bool) {
         let instruction = self.instruction;
         let modified = instruction.rflags_modified();
@@ -370,7 +370,8 @@ impl Step<'_, '_> {
     }
 
     /// Checks `bsf` and `bsr`, which leave their destination unchanged if the source is 0. The
-    /// destination must hold a number, or a `cmov` soon after must replace it in that case.
+    /// destination must contain a number, or a `cmov` soon after must replace it if the source is
+    /// 0.
     fn check_unchanged_destination(&mut self) -> Proof<()> {
         let register = self.instruction.op0_register();
         if self.reads_number(register, Extent::Nothing).is_ok() || self.is_replaced() {
@@ -382,8 +383,8 @@ impl Step<'_, '_> {
         )
     }
 
-    /// Whether a `cmov` soon after replaces the destination if the source was 0. Only moves of
-    /// other registers may come between, and no path may join there.
+    /// Whether a `cmov` soon after replaces the destination if the source was 0. Between the two
+    /// instructions, only moves of other registers are allowed, and no block may start.
     fn is_replaced(&self) -> bool {
         const MOVES_MAX: u32 = 4;
         let register = self.instruction.op0_register();
@@ -413,8 +414,8 @@ impl Step<'_, '_> {
         false
     }
 
-    /// Whether a 32-bit instruction may leave the upper half of its destination unchanged, and that
-    /// half may be other than 0.
+    /// Whether a 32-bit instruction may leave the upper half of its destination unchanged while
+    /// this half may be nonzero.
     fn may_keep(&self, register: Register) -> bool {
         let is_kept = match self.instruction.mnemonic() {
             Mnemonic::Bsf | Mnemonic::Bsr => !self.is_replaced(),
@@ -512,7 +513,7 @@ impl Step<'_, '_> {
     }
 }
 
-/// Whether a shift or rotation may be by 0 bits (Intel SDM volume 2, `SAL`, `RCL`, `SHLD`).
+/// Whether the count of a shift or rotation may be 0 (Intel SDM volume 2, `SAL`, `RCL`, `SHLD`).
 fn is_shift_by_0(instruction: &Instruction) -> bool {
     let is_shift = matches!(
         instruction.mnemonic(),

@@ -20,9 +20,9 @@ pub(super) fn is_allowed(instruction: &Instruction, bytes: &[u8]) -> bool {
         || (is_vector(instruction) && !is_special(instruction.mnemonic()))
 }
 
-/// An extension that an instruction needs, and that the file's header does not name. Processors
-/// without it do not know the instruction, or take it for another one, as `tzcnt` for `bsf`. No
-/// header names some extensions, so their instructions are refused.
+/// The name of an extension that an instruction needs and that the file's header does not name.
+/// Processors without the extension reject the instruction, or execute another one: `bsf` for
+/// `tzcnt`. Headers cannot name some extensions, so the verifier refuses their instructions.
 pub(super) fn absent(instruction: &Instruction, cpu: CpuFeatures) -> Option<String> {
     instruction.cpuid_features().iter().find_map(|feature| {
         let name = match feature {
@@ -64,9 +64,9 @@ pub(super) fn absent(instruction: &Instruction, cpu: CpuFeatures) -> Option<Stri
     })
 }
 
-/// Whether all operands are general registers, vector registers, or none. Moves of segment and
-/// control registers have the same mnemonics. The runtime keeps the vector registers 0 to 15 of a
-/// guest that it interrupts, but not the 16 others of AVX-512.
+/// Whether all register operands are general registers or the vector registers 0 to 15. Moves of
+/// segment and control registers have the same mnemonics. When the runtime interrupts a guest, it
+/// saves the vector registers 0 to 15, but not AVX-512's other 16.
 fn has_ordinary_registers(instruction: &Instruction) -> bool {
     (0..instruction.op_count())
         .filter(|at| instruction.op_kind(*at) == OpKind::Register)
@@ -283,8 +283,8 @@ fn is_vector(instruction: &Instruction) -> bool {
         })
 }
 
-/// Instructions of those extensions that use control or x87 registers, caches or addresses that no
-/// operand shows, or that access some elements of an operand and not others.
+/// Instructions of the extensions above that use control registers, x87 registers, caches or
+/// implicit addresses, or that access only some elements of an operand.
 fn is_special(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,

@@ -28,18 +28,19 @@ use std::sync::atomic::Ordering;
 /// Joins of a block's state before intervals are widened.
 const PRECISE_JOINS: u32 = 2;
 
-/// Most restarts of a walk. It restarts when a computed jump or a handler splits a block that was
-/// walked already. After that, such a block starts with values that are related to no others.
+/// Maximum number of restarts of a walk. The walk restarts when a computed jump or a handler splits
+/// a block that was walked already. After the last restart, a split block starts without known
+/// relations between values.
 const RESTARTS_MAX: u32 = 16;
 
 /// Most words of registers and frames that the states of a function's blocks hold together: 2 GB.
 /// A function of several megabytes needs a hundredth.
 const WORDS_MAX: usize = 1 << 25;
 
-/// Most words that are compared or copied for a function: some ten seconds.
+/// Maximum number of words that the proof of a function compares or copies: some ten seconds.
 const WORK_MAX: usize = 1 << 30;
 
-/// Most words for a module, per byte of its text, if that is more than for one function.
+/// Maximum number of such words for a module, per byte of its text, but at least [`WORK_MAX`].
 const WORK_PER_BYTE_MAX: usize = 1 << 10;
 
 /// The walk over one function.
@@ -55,7 +56,7 @@ pub(crate) struct Walk<'m> {
     instructions: Vec<Instruction>,
     /// By byte of the function: whether an instruction that starts there was proven.
     walked: Vec<bool>,
-    /// Restarts of the walk so far.
+    /// Number of restarts so far.
     restarts: u32,
     /// Whether the walk must restart.
     is_stale: bool,
@@ -65,7 +66,7 @@ pub(crate) struct Walk<'m> {
     todo: BTreeSet<u32>,
     /// Words of all states in `blocks`, at most [`WORDS_MAX`].
     held: usize,
-    /// Words that were compared or copied so far, at most [`WORK_MAX`].
+    /// Words compared or copied so far, at most [`WORK_MAX`].
     work: usize,
 }
 
@@ -98,8 +99,7 @@ pub(crate) fn prove(module: &Module<'_>, entry: CodeEntry) -> Result<usize, Refu
     prove_with(module, entry, true)
 }
 
-/// Proves the same of the stub of a trap, whatever its callers have left in the register of its
-/// argument.
+/// Proves all properties of a trap stub for any value in the register of its argument.
 pub(crate) fn prove_without_argument(
     module: &Module<'_>,
     stub: CodeEntry,
@@ -203,7 +203,7 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
-    /// Counts words that are compared or copied. A function has a limit, and so has a module.
+    /// Counts words that the proof compares or copies. Enforces the limit of a function.
     fn spend(&mut self, words: usize) -> Proof<()> {
         self.work += words;
         match self.work > WORK_MAX {

@@ -107,7 +107,7 @@ impl Step<'_, '_> {
         self.read_register_in(self.state, register)
     }
 
-    /// The value that a general register's part has in a state, zero-extended.
+    /// The value of a general register's part in a state, zero-extended.
     pub(super) fn read_register_in(&self, state: &State, register: Register) -> Value {
         let value = state.registers[register.full_register().number()];
         let fresh = self.fresh(3);
@@ -144,7 +144,7 @@ impl Step<'_, '_> {
             return self.write_stack_pointer(value);
         }
         let old = self.state.registers[number];
-        // An instruction may write several registers.
+        // An instruction may write several registers, so the register number is part of the symbol.
         let fresh = Symbol(self.fresh(2).0 | (number as u64) << 40);
         let new = match register.size() {
             8 => value,

@@ -52,7 +52,8 @@ impl Step<'_, '_> {
     }
 
     /// Refuses an access of an entry trampoline to its return address. The runtime replaces the
-    /// address when it resumes the call, so a copy may be of a frame of the host that is gone.
+    /// return address when it resumes the call. So a copy may point into a host frame that no
+    /// longer exists.
     pub(super) fn leaves_return_address(&self) -> Proof<()> {
         match self.walk.entry.kind {
             CodeKind::Entry(_) => refuse(

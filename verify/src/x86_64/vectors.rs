@@ -31,8 +31,8 @@ pub(super) fn needed(instruction: &Instruction) -> Extent {
     }
 }
 
-/// How much of a vector that an instruction reads from memory must be a number, if that is more
-/// than of its registers.
+/// The part of a vector in memory that must be a number, if it is larger than the part for register
+/// operands.
 pub(super) fn needed_in_memory(instruction: &Instruction) -> Extent {
     match merged(instruction.mnemonic()) {
         Some(_) => Extent::Whole,

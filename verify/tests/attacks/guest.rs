@@ -1,4 +1,4 @@
-//! [`Guest`]: a compiled module, and machine code that replaces that of its functions.
+//! [`Guest`]: a compiled module, in which tests replace the machine code of functions.
 
 use crate::common;
 use crate::list::{Attack, Override, Piece};
@@ -16,7 +16,7 @@ use pirn_verify::{ARCH, Verifier, VerifyError};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// The functions that lists name, by their index. Function 0 is imported.
+/// Names of the guest's functions in the lists, by index. Function 0 is imported.
 const FUNCTIONS: [&str; 11] = [
     "now", "plain", "floats", "takes", "f", "g", "h", "thrower", "catches", "many", "passes",
 ];
@@ -30,12 +30,12 @@ pub(crate) fn function(name: &str) -> u32 {
     at.unwrap_or_else(|| panic!("no function is {name}")) as u32
 }
 
-/// What stands in place of a mark, as a distance of 32 bits.
+/// The meaning of a mark, which the tests replace by a 32-bit distance.
 #[derive(Clone, Copy)]
 pub(crate) enum Mark {
-    /// From the next instruction to this code.
+    /// The distance from the next instruction to this code.
     Call(CodeKind),
-    /// From the context to a word of the instance area.
+    /// The distance from the context to a word of the instance area.
     Cell(fn(&InstanceLayout) -> i32),
 }
 
@@ -45,7 +45,7 @@ const fn call(builtin: Builtin) -> Mark {
     Call(CodeKind::Builtin(builtin as u32))
 }
 
-/// The names that assembly has for distances. Each stands for the number `mark(position)`.
+/// Names of distances in assembly. Each name stands for the number `mark(position)`.
 pub(crate) const MARKS: &[(&str, Mark)] = &[
     ("plain", Call(CodeKind::Func(1))),
     ("floats", Call(CodeKind::Func(2))),
@@ -74,7 +74,7 @@ pub(crate) const MARKS: &[(&str, Mark)] = &[
     ("global_long", Cell(|layout| layout.global(0))),
     ("global_func", Cell(|layout| layout.global(1))),
     ("after_global_word", Cell(|layout| layout.global(3) + 8)),
-    // The first function whose reference is taken. It is exported.
+    // The first function with a reference. It is exported.
     ("record", Cell(|layout| layout.funcref(0))),
     ("type_id", Cell(|layout| layout.type_id(0))),
     ("tag_e", Cell(|layout| layout.tag(0))),
@@ -85,8 +85,8 @@ pub(crate) fn mark(position: usize) -> u32 {
     0x5a5a_5a00 + position as u32
 }
 
-/// A module whose functions are long if attacks replace them: they have 200 loads, and an entry of
-/// the trap table for each.
+/// A module in which each function that attacks replace has 200 loads, each with an entry in the
+/// trap table. So the functions are long enough for the attacks.
 fn source() -> String {
     let load = |local: u32| {
         format!("(local.set {local} (i64.load (i32.wrap_i64 (local.get {local}))))").repeat(200)
@@ -165,13 +165,13 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// The module that lists attack, for the baseline's features.
+    /// The module that the lists attack, compiled for the baseline's features.
     pub(crate) fn new() -> Self {
         static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| compile(&source(), baseline()));
         Self::of(FILE.clone())
     }
 
-    /// The same for all features that a header can name.
+    /// The module that the lists attack, compiled for all features that a header can name.
     pub(crate) fn with_all_features() -> Self {
         static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
             let with = |cpu: CpuFeatures, feature: &Feature| cpu.with(feature.name);
@@ -203,7 +203,7 @@ impl Guest {
         found.unwrap_or_else(|| panic!("the module has no {kind:?}"))
     }
 
-    /// Replaces the marks in code that lies at the start of an entry.
+    /// Replaces the marks in code at the start of an entry of the code table.
     fn resolve(&self, entry: CodeEntry, code: &mut [u8]) {
         for at in 0..code.len().saturating_sub(3) {
             let number = u32::from_le_bytes(code[at..at + 4].try_into().expect("four bytes"));
@@ -222,7 +222,7 @@ impl Guest {
         }
     }
 
-    /// Moves an entry's part of the trap table to the bytes from an offset on.
+    /// Changes the trap table entries of a function: they name consecutive bytes, from `first` on.
     fn move_traps(&mut self, entry: CodeEntry, first: u32) {
         let table = self.section(Section::Traps);
         let end = entry.start + entry.len;
@@ -276,9 +276,9 @@ impl Guest {
 
     /// Replaces a function's code. Returns the function's entry of the code table.
     pub(crate) fn replace(&mut self, piece: &Piece) -> CodeEntry {
-        /// Bytes that have entries of the trap table, at least.
+        /// Minimum number of bytes with entries in the trap table.
         const TRAPS: u32 = 200;
-        /// Offset of those entries if the attack must have none.
+        /// Offset of the trap table entries if the attack's code must have none.
         const ELSEWHERE: u32 = 500;
         let entry = self.entry(CodeKind::Func(piece.function));
         let (first, bytes_max) = match piece.has_traps {
@@ -295,14 +295,14 @@ impl Guest {
     }
 }
 
-/// Whether the last piece of an attack is proven. Those before it must be.
+/// Verifies the last piece of an attack. The pieces before it must be proven.
 pub(crate) fn verify(attack: &Attack) -> Result<usize, VerifyError> {
     let mut guest = match attack.has_all_features {
         true => Guest::with_all_features(),
         false => Guest::new(),
     };
     let pieces = attack.pieces.iter();
-    // Marks are replaced while all functions have their own kinds.
+    // Replaces the marks before any function's kind changes.
     let written: Vec<_> = pieces
         .map(|piece| (guest.replace(piece), piece.kind))
         .collect();

@@ -1,5 +1,5 @@
-//! The lists of attacks: files of blocks that say what is attacked, by which code, and what the
-//! verifier says.
+//! The lists of attacks. Each block names a function, code that replaces the function's code, and
+//! the expected result of the verifier.
 //!
 //! ```text
 //! == a load at an address that was not proven
@@ -10,20 +10,22 @@
 //! hex: 488b06e8085a5a5ac3
 //! ```
 //!
-//! `features` is left out if the file's header names the baseline's features only. In place of
-//! `refused`, `proven:` begins a control: code that is like an attack and does no harm.
+//! A block without `features` is for a file whose header names only the baseline's features. A
+//! block with `proven:` instead of `refused:` is a control: harmless code that resembles an attack.
 //!
-//! `in` names the function whose code is replaced, and after it:
+//! `in` names the function whose code the test replaces. Options follow the name:
 //!
-//! * `as entry F`, `as import F`: its entry of the code table says that it is the trampoline of F's
-//!   type; `as builtin NAME` and `as trap NUMBER`: that of a builtin, and a trap's stub;
-//! * `traps`: each byte of the code has an entry in the trap table; otherwise none has;
-//! * `handler RETURN LANDING BYTES`: exceptions of the call that returns to the first offset are
-//!   caught at the second one, with a stack pointer that far below the frame pointer.
+//! * `as entry F`, `as import F`, `as builtin NAME`, `as trap NUMBER`: the code table declares the
+//!   function as an entry or import trampoline of F's type, a builtin's trampoline, or a trap stub;
+//! * `traps`: each byte of the code has an entry in the trap table; without this option, no byte
+//!   has one;
+//! * `handler RETURN LANDING BYTES`: the code at offset LANDING catches exceptions of the call that
+//!   returns to offset RETURN. The stack pointer at LANDING is BYTES below the frame pointer.
 //!
-//! Below it is the code in Intel's syntax, and in hexadecimal digits. Names of [`MARKS`] in the
-//! assembly are numbers that the tests replace by distances. A block with several pieces of code
-//! has the lines from `in` on for each; the last piece is the one that is refused.
+//! The lines after `in` contain the code in Intel's syntax, and as hexadecimal digits. In the
+//! assembly, the names of [`MARKS`] are numbers that the tests replace by distances. A block with
+//! several pieces of code repeats the lines from `in` on for each piece. The verifier must refuse
+//! only the last piece.
 //!
 //! [`MARKS`]: crate::guest::MARKS
 
@@ -35,17 +37,17 @@ use pirn_verify::Property;
 /// One block of a list.
 pub(crate) struct Attack {
     pub(crate) name: String,
-    /// Whether the file's header names all features that it can name.
+    /// Whether the file's header names all features that a header can name.
     pub(crate) has_all_features: bool,
-    /// The property that refuses the code; `None` for a control, which is proven.
+    /// The property for which the verifier refuses the code. `None` for a control.
     pub(crate) refused: Option<Property>,
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// Code that replaces that of a function.
+/// Code that replaces the code of a function.
 pub(crate) struct Piece {
     pub(crate) function: u32,
-    /// What the code table says that it is, if not the function.
+    /// The kind that the code table declares, if it is not a function.
     pub(crate) kind: Option<Override>,
     pub(crate) has_traps: bool,
     /// Return address and landing pad as offsets in the code, and the handler's `frame_bytes`.
@@ -54,14 +56,14 @@ pub(crate) struct Piece {
     pub(crate) code: Vec<u8>,
 }
 
-/// Another kind in the code table.
+/// A kind that replaces a function's kind in the code table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Override {
     /// An entry trampoline of this function's type.
     Entry(u32),
     /// A trampoline of imports of this function's type.
     Import(u32),
-    /// The kind itself.
+    /// This kind.
     Kind(CodeKind),
 }
 
@@ -155,7 +157,7 @@ fn piece(line: &str) -> Piece {
     piece
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 pub(crate) fn bytes(digits: &str) -> Vec<u8> {
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
     assert!(rest.is_empty(), "{digits}: half a byte");

@@ -1,9 +1,9 @@
 //! Machine code that would leave the sandbox is refused.
 //!
-//! The lists have code that is written over the start of a function of a compiled module. Each
-//! attack once was proven, or tries what a weaker rule would prove. It must be refused for the
-//! property that it breaks. Each list has controls, too: code of the same kind that does no harm
-//! and must be proven.
+//! The tests write code from the lists over the start of a function of a compiled module. An
+//! earlier verifier proved each attack, or a weaker rule would. The verifier must refuse the attack
+//! for the property that the attack breaks. Each list also has controls: harmless code of the same
+//! kind, which the verifier must prove.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -32,7 +32,7 @@ const LISTS: [(&str, &str); 6] = [
     ("instructions.txt", include_str!("instructions.txt")),
 ];
 
-/// All attacks and controls, with the file that each is in.
+/// All attacks and controls, each with the name of its list.
 fn attacks() -> impl Iterator<Item = (&'static str, Attack)> {
     LISTS.into_iter().flat_map(|(file, text)| {
         let attacks = list::read(text).into_iter();
@@ -43,7 +43,7 @@ fn attacks() -> impl Iterator<Item = (&'static str, Attack)> {
 #[test]
 fn attacks_are_refused_and_controls_are_proven() {
     let (mut wrong, mut names) = (vec![], BTreeSet::new());
-    // By list, the numbers of attacks and of controls.
+    // For each list, the numbers of attacks and of controls.
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (file, attack) in attacks() {
         let found = match std::panic::catch_unwind(|| guest::verify(&attack)) {
@@ -94,8 +94,8 @@ fn attacks_are_refused_and_controls_are_proven() {
     }
 }
 
-/// The digits of the lists are what the GNU assembler makes of the assembly beside them. To write
-/// a block, leave `hex: 90` in it, and take the digits from the message of this test.
+/// The GNU assembler translates the assembly of each block to the digits of the block. To write a
+/// new block, start with `hex: 90`, and copy the digits from the message of this test.
 #[test]
 #[ignore = "needs the GNU assembler, `as`, and objcopy"]
 fn the_assembler_makes_the_digits() {
@@ -116,8 +116,8 @@ fn the_assembler_makes_the_digits() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Assembles statements. Marks become numbers: those of cells by symbols, and those of calls and
-/// jumps by bytes, since the assembler would leave their distances to a linker.
+/// Assembles statements, and replaces marks by numbers. Marks of cells become symbols. Calls and
+/// jumps to marks become bytes, because the assembler would leave their distances to a linker.
 fn assemble(folder: &std::path::Path, statements: &str) -> Vec<u8> {
     let mut text = ".intel_syntax noprefix\n".to_owned();
     for (position, (name, _)) in MARKS.iter().enumerate() {
@@ -158,7 +158,7 @@ fn assemble(folder: &std::path::Path, statements: &str) -> Vec<u8> {
     fs::read(&code).expect("it was written")
 }
 
-/// An entry trampoline as the compiler makes it is shorter than the functions of the lists.
+/// The compiler's entry trampolines are shorter than the functions of the lists.
 #[test]
 fn entry_trampolines_only_pass_the_context_on() {
     for (code, is_proven) in [
@@ -191,8 +191,8 @@ fn prove(guest: &Guest, entry: CodeEntry) -> Result<usize, VerifyError> {
     Verifier::new(&guest.file, &guest.checked)?.verify_code(entry)
 }
 
-/// Nothing proves that a mask against speculation never selects null. If it does, the access faults
-/// in the lowest page, and the guest traps.
+/// The verifier does not prove that a mask against speculation never selects null. An access at
+/// null faults in the lowest page, and the guest traps.
 #[test]
 fn an_access_at_null_of_proven_code_is_a_trap() {
     let name = "an access at a null that a mask may select, with an entry in the trap table";
@@ -229,7 +229,7 @@ fn an_access_at_null_of_proven_code_is_a_trap() {
     );
 }
 
-/// The signal handler would pass the fault on, and the process would end.
+/// With such a number, the signal handler would not handle the fault, and the process would end.
 #[test]
 fn trap_tables_with_other_numbers_than_those_of_traps_are_refused() {
     let last = TrapCode::ALL.len() as u32;
@@ -257,8 +257,8 @@ fn trap_tables_with_other_numbers_than_those_of_traps_are_refused() {
     }
 }
 
-/// The runtime leaves tables as they are to the slot's next instance if the metadata says that no
-/// code changes one.
+/// If the metadata says that no code changes tables, the runtime does not reset them for the slot's
+/// next instance.
 #[test]
 fn tables_that_do_not_change_are_not_written() {
     let body = [
@@ -286,8 +286,8 @@ fn tables_that_do_not_change_are_not_written() {
 }
 
 /// A call changes the verifier's state, which has a word for each 8 bytes of the frame. The
-/// verifier counts these words, and refuses a function that needs too many. A conditional move does
-/// not need them.
+/// verifier counts these words, and refuses a function that needs too many. A conditional move
+/// needs no such words.
 #[test]
 fn work_with_a_large_frame_is_counted() {
     // push rbp; mov rbp, rsp; push rbx; push rbx; mov rbx, rdi; mov r11, rsp; sub r11, 0x3f0000;

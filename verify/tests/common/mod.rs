@@ -1,18 +1,18 @@
-//! Changes of compiled modules that the format's check does not find.
+//! Changes compiled modules in ways that the format's check does not notice.
 
 use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use std::ops::Range;
 
-/// Range of a section in the file.
+/// The byte range of a section in the file.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn section(checked: &Checked, section: Section) -> Range<usize> {
     let range = checked.header.section(section);
     range.vaddr as usize..(range.vaddr + range.len) as usize
 }
 
-/// Changes bytes of a module that the compiler wrote, and sets the hash that they then have.
+/// Changes bytes of a compiled module, and updates its hash.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn forge(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
     let checked = Checked::new(file).expect("the compiler wrote it");
@@ -20,7 +20,7 @@ pub(crate) fn forge(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
     set_hash(file, checked.header_at);
 }
 
-/// Sets the hash of a module whose header is at an offset of the file.
+/// Updates the hash of a module whose header is at the given file offset.
 pub(crate) fn set_hash(file: &mut [u8], header_at: u64) {
     let header_at = header_at as usize;
     let hash = content_hash(file, header_at).expect("it has a header");

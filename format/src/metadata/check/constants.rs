@@ -1,7 +1,7 @@
-//! [`Constants`]: the check of constant expressions, and of the references in element segments.
+//! [`Constants`]: checks constant expressions, and the references in element segments.
 //!
-//! The runtime evaluates constants without looking at types. A reference is an address or a number,
-//! so a constant of another type would give the guest an address of the host, or let it forge a
+//! The runtime evaluates constants without type checks. A reference is an address or a number. So a
+//! constant of a wrong type could give the guest an address of the host, or let the guest forge a
 //! reference.
 
 use super::{damaged, index, of_kind, referred};
@@ -16,7 +16,7 @@ use core::fmt;
 pub(super) struct Constants<'a> {
     m: &'a Metadata,
     subtypes: &'a Subtypes<'a>,
-    /// The types of the values that the operators of an expression have left so far.
+    /// Types of the operand stack while the check walks an expression.
     stack: Vec<Operand>,
     /// For each struct type, whether all its fields have default values.
     defaults: OnceCell<Vec<bool>>,
@@ -25,7 +25,7 @@ pub(super) struct Constants<'a> {
 /// The type of a value on the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operand {
-    /// The null reference. The metadata does not say of which type, and it is 0 in all of them.
+    /// The null reference. The metadata does not record its type. Null is 0 in all types.
     Null,
     Value(ValType),
 }
@@ -40,8 +40,8 @@ impl fmt::Display for Operand {
 }
 
 impl<'a> Constants<'a> {
-    /// The constants of a module whose types have been checked, and the types of its functions and
-    /// globals.
+    /// Creates a checker. The caller must have checked the module's types, and the types of its
+    /// functions and globals.
     pub(super) const fn new(m: &'a Metadata, subtypes: &'a Subtypes<'a>) -> Self {
         Self {
             m,
@@ -51,8 +51,8 @@ impl<'a> Constants<'a> {
         }
     }
 
-    /// Checks that an expression gives one value, of type `wanted`. It may use the first `globals`
-    /// globals.
+    /// Checks that an expression results in one value of type `wanted`. The expression may use the
+    /// first `globals` globals.
     pub(super) fn check(
         &mut self,
         what: &str,
@@ -65,7 +65,7 @@ impl<'a> Constants<'a> {
     }
 
     /// Checks that each item of an element segment is a reference of type `wanted`. Without
-    /// `wanted`, all items must be of one hierarchy of references.
+    /// `wanted`, all items must belong to one hierarchy of reference types.
     pub(super) fn elements(
         &mut self,
         items: &ElementItems,
@@ -95,7 +95,7 @@ impl<'a> Constants<'a> {
         }
     }
 
-    /// The type of the value of an expression.
+    /// The type of an expression's result.
     fn evaluate(&mut self, expr: &ConstExpr, globals: usize) -> Result<Operand, FormatError> {
         if expr.allocates() && !self.m.heap {
             return damaged(
@@ -122,7 +122,7 @@ impl<'a> Constants<'a> {
         }
     }
 
-    /// Takes the operands of an operator from the stack. Returns the type of its result.
+    /// Pops the operands of an operator. Returns the type of the operator's result.
     fn step(&mut self, op: ConstOp, globals: usize) -> Result<Operand, FormatError> {
         let ty = match op {
             ConstOp::I32(_) => ValType::I32,
@@ -201,7 +201,7 @@ impl<'a> Constants<'a> {
         )))
     }
 
-    /// Takes the values of `len` elements from the stack.
+    /// Pops the values of `len` elements.
     fn new_array(&mut self, ty: u32, len: u32) -> Result<ValType, FormatError> {
         of_kind(self.m, "array of a constant", ty, CompositeKind::Array)?;
         if let Some(element) = self.m.array_element(ty) {
@@ -213,9 +213,10 @@ impl<'a> Constants<'a> {
         )))
     }
 
-    /// Checks that all fields, or the elements, of a type have default values.
+    /// Checks that a struct type's fields, or an array type's elements, have default values.
     ///
-    /// Looks at each type once: a small expression may make thousands of large structs.
+    /// Computes the answer for all types once, because a small expression may make thousands of
+    /// large structs.
     fn has_default(&self, what: &str, ty: u32) -> Result<(), FormatError> {
         let defaults = self.defaults.get_or_init(|| {
             let types = self.m.types.iter().map(|ty| match &ty.composite {
@@ -233,8 +234,8 @@ impl<'a> Constants<'a> {
         }
     }
 
-    /// Takes a reference of type `from` from the stack. Returns a type of the hierarchy of `to`
-    /// that is null if the reference may be.
+    /// Pops a reference of type `from`. Returns the reference type with heap type `to`, nullable if
+    /// the popped type is nullable.
     fn convert(&mut self, from: ValType, to: HeapType) -> Result<ValType, FormatError> {
         let is_nullable = match self.stack.last() {
             Some(Operand::Value(ValType::Ref(ty))) => ty.nullable,

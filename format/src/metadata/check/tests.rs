@@ -1,4 +1,4 @@
-//! Tests of the check of types, sizes and initial values.
+//! Tests for the checks of types, sizes and initial values.
 
 use crate::metadata::{
     ConstExpr, ConstOp, Element, Export, ExportItem, Import, Metadata, Snapshot,
@@ -16,7 +16,7 @@ pub(super) const BASE: u32 = 2;
 pub(super) const DERIVED: u32 = 3;
 pub(super) const ANYS: u32 = 4;
 pub(super) const NUMBERS: u32 = 5;
-/// Equal to [`NOTHING`].
+/// A type that is equal to [`NOTHING`].
 pub(super) const NOTHING_AGAIN: u32 = 6;
 
 /// Functions of these types.
@@ -173,7 +173,7 @@ pub(super) fn accept(change: impl FnOnce(&mut Metadata)) {
     assert_eq!(decoded(&m), Ok(()));
 }
 
-/// `mention` must be in the text of the error.
+/// The text of the error must contain `mention`.
 #[track_caller]
 pub(super) fn refuse(mention: &str, change: impl FnOnce(&mut Metadata)) {
     let mut m = typed();
@@ -200,7 +200,8 @@ pub(super) fn global(content: ValType, ops: &[ConstOp]) -> impl FnOnce(&mut Meta
 
 #[test]
 fn subtypes_match_their_supertypes() {
-    /// Makes type 2 open, with the first structure, and type 3 a subtype of it with the second.
+    /// Makes type 2 open, with the first structure, and type 3 a subtype of type 2, with the second
+    /// structure.
     fn declare(above: CompositeType, below: CompositeType) -> impl FnOnce(&mut Metadata) {
         |m| {
             m.types[BASE as usize].composite = above;
@@ -250,7 +251,7 @@ fn subtypes_may_refer_to_their_own_group() {
     };
     let groups = |to: u32| {
         move |m: &mut Metadata| {
-            // Types 7 and 8 are a group, and so are 9 and 10. Type 11 is below 7.
+            // Types 7 and 8 are a group, and so are 9 and 10. Type 11 is a subtype of type 7.
             let types = [node(8, None), node(7, None), node(10, None), node(9, None)];
             m.types.extend(types);
             m.types.push(node(to, Some(7)));
@@ -348,7 +349,8 @@ fn functions_tags_and_exports_are_compared_with_their_types() {
     });
 }
 
-/// A snapshot's tables have exactly their elements, and its globals are constants like others.
+/// Each table of a snapshot has exactly as many elements as its size. The check treats a snapshot's
+/// globals like other constants.
 #[test]
 fn values_of_snapshots_have_the_type_of_their_place() {
     fn elements(at: usize, elements: &[Element]) -> impl FnOnce(&mut Metadata) {

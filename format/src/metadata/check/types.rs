@@ -1,20 +1,20 @@
-//! The check of the types that a module defines.
+//! Checks the types that a module defines.
 
 use super::{damaged, index, of_kind};
 use crate::error::FormatError;
 use crate::metadata::Metadata;
 use crate::types::{CompositeType, HeapType, SUPERTYPES_MAX, SubType, Subtypes, ValType};
 
-/// Most fields of a struct: the validator's limit.
+/// Maximum number of fields of a struct: the validator's limit.
 const FIELDS_MAX: usize = 10_000;
 
-/// Most parameters, and most results, of a function: the validator's limit.
+/// Maximum number of parameters, and of results, of a function: the validator's limit.
 const VALUES_MAX: usize = 1000;
 
-/// Checks types, groups and the places of supertypes.
+/// Checks types, groups and the order of supertypes.
 ///
-/// A type refers only to types before it and in its group. A supertype precedes its subtype and is
-/// not final.
+/// A type refers only to earlier types and to types of its group. A supertype precedes its subtypes
+/// and is not final.
 pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
     let mut depths: Vec<usize> = Vec::with_capacity(m.types.len());
     for range in m.groups.ranges(m.types.len()) {
@@ -45,7 +45,7 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Checks that a type has at most as many values as the validator allows.
+/// Checks that a type does not exceed the validator's limits for fields, parameters and results.
 fn sizes(ty: &SubType) -> Result<(), FormatError> {
     let within = |what: &str, count: usize, limit: usize| match count <= limit {
         true => Ok(()),

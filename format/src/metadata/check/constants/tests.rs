@@ -15,7 +15,7 @@ use ConstOp::{
     StructNew, StructNewDefault, V128,
 };
 
-/// Adds an active element segment, for the start of a table.
+/// Adds an active element segment that starts at index 0 of a table.
 fn active(index: u32, items: ElementItems) -> impl FnOnce(&mut Metadata) {
     move |m| {
         let offset = match m.tables[index as usize].address {
@@ -179,7 +179,7 @@ fn constants_of_another_type_are_refused() {
             &[RefFunc(F_NOTHING)],
             "expected nullfuncref",
         ),
-        // Null, or a function of another type.
+        // Null, or a function of a wrong type.
         (func_ref(TAKES_I32), &[RefNull], "null, expected (ref 0)"),
         (
             non_null(HeapType::Extern),
@@ -196,7 +196,7 @@ fn constants_of_another_type_are_refused() {
             &[RefFunc(F_TAKES_I32)],
             "(ref 0), expected (ref null 1)",
         ),
-        // Numbers of another width.
+        // Numbers of a wrong width.
         (ValType::I64, &[I32(1)], "i32, expected i64"),
         (ValType::F32, &[I32(1)], "i32, expected f32"),
         (ValType::F64, &[V128([0; 16])], "v128, expected f64"),
@@ -205,7 +205,7 @@ fn constants_of_another_type_are_refused() {
             &[I32(1), I64(1), I32Add],
             "operand of a constant: i64, expected i32",
         ),
-        // Other numbers of values than one.
+        // Expressions that do not result in exactly one value.
         (ValType::I32, &[], "it gives 0 values, expected 1"),
         (
             ValType::I32,
@@ -306,7 +306,7 @@ fn constants_of_another_type_are_refused() {
     );
 }
 
-/// The value of a global is made before those of the globals after it.
+/// The runtime evaluates a global before the globals that follow it.
 #[test]
 fn constants_use_only_globals_that_have_their_values() {
     let get = |index| vec![GlobalGet(index)];
@@ -319,7 +319,7 @@ fn constants_use_only_globals_that_have_their_values() {
     refuse("index 4, there are 3", |m| {
         two(m, get(GLOBALS + 1), get(G_I32));
     });
-    // Tables and segments are made after all globals.
+    // The runtime initialises tables and segments after all globals.
     let function = func_ref(NOTHING);
     accept(|m| {
         m.tables.push(table(function, AddrType::I32));
@@ -410,7 +410,7 @@ fn items_of_other_segments_are_references_of_one_hierarchy() {
     });
 }
 
-/// The verifier asks so about each instruction that reads a segment.
+/// The verifier calls `elements_match` for each instruction that reads a segment.
 #[test]
 fn segments_are_compared_with_the_types_that_instructions_want() {
     let mut m = typed();
