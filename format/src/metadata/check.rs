@@ -274,7 +274,8 @@ fn offset(
     constants.check("offset of a segment", offset, wanted, m.globals.len())
 }
 
-/// Checks the tables of a snapshot, and that it has the state that the start of a module makes.
+/// Checks the tables of a snapshot. A snapshot must have no start function, no initial values of
+/// tables and no active segments: instantiation has run them before the snapshot was taken.
 fn snapshot(m: &Metadata, subtypes: &Subtypes<'_>) -> Result<(), FormatError> {
     let Some(snapshot) = &m.snapshot else {
         return Ok(());
