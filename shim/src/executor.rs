@@ -9,7 +9,7 @@ use crate::command;
 use crate::given::Given;
 use crate::outcome::Outcome;
 use crate::prepare::{Guest, Role, Work};
-use crate::serve;
+use crate::serve::serve;
 use crate::stop::{Stop, hold};
 use anyhow::{Context as _, Result};
 use caps::CapSet;
@@ -83,7 +83,8 @@ fn run(guest: &Guest, spec: &Spec) -> i32 {
                 command::run(&guest.module, &limits, &guest.policy, given, &stop)
             }
             Role::Server(limits, ports) => {
-                serve::run(&guest.module, &limits, &guest.policy, ports, given, &stop)
+                let ended = serve(&guest.module, &limits, &guest.policy, ports, given, &stop);
+                ended.map_or_else(Outcome::from, |()| Outcome::Exited(0))
             }
         },
     };

@@ -1,7 +1,6 @@
 //! Serves HTTP with a `wasi:http` component in its container. Each request runs in its own slot.
 
 use crate::given::Given;
-use crate::outcome::Outcome;
 use crate::policy::{Policy, Server as Limits};
 use crate::stop::Stop;
 use anyhow::{Context as _, Result, anyhow};
@@ -25,23 +24,8 @@ pub(crate) struct Ports {
     pub(crate) admin: Option<u16>,
 }
 
-/// Serves until a stop signal arrives, and returns the outcome.
-pub(crate) fn run(
-    module: &Module,
-    limits: &Limits,
-    policy: &Policy,
-    ports: Ports,
-    given: Given,
-    stop: &Stop,
-) -> Outcome {
-    stop.is_server();
-    match serve(module, limits, policy, ports, given, stop) {
-        Ok(()) => Outcome::Exited(0),
-        Err(error) => error.into(),
-    }
-}
-
-fn serve(
+/// Serves until the container is told to stop.
+pub(crate) fn serve(
     module: &Module,
     limits: &Limits,
     policy: &Policy,
@@ -49,6 +33,7 @@ fn serve(
     given: Given,
     stop: &Stop,
 ) -> Result<()> {
+    stop.is_server();
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::INFO)
         .with_writer(std::io::stderr)
