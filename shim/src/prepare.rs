@@ -65,7 +65,8 @@ pub(crate) fn prepare(bundle: &Path, spec: &Spec, layer: Option<Layer>) -> Resul
     approve(&policy, &entry, annotations)?;
     let module = match &entry.program {
         Program::Native => return Ok(Work::Native),
-        program => module(&policy, program),
+        Program::So(so) => module(&policy, |cache| stored(cache, &so.bytes)),
+        Program::Wasm(wasm) => module(&policy, |cache| compiled(cache, &policy, &wasm.bytes)),
     };
     let module = module.with_context(|| entry.path.display().to_string())?;
     Ok(Work::Guest(Box::new(Guest {
@@ -87,23 +88,18 @@ fn of_layer(layer: Layer) -> Entry {
     }
 }
 
-/// Maps the compiled module of an approved program. All containers of the node that run the program
-/// map the same file.
-fn module(policy: &Policy, program: &Program) -> Result<Module> {
+/// Maps the compiled module of an approved program. All containers of the node that run it map one
+/// file. `path` finds the file in the cache.
+fn module(policy: &Policy, path: impl Fn(&Cache) -> Result<PathBuf>) -> Result<Module> {
     let cache = Cache::open(policy)?;
-    let path = || match program {
-        Program::So(so) => stored(&cache, &so.bytes),
-        Program::Wasm(wasm) => compiled(&cache, policy, &wasm.bytes),
-        Program::Native => anyhow::bail!("a Linux program is not mapped"),
-    };
-    // Mapping a compiled module runs none of its code, so the host may map it.
-    let first = path()?;
+    // A compiled module has no code that runs when it is mapped, so it may be mapped here.
+    let first = path(&cache)?;
     match Module::open(&first) {
         Ok(module) => Ok(module),
         // A crash of the node may have damaged the file, or another process may have removed it.
         Err(OpenError::Format { .. } | OpenError::Read { .. } | OpenError::Changed { .. }) => {
             cache.forget(&first);
-            Ok(Module::open(path()?)?)
+            Ok(Module::open(path(&cache)?)?)
         }
         Err(error) => Err(error.into()),
     }
