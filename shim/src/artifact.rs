@@ -3,7 +3,7 @@
 //!
 //! containerd does not unpack such a layer, so the shim reads it from containerd's content store.
 
-use crate::prepare::Layer;
+use crate::entry::Signable;
 use anyhow::{Context as _, Result, bail, ensure};
 use containerd_client::services::v1::containers_client::ContainersClient;
 use containerd_client::services::v1::content_client::ContentClient;
@@ -34,7 +34,7 @@ pub(crate) async fn layer(
     id: &str,
     config: &InstanceConfig,
     bytes_max: u64,
-) -> Result<Option<Layer>> {
+) -> Result<Option<Signable>> {
     let channel = containerd_client::connect(&config.containerd_address).await;
     let address = &config.containerd_address;
     let channel = channel.with_context(|| format!("cannot connect to containerd at {address}"))?;
@@ -58,7 +58,7 @@ pub(crate) async fn layer(
         ),
     };
     let annotations = layer.annotations().as_ref();
-    Ok(Some(Layer {
+    Ok(Some(Signable {
         bytes: store
             .read(layer, bytes_max)
             .await

@@ -5,8 +5,9 @@
 //! process forks again for each container. The new process creates the container and keeps its
 //! state.
 
+use crate::entry::Signable;
 use crate::executor::Executor;
-use crate::prepare::{Layer, prepare};
+use crate::prepare::prepare;
 use anyhow::{Context as _, Result, anyhow};
 use containerd_shimkit::sandbox::InstanceConfig;
 use containerd_shimkit::zygote::Zygote;
@@ -48,22 +49,27 @@ pub(crate) struct Container {
 struct Plan {
     id: String,
     config: InstanceConfig,
-    layer: Option<Layer>,
+    /// The program of an OCI artifact.
+    layer: Option<Signable>,
 }
 
 /// A result that one process sends to another. The error is one line.
 type Sent<T> = std::result::Result<T, String>;
 
 impl Container {
-    /// Creates a container without starting it.
-    pub(crate) fn create(id: &str, config: &InstanceConfig, layer: Option<Layer>) -> Result<Self> {
+    /// Makes a container, which does not run yet.
+    pub(crate) fn create(
+        id: &str,
+        config: &InstanceConfig,
+        layer: Option<Signable>,
+    ) -> Result<Self> {
         let holder = Zygote::global().spawn();
         let plan = Plan {
             id: id.to_owned(),
             config: config.clone(),
             layer,
         };
-        let made = holder.try_run(|plan: Plan| sent(make(&plan)), plan);
+        let made = holder.try_run(|plan: Plan| sent(make(plan)), plan);
         let pid = received(made)?;
         Ok(Self { holder, pid })
     }
@@ -111,16 +117,15 @@ fn with<T>(f: impl FnOnce(&mut Held) -> Result<T>) -> Result<T> {
     HELD.with_borrow_mut(|held| f(held.as_mut().context("the container was not made")?))
 }
 
-/// Creates the container that this process holds. Returns the process id of the container's first
-/// process.
-fn make(plan: &Plan) -> Result<i32> {
+/// Makes the container of this process, and returns the number of its first process.
+fn make(plan: Plan) -> Result<i32> {
     let Plan { id, config, layer } = plan;
     let spec = Spec::load(config.bundle.join("config.json")).context("cannot read the spec")?;
-    let work = prepare(&config.bundle, &spec, layer.clone())?;
+    let work = prepare(&config.bundle, &spec, layer)?;
     let (input, writer) = input(&config.stdin)?;
-    let built = ContainerBuilder::new(id.clone(), SyscallType::Linux)
+    let built = ContainerBuilder::new(id, SyscallType::Linux)
         .with_executor(Executor::new(work))
-        .with_root_path(root(config)?)?
+        .with_root_path(root(&config)?)?
         .with_stdin(input)
         .with_stdout(output(&config.stdout)?)
         .with_stderr(output(&config.stderr)?)

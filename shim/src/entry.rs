@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use oci_spec::runtime::Spec;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -37,12 +38,12 @@ pub enum Program {
     Native,
 }
 
-/// The bytes of a program, and the signature file beside it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Bytes, and the signature beside them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signable {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// The text of the signature file, if the image has one.
+    /// The text of the signature, if there is one.
     pub signature: Option<String>,
 }
 

@@ -2,8 +2,8 @@
 
 use crate::artifact;
 use crate::container::Container;
+use crate::entry::Signable;
 use crate::policy::Policy;
-use crate::prepare::Layer;
 use chrono::{DateTime, Utc};
 use containerd_shim::monitor::{Subscription, Topic, monitor_subscribe, wait_pid};
 use containerd_shimkit::sandbox::sync::WaitableCell;
@@ -46,9 +46,9 @@ impl Task for Instance {
     }
 }
 
-/// The program of a container whose image is an OCI artifact.
-async fn layer(id: &str, config: &InstanceConfig) -> anyhow::Result<Option<Layer>> {
-    // The shim reads the policy for each container, because an operator may have changed it.
+/// The program of a container whose image is an artifact.
+async fn layer(id: &str, config: &InstanceConfig) -> anyhow::Result<Option<Signable>> {
+    // Read again for each container: an operator may have changed it.
     let policy = Policy::of_node()?;
     artifact::layer(id, config, policy.module_bytes_max).await
 }

@@ -17,16 +17,7 @@ use pirn_runtime::{Module, OpenError};
 use pirn_wasi2::http::HANDLE;
 use std::path::{Path, PathBuf};
 
-/// The layer of an OCI artifact: a program outside of a file system.
-#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Layer {
-    /// The program.
-    pub bytes: Vec<u8>,
-    /// The text of the program's signature, if the artifact has one.
-    pub signature: Option<String>,
-}
-
-/// The program of a container, ready to start.
+/// What runs in a container.
 pub(crate) enum Work {
     /// A guest.
     Guest(Box<Guest>),
@@ -51,15 +42,19 @@ pub(crate) enum Role {
     Server(Server, Ports),
 }
 
-/// Reads the policy, then finds, checks, compiles and maps the program of a container.
-pub(crate) fn prepare(bundle: &Path, spec: &Spec, layer: Option<Layer>) -> Result<Work> {
+/// Reads the policy, finds the program of a container, checks it, compiles it and maps it. `layer`
+/// is the program of an OCI artifact, which is no file of an image.
+pub(crate) fn prepare(bundle: &Path, spec: &Spec, layer: Option<Signable>) -> Result<Work> {
     let policy = Policy::of_node()?;
     let annotations = spec.annotations().as_ref();
     let wishes = Wishes::of(annotations)?;
     let root = spec.root().as_ref().context("the spec has no root")?.path();
     let root = bundle.join(root);
     let entry = match layer {
-        Some(layer) => of_layer(layer),
+        Some(layer) => Entry {
+            path: PathBuf::from("the layer of the artifact"),
+            program: Program::Wasm(layer),
+        },
         None => Image::open(&root)?.entry(spec, policy.module_bytes_max)?,
     };
     approve(&policy, &entry, annotations)?;
@@ -75,17 +70,6 @@ pub(crate) fn prepare(bundle: &Path, spec: &Spec, layer: Option<Layer>) -> Resul
         module,
         policy,
     })))
-}
-
-fn of_layer(layer: Layer) -> Entry {
-    let signable = Signable {
-        bytes: layer.bytes,
-        signature: layer.signature,
-    };
-    Entry {
-        path: PathBuf::from("the layer of the artifact"),
-        program: Program::Wasm(signable),
-    }
 }
 
 /// Maps the compiled module of an approved program. All containers of the node that run it map one
