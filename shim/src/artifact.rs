@@ -97,16 +97,15 @@ impl Store {
         let Some(target) = target else {
             return Ok(None);
         };
-        let bytes = self.content(&target.digest, MANIFEST_BYTES_MAX).await?;
-        if !target.media_type.contains("index") && !target.media_type.contains("manifest.list") {
-            let manifest = ImageManifest::from_reader(bytes.as_slice());
-            return Ok(Some(manifest.context("the manifest of the image")?));
+        let mut bytes = self.content(&target.digest, MANIFEST_BYTES_MAX).await?;
+        if target.media_type.contains("index") || target.media_type.contains("manifest.list") {
+            let index = ImageIndex::from_reader(bytes.as_slice());
+            let index = index.context("the index of the image")?;
+            let Some(manifest) = index.manifests().iter().find(|found| is_ours(found)) else {
+                return Ok(None);
+            };
+            bytes = self.read(manifest, MANIFEST_BYTES_MAX).await?;
         }
-        let index = ImageIndex::from_reader(bytes.as_slice()).context("the index of the image")?;
-        let Some(manifest) = index.manifests().iter().find(|found| is_ours(found)) else {
-            return Ok(None);
-        };
-        let bytes = self.read(manifest, MANIFEST_BYTES_MAX).await?;
         let manifest = ImageManifest::from_reader(bytes.as_slice());
         Ok(Some(manifest.context("the manifest of the image")?))
     }
