@@ -102,7 +102,7 @@ fn run_component(
     let result = {
         // Streams and sockets need an entered executor when the code creates them.
         let _guard = executor.enter();
-        let wasi = wasi(given, limits, policy)?.build();
+        let wasi = wasi(given, limits, policy).build();
         let mut instance = prepared.instantiate(wasi)?;
         stop.guard(instance.kill_switch());
         let limits = Limits {
@@ -119,13 +119,13 @@ fn run_component(
     }
 }
 
-fn wasi(given: Given, limits: &Command, policy: &Policy) -> Result<WasiBuilder> {
+fn wasi(given: Given, limits: &Command, policy: &Policy) -> WasiBuilder {
     let mut wasi = WasiBuilder::new()
         .inherit_stdio()
         .descriptors_max(limits.descriptors_max)
         .cwd(given.cwd)
-        .network(policy.network()?)
-        .outgoing(Client::new(policy.servers()?));
+        .network(policy.network.clone())
+        .outgoing(Client::new(policy.servers.clone()));
     for arg in given.args {
         wasi = wasi.arg(arg);
     }
@@ -138,7 +138,7 @@ fn wasi(given: Given, limits: &Command, policy: &Policy) -> Result<WasiBuilder> 
             false => wasi.preopened_dir(preopen.dir, preopen.path),
         };
     }
-    Ok(wasi)
+    wasi
 }
 
 /// A region with one slot, large enough for the program.

@@ -78,9 +78,9 @@ pub struct Policy {
     /// How modules are compiled.
     pub compile: Compile,
     /// Servers that components may send HTTP requests to.
-    pub http_allow: Vec<String>,
+    pub servers: Allowed,
     /// Addresses that the sockets of components may use.
-    pub net_allow: Vec<String>,
+    pub network: Network,
     /// Limits of commands.
     pub command: Command,
     /// Limits of servers.
@@ -241,9 +241,8 @@ impl Policy {
         if wasm == WasmRule::Signed && keys.is_empty() {
             bail!("wasm is \"signed\", and trust names no key; name one");
         }
-        // The rules are checked here, so that an invalid one fails at once.
-        allowed(&file.http_allow)?;
-        network(&file.net_allow)?;
+        let servers = allowed(&file.http_allow)?;
+        let network = network(&file.net_allow)?;
         let cache = file.cache.unwrap_or_else(|| "/var/lib/pirn/shim".into());
         ensure!(
             cache.is_absolute(),
@@ -259,29 +258,11 @@ impl Policy {
             cache,
             cache_bytes_max: bytes(file.cache_max, 1 << 30) as u64,
             compile: file.compile.with_defaults()?,
-            http_allow: file.http_allow,
-            net_allow: file.net_allow,
+            servers,
+            network,
             command: file.command.with_defaults(),
             server: file.server.with_defaults(),
         })
-    }
-
-    /// The servers that components may send HTTP requests to.
-    ///
-    /// # Errors
-    ///
-    /// If a rule is wrong.
-    pub fn servers(&self) -> Result<Allowed> {
-        allowed(&self.http_allow)
-    }
-
-    /// The addresses that the sockets of components may use.
-    ///
-    /// # Errors
-    ///
-    /// If a rule is wrong.
-    pub fn network(&self) -> Result<Network> {
-        network(&self.net_allow)
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn serve(
         .try_init()
         .map_err(|error| anyhow!("cannot log: {error}"))?;
     let mut engine = Pirn::new(settings(limits), std::slice::from_ref(module), |_| Ok(()))?;
-    engine.allow(0, &grants(policy, given)?);
+    engine.allow(0, &grants(policy, given));
     tracing::info!("{}", engine.region().describe());
     let public = listen(ports.public)?;
     let admin = ports.admin.map(listen).transpose()?;
@@ -78,19 +78,19 @@ fn settings(limits: &Limits) -> Settings {
     }
 }
 
-fn grants(policy: &Policy, given: Given) -> Result<Grants> {
+fn grants(policy: &Policy, given: Given) -> Grants {
     let host_dirs = given.dirs.into_iter().map(|preopen| HostDir {
         path: preopen.path,
         dir: Arc::new(preopen.dir),
         is_read_only: preopen.is_read_only,
     });
-    Ok(Grants {
-        servers: policy.servers()?,
-        network: policy.network()?,
+    Grants {
+        servers: policy.servers.clone(),
+        network: policy.network.clone(),
         host_dirs: host_dirs.collect(),
         env: given.env,
         ..Grants::default()
-    })
+    }
 }
 
 /// Listens on all addresses of the container: on a dual-stack IPv6 socket, or on an IPv4 socket if
