@@ -113,7 +113,7 @@ impl Cache {
             self.bytes_max
         );
         self.make_room(bytes)?;
-        fs::rename(scratch.output_path(), &path)?;
+        fs::rename(&scratch.output_path, &path)?;
         Ok(path)
     }
 
@@ -203,22 +203,22 @@ fn is_there(path: &Path) -> Result<bool> {
 
 /// Temporary files of a compilation. Dropping this value removes them.
 pub struct Scratch {
-    folder: PathBuf,
-    name: String,
+    input_path: PathBuf,
+    output_path: PathBuf,
     output: File,
 }
 
 impl Scratch {
     fn new(folder: &Path, name: &str) -> Result<Self> {
-        let scratch = |kind: &str| folder.join(format!("{name}.{kind}.new"));
-        // A killed shim may have left this file. This process holds the key's lock, so no other
-        // process uses the file.
-        let _ = fs::remove_file(scratch("out"));
-        let _ = fs::remove_file(scratch("in"));
+        let [input_path, output_path] =
+            ["in", "out"].map(|kind| folder.join(format!("{name}.{kind}.new")));
+        // A killed shim may have left it. The lock of the key is held, so nobody uses it.
+        let _ = fs::remove_file(&output_path);
+        let _ = fs::remove_file(&input_path);
         Ok(Self {
-            output: create(&scratch("out"), 0o600)?,
-            folder: folder.to_owned(),
-            name: name.to_owned(),
+            output: create(&output_path, 0o600)?,
+            input_path,
+            output_path,
         })
     }
 
@@ -228,29 +228,20 @@ impl Scratch {
         &self.output
     }
 
-    fn output_path(&self) -> PathBuf {
-        self.folder.join(format!("{}.out.new", self.name))
-    }
-
-    fn input_path(&self) -> PathBuf {
-        self.folder.join(format!("{}.in.new", self.name))
-    }
-
-    /// A file with these bytes, open for reading. A process of any user can reopen the file through
-    /// an inherited descriptor. Other users cannot open the file by its path.
+    /// A file with these bytes, open for reading. A process of any user can open it again by its
+    /// descriptor, and by no path.
     pub(crate) fn input(&self, bytes: &[u8]) -> Result<File> {
         use std::io::Write as _;
-        let path = self.input_path();
-        create(&path, 0o444)?.write_all(bytes)?;
-        Ok(File::open(&path)?)
+        create(&self.input_path, 0o444)?.write_all(bytes)?;
+        Ok(File::open(&self.input_path)?)
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.input_path());
-        // After a successful compilation the file has another name, and this call fails.
-        let _ = fs::remove_file(self.output_path());
+        let _ = fs::remove_file(&self.input_path);
+        // Renamed, if the compilation succeeded.
+        let _ = fs::remove_file(&self.output_path);
     }
 }
 
