@@ -8,11 +8,12 @@ pub(crate) use outside::Outside;
 
 use crate::args::Args;
 use crate::given::Given;
-use crate::outcome::{self, Outcome};
+use crate::outcome::Outcome;
 use crate::place;
 use crate::timings::Timings;
 use anyhow::{Context, Error, Result, anyhow};
 use call::Call;
+use pirn_cli::output;
 use pirn_component::{CallError, Component, Limits, LinkError, Linker, Prepared};
 use pirn_runtime::{Measure, Module};
 use pirn_wasi2::{Exit, Wasi, WasiBuilder};
@@ -41,7 +42,7 @@ pub(crate) fn run(
     // Does not wait for a thread that reads a terminal or looks up a name.
     executor.shutdown_background();
     if let Some(value) = result? {
-        outcome::print(&value)?;
+        output::print(&format!("{value}\n"))?;
     }
     Ok(())
 }

@@ -1,9 +1,7 @@
 //! [`Outcome`]: the result of a run, its message and its exit code.
 
-use anyhow::{Context, Result};
 use pirn_runtime::{CallError, Exception, InstantiateError, Trap, TrapCode};
 use pirn_wasi::Exit;
-use std::fmt::Display;
 use std::process::ExitCode;
 
 /// The result of a run.
@@ -95,15 +93,5 @@ impl From<InstantiateError> for Outcome {
             InstantiateError::Start(error) => error.into(),
             error => Self::Failed(error.into()),
         }
-    }
-}
-
-/// Prints a result on its own line.
-pub(crate) fn print(value: &impl Display) -> Result<()> {
-    use std::io::{ErrorKind, Write};
-    match writeln!(std::io::stdout(), "{value}") {
-        // The reader of the pipe has closed it. That is no error.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
     }
 }

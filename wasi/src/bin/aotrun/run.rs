@@ -5,12 +5,13 @@ use crate::args::Args;
 use crate::component;
 use crate::given::Given;
 use crate::load;
-use crate::outcome::{self, Outcome};
+use crate::outcome::Outcome;
 use crate::place;
 use crate::threads::{self, THREADS_MAX, Threads};
 use crate::timings::Timings;
 use crate::used;
 use anyhow::{Context, Result, anyhow, bail};
+use pirn_cli::output;
 use pirn_runtime::{
     CallError, ExternType, FuncType, Instance, Linker, Measure, Module, Prepared, ValType, Value,
 };
@@ -81,7 +82,7 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
         return Err(outcome);
     }
     for value in result? {
-        outcome::print(&value)?;
+        output::print(&format!("{value}\n"))?;
     }
     Ok(())
 }
