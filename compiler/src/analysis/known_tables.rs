@@ -31,7 +31,6 @@
 use super::constant::Constants;
 use crate::parse::Body;
 use pirn_format::metadata::{Metadata, SegmentMode};
-use pirn_format::types::number_types;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use wasmparser::{BinaryReaderError, FunctionBody, Operator};
@@ -96,7 +95,7 @@ impl KnownTables {
         if metadata.tables_change || !constants.elements_fit(metadata) || elements > ELEMENTS_MAX {
             return Self::default();
         }
-        let types = numbers(metadata);
+        let types = metadata.subtypes().numbers().to_vec();
         let tables = (0..).zip(&metadata.tables).map(|(index, ty)| {
             ty.element.is_func_ref().then_some(())?;
             let elements = elements_of(metadata, &constants, index)?;
@@ -174,20 +173,6 @@ impl KnownTables {
     fn table(&self, index: u32) -> Option<&KnownTable> {
         self.tables.get(index as usize)?.as_ref()
     }
-}
-
-/// Numbers the types so that equal types have equal numbers.
-fn numbers(metadata: &Metadata) -> Vec<u32> {
-    let (mut first, mut index) = (HashMap::new(), 0);
-    number_types(&metadata.types, &metadata.groups, |group, numbers| {
-        let (known, len) = (first.get(&*group).copied(), group.len() as u32);
-        let number = known.unwrap_or_else(|| {
-            first.insert(group.into_owned(), index);
-            index
-        });
-        index += len;
-        numbers.extend(number..number + len);
-    })
 }
 
 /// The elements of a table that never changes, if all are null or functions that the module

@@ -101,7 +101,9 @@ impl<'a> Subtypes<'a> {
         })
     }
 
-    fn numbers(&self) -> &[u32] {
+    /// A number for each type. Equal types have equal numbers.
+    #[must_use]
+    pub fn numbers(&self) -> &[u32] {
         self.numbers.get_or_init(|| {
             let (mut first, mut index) = (HashMap::<Cow<'_, [SubType]>, u32>::new(), 0);
             number_types(self.types, self.groups, |group, numbers| {
