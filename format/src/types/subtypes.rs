@@ -18,6 +18,8 @@ pub struct Subtypes<'a> {
     /// A number for each type: equal types have equal numbers. Few modules have equal types with
     /// different indices, so the numbers are computed only if comparing indices is not enough.
     numbers: OnceLock<Vec<u32>>,
+    /// For each struct or array type, whether all its fields or elements have default values.
+    defaults: OnceLock<Vec<bool>>,
 }
 
 impl<'a> Subtypes<'a> {
@@ -28,6 +30,7 @@ impl<'a> Subtypes<'a> {
             types,
             groups,
             numbers: OnceLock::new(),
+            defaults: OnceLock::new(),
         }
     }
 
@@ -74,6 +77,20 @@ impl<'a> Subtypes<'a> {
             }
             _ => false,
         }
+    }
+
+    /// Whether a type is a struct or array type whose fields or elements all have default values.
+    ///
+    /// Looks at each type once: a small expression may make thousands of large structs.
+    pub(crate) fn has_defaults(&self, ty: u32) -> bool {
+        let defaults = self.defaults.get_or_init(|| {
+            let types = self.types.iter().map(|ty| match &ty.composite {
+                CompositeType::Func(_) => false,
+                _ => ty.values().all(ValType::has_default),
+            });
+            types.collect()
+        });
+        defaults.get(ty as usize).copied().unwrap_or(false)
     }
 
     fn lists_match(&self, found: &[ValType], wanted: &[ValType]) -> bool {

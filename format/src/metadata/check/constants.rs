@@ -8,8 +8,7 @@ use super::{damaged, index, of_kind, referred};
 use crate::error::FormatError;
 use crate::layout::CONSTANT_OPERATORS_MAX;
 use crate::metadata::{ConstExpr, ConstOp, ElementItems, Metadata};
-use crate::types::{CompositeKind, CompositeType, HeapType, Subtypes, ValType};
-use core::cell::OnceCell;
+use crate::types::{CompositeKind, HeapType, Subtypes, ValType};
 use core::fmt;
 
 /// Checks the constant expressions of a module (spec 3.0, 3.4, constant expressions).
@@ -18,8 +17,6 @@ pub(super) struct Constants<'a> {
     subtypes: &'a Subtypes<'a>,
     /// Types of the operand stack while the check walks an expression.
     stack: Vec<Operand>,
-    /// For each struct type, whether all its fields have default values.
-    defaults: OnceCell<Vec<bool>>,
 }
 
 /// The type of a value on the stack.
@@ -47,7 +44,6 @@ impl<'a> Constants<'a> {
             m,
             subtypes,
             stack: vec![],
-            defaults: OnceCell::new(),
         }
     }
 
@@ -213,19 +209,9 @@ impl<'a> Constants<'a> {
         )))
     }
 
-    /// Checks that a struct type's fields, or an array type's elements, have default values.
-    ///
-    /// Computes the answer for all types once, because a small expression may make thousands of
-    /// large structs.
+    /// Checks that all fields, or the elements, of a type have default values.
     fn has_default(&self, what: &str, ty: u32) -> Result<(), FormatError> {
-        let defaults = self.defaults.get_or_init(|| {
-            let types = self.m.types.iter().map(|ty| match &ty.composite {
-                CompositeType::Func(_) => false,
-                _ => ty.values().all(ValType::has_default),
-            });
-            types.collect()
-        });
-        match defaults[ty as usize] {
+        match self.subtypes.has_defaults(ty) {
             true => Ok(()),
             false => {
                 let why = format!("type {ty} has a value without a default");
