@@ -4,9 +4,8 @@ use crate::policy::{Command, Server};
 use crate::units::{Count, Size, Time};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::collections::HashMap;
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 use std::num::NonZero;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// The prefix of all annotations of the shim.
@@ -124,10 +123,7 @@ fn narrowed<T: Copy + PartialOrd + Debug>(name: &str, wished: Option<T>, limit: 
 }
 
 fn port(text: &str) -> Result<u16> {
-    fn parse<T: FromStr<Err: Display>>(text: &str) -> Option<T> {
-        text.parse().ok()
-    }
-    let port = parse::<NonZero<u16>>(text);
+    let port = text.parse::<NonZero<u16>>().ok();
     let port = port.with_context(|| format!("{text:?} is no port; write a number from 1 to 65535"));
     Ok(port?.get())
 }
