@@ -7,6 +7,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use oci_spec::runtime::Spec;
+use pirn_signature::{SIGNATURE_BYTES_MAX, signature_path};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -24,10 +25,7 @@ const ELF: &[u8] = b"\x7fELF";
 /// First bytes of a script.
 const SCRIPT: &[u8] = b"#!";
 
-/// Maximum size of a signature file.
-const SIGNATURE_BYTES_MAX: u64 = pirn_signature::SIGNATURE_BYTES_MAX;
-
-/// The kind of a container's program.
+/// What an entry point is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// A WebAssembly module or component.
@@ -125,7 +123,7 @@ impl Image {
         bytes_max: u64,
     ) -> Result<Signable> {
         let bytes = read(file, start, bytes_max)?;
-        let beside = pirn_signature::signature_path(path);
+        let beside = signature_path(path);
         let signature = match self.file(&beside)? {
             None => None,
             Some(file) => {
