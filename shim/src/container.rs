@@ -7,6 +7,7 @@
 
 use crate::entry::Signable;
 use crate::executor::Executor;
+use crate::outcome::one_line;
 use crate::prepare::prepare;
 use anyhow::{Context as _, Result, anyhow};
 use containerd_shimkit::sandbox::InstanceConfig;
@@ -110,7 +111,7 @@ fn received<T>(sent: std::result::Result<Sent<T>, impl std::fmt::Display>) -> Re
 }
 
 fn sent<T>(result: Result<T>) -> Sent<T> {
-    result.map_err(|error| format!("{error:#}").replace('\n', " "))
+    result.map_err(|error| one_line(&error))
 }
 
 fn with<T>(f: impl FnOnce(&mut Held) -> Result<T>) -> Result<T> {

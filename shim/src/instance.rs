@@ -3,7 +3,9 @@
 use crate::artifact;
 use crate::container::Container;
 use crate::entry::Signable;
+use crate::outcome::one_line;
 use crate::policy::Policy;
+use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use containerd_shim::monitor::{Subscription, Topic, monitor_subscribe, wait_pid};
 use containerd_shimkit::sandbox::sync::WaitableCell;
@@ -19,8 +21,9 @@ pub struct Instance {
 impl Task for Instance {
     async fn new(id: String, config: &InstanceConfig) -> Result<Self> {
         let layer = layer(&id, config).await;
-        let layer = layer.map_err(|error| one_line(&error))?;
-        // Subscribes before the container exists, to receive its exit event.
+        // The shim library passes on only the message of an error, without its causes.
+        let layer = layer.map_err(|error| anyhow!(one_line(&error)))?;
+        // Before the container exists, so that its end is not missed.
         let ends = monitor_subscribe(Topic::Pid)?;
         let container = Container::create(&id, config, layer)?;
         let exit = WaitableCell::new();
@@ -53,13 +56,8 @@ async fn layer(id: &str, config: &InstanceConfig) -> anyhow::Result<Option<Signa
     artifact::layer(id, config, policy.module_bytes_max).await
 }
 
-/// Puts all causes of an error into its message, because the shim library reports only the message.
-fn one_line(error: &anyhow::Error) -> anyhow::Error {
-    anyhow::anyhow!(format!("{error:#}").replace('\n', " "))
-}
-
-/// Waits on a new thread for the end of the container's first process. The reaper of the shim
-/// library gets the exit code from the kernel.
+/// Waits for the end of the container's first process, on a thread. The reaper of the shim library
+/// takes its exit code.
 fn watch(pid: i32, ends: Subscription, exit: WaitableCell<(u32, DateTime<Utc>)>) -> Result<()> {
     let wait = move || {
         let code = wait_pid(pid, ends);

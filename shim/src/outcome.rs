@@ -44,11 +44,16 @@ impl Outcome {
             }
             Self::Killed => 128 + nix::sys::signal::Signal::SIGTERM as i32,
             Self::Failed(error) => {
-                eprintln!("pirn: {}", format!("{error:#}").replace('\n', " "));
+                eprintln!("pirn: {}", one_line(&error));
                 NOT_RUN
             }
         }
     }
+}
+
+/// The message of an error with all its causes, on one line.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    format!("{error:#}").replace('\n', " ")
 }
 
 impl From<anyhow::Error> for Outcome {
