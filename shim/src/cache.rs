@@ -212,7 +212,8 @@ impl Scratch {
     fn new(folder: &Path, name: &str) -> Result<Self> {
         let [input_path, output_path] =
             ["in", "out"].map(|kind| folder.join(format!("{name}.{kind}.new")));
-        // A killed shim may have left it. The lock of the key is held, so nobody uses it.
+        // A killed shim may have left this file. This process holds the key's lock, so no other
+        // process uses the file.
         let _ = fs::remove_file(&output_path);
         let _ = fs::remove_file(&input_path);
         Ok(Self {
@@ -228,8 +229,8 @@ impl Scratch {
         &self.output
     }
 
-    /// A file with these bytes, open for reading. A process of any user can open it again by its
-    /// descriptor, and by no path.
+    /// A file with these bytes, open for reading. A process of any user can reopen the file through
+    /// an inherited descriptor. Other users cannot open the file by its path.
     pub(crate) fn input(&self, bytes: &[u8]) -> Result<File> {
         use std::io::Write as _;
         create(&self.input_path, 0o444)?.write_all(bytes)?;
@@ -240,7 +241,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.input_path);
-        // Renamed, if the compilation succeeded.
+        // After a successful compilation the file has another name, and this call fails.
         let _ = fs::remove_file(&self.output_path);
     }
 }

@@ -58,7 +58,7 @@ struct Plan {
 type Sent<T> = std::result::Result<T, String>;
 
 impl Container {
-    /// Makes a container, which does not run yet.
+    /// Creates a container without starting it.
     pub(crate) fn create(
         id: &str,
         config: &InstanceConfig,
@@ -118,7 +118,8 @@ fn with<T>(f: impl FnOnce(&mut Held) -> Result<T>) -> Result<T> {
     HELD.with_borrow_mut(|held| f(held.as_mut().context("the container was not made")?))
 }
 
-/// Makes the container of this process, and returns the number of its first process.
+/// Creates the container that this process holds. Returns the process id of the container's first
+/// process.
 fn make(plan: Plan) -> Result<i32> {
     let Plan { id, config, layer } = plan;
     let spec = Spec::load(config.bundle.join("config.json")).context("cannot read the spec")?;

@@ -25,7 +25,7 @@ const ELF: &[u8] = b"\x7fELF";
 /// First bytes of a script.
 const SCRIPT: &[u8] = b"#!";
 
-/// What an entry point is.
+/// The kind of a container's program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// A WebAssembly module or component.
@@ -36,12 +36,12 @@ pub enum Program {
     Native,
 }
 
-/// Bytes, and the signature beside them.
+/// The bytes of a program, and the signature beside them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signable {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// The text of the signature, if there is one.
+    /// The text of the signature, if the image or the artifact has one.
     pub signature: Option<String>,
 }
 

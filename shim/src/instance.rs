@@ -21,9 +21,9 @@ pub struct Instance {
 impl Task for Instance {
     async fn new(id: String, config: &InstanceConfig) -> Result<Self> {
         let layer = layer(&id, config).await;
-        // The shim library passes on only the message of an error, without its causes.
+        // The shim library reports only the message of an error, without its causes.
         let layer = layer.map_err(|error| anyhow!(one_line(&error)))?;
-        // Before the container exists, so that its end is not missed.
+        // Subscribes before the container exists, to receive its exit event.
         let ends = monitor_subscribe(Topic::Pid)?;
         let container = Container::create(&id, config, layer)?;
         let exit = WaitableCell::new();
@@ -49,15 +49,15 @@ impl Task for Instance {
     }
 }
 
-/// The program of a container whose image is an artifact.
+/// The program of a container whose image is an OCI artifact.
 async fn layer(id: &str, config: &InstanceConfig) -> anyhow::Result<Option<Signable>> {
-    // Read again for each container: an operator may have changed it.
+    // The shim reads the policy for each container, because an operator may have changed it.
     let policy = Policy::of_node()?;
     artifact::layer(id, config, policy.module_bytes_max).await
 }
 
-/// Waits for the end of the container's first process, on a thread. The reaper of the shim library
-/// takes its exit code.
+/// Waits on a new thread for the end of the container's first process. The reaper of the shim
+/// library gets the exit code from the kernel.
 fn watch(pid: i32, ends: Subscription, exit: WaitableCell<(u32, DateTime<Utc>)>) -> Result<()> {
     let wait = move || {
         let code = wait_pid(pid, ends);

@@ -17,7 +17,7 @@ use pirn_runtime::{Module, OpenError};
 use pirn_wasi2::http::HANDLE;
 use std::path::{Path, PathBuf};
 
-/// What runs in a container.
+/// The program of a container, ready to start.
 pub(crate) enum Work {
     /// A guest.
     Guest(Box<Guest>),
@@ -42,8 +42,8 @@ pub(crate) enum Role {
     Server(Server, Ports),
 }
 
-/// Reads the policy, finds the program of a container, checks it, compiles it and maps it. `layer`
-/// is the program of an OCI artifact, which is no file of an image.
+/// Reads the policy, then finds, checks, compiles and maps the program of a container. `layer` is
+/// the program of an OCI artifact, which is not in a file system.
 pub(crate) fn prepare(bundle: &Path, spec: &Spec, layer: Option<Signable>) -> Result<Work> {
     let policy = Policy::of_node()?;
     let annotations = spec.annotations().as_ref();
@@ -72,11 +72,11 @@ pub(crate) fn prepare(bundle: &Path, spec: &Spec, layer: Option<Signable>) -> Re
     })))
 }
 
-/// Maps the compiled module of an approved program. All containers of the node that run it map one
-/// file. `path` finds the file in the cache.
+/// Maps the compiled module of an approved program. All containers of the node that run the program
+/// map the same file, which `path` finds in the cache.
 fn module(policy: &Policy, path: impl Fn(&Cache) -> Result<PathBuf>) -> Result<Module> {
     let cache = Cache::open(policy)?;
-    // A compiled module has no code that runs when it is mapped, so it may be mapped here.
+    // Mapping a compiled module runs none of its code, so the host may map it.
     let first = path(&cache)?;
     match Module::open(&first) {
         Ok(module) => Ok(module),

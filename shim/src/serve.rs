@@ -24,7 +24,7 @@ pub(crate) struct Ports {
     pub(crate) admin: Option<u16>,
 }
 
-/// Serves until the container is told to stop.
+/// Serves until a stop signal arrives.
 pub(crate) fn serve(
     module: &Module,
     limits: &Limits,

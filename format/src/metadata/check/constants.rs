@@ -209,7 +209,7 @@ impl<'a> Constants<'a> {
         )))
     }
 
-    /// Checks that all fields, or the elements, of a type have default values.
+    /// Checks that a struct type's fields, or an array type's elements, have default values.
     fn has_default(&self, what: &str, ty: u32) -> Result<(), FormatError> {
         match self.subtypes.has_defaults(ty) {
             true => Ok(()),
