@@ -4,6 +4,9 @@
 //! (x86-64 psABI 3.2.3). Results use eight registers of each class. More results lie in memory of
 //! the caller, whose address is the first parameter. The callee removes the parameters on the
 //! stack.
+//!
+//! An i32 in memory is a whole word, because Cranelift's code loads the whole word. Of an f32 in
+//! memory, only its 4 bytes are passed.
 
 use pirn_format::types::{FuncType, ValType};
 
@@ -35,7 +38,8 @@ pub(crate) enum Place {
     Memory(i32),
 }
 
-/// The places of a signature's values.
+/// The places of a signature's values. The type of an i32 in memory is i64, because the whole word
+/// is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     /// The register of the result area's address.
@@ -98,7 +102,11 @@ fn assign(general: &[usize], types: &[ValType]) -> (Vec<(Place, ValType)>, i32) 
             bytes += size;
             Place::Memory(bytes - size)
         });
-        (place, *ty)
+        let ty = match (place, ty) {
+            (Place::Memory(_), ValType::I32) => ValType::I64,
+            _ => *ty,
+        };
+        (place, ty)
     });
     let places = places.collect();
     (places, (bytes + 15) & !15)

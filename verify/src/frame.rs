@@ -38,6 +38,11 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
     }
     touch(state, at)?;
     let first = at & !7;
+    if let (Use::Read, true) = (access.usage, at == first)
+        && let Some(value) = partly_written(state, at, bytes)
+    {
+        return Ok(value);
+    }
     if access.usage.reads() {
         for offset in at..at + bytes {
             let slot = state.slot(offset & !7);
@@ -124,6 +129,21 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
             }
             Ok(access.number())
         }
+    }
+}
+
+/// What a load of a whole register gives if its lowest 32 or 64 bits are a number, and some of the
+/// others were not written. Code may use only those lowest bits. It loads such words to copy an f32
+/// result that lies in memory.
+fn partly_written(state: &State, at: i32, bytes: i32) -> Option<Value> {
+    let (low, high) = (state.slot(at), state.slot(at + 8));
+    let is_single = low.value.is_number() || low.value.kind == Kind::Single;
+    let is_whole = low.written == u8::MAX && (bytes == 8 || high.written == u8::MAX);
+    match bytes {
+        8 | 16 if is_whole || !is_single || low.written & 0x0f != 0x0f => None,
+        16 if low.written == u8::MAX && low.value.is_number() => Some(Value::of(Kind::Double)),
+        8 | 16 => Some(Value::of(Kind::Single)),
+        _ => None,
     }
 }
 

@@ -135,3 +135,45 @@ fn example_guests_are_proven() {
         }
     });
 }
+
+/// Functions with more arguments and results than registers: called directly, by an import, by a
+/// table and by a tail call.
+#[test]
+fn arguments_and_results_in_memory_are_proven() {
+    for count in [4, 5, 6, 8, 9, 12] {
+        let ty = |one: &str| format!("{one} ").repeat(count);
+        let ty = ty("i32") + &ty("f32") + &ty("i64");
+        let gets = |range: std::ops::Range<usize>, one: &str| {
+            let one = range.map(|at| format!("({one}.add (local.get {at}) ({one}.const 1))"));
+            one.collect::<String>()
+        };
+        let changed = gets(0..count, "i32")
+            + &gets(count..2 * count, "f32")
+            + &gets(2 * count..3 * count, "i64");
+        let text = format!(
+            r#"(module
+            (type $t (func (param {ty}) (result {ty})))
+            (import "m" "f" (func $import (type $t)))
+            (table 2 funcref)
+            (elem (i32.const 0) $by_import $direct)
+            (func $by_import (export "a") (type $t) {changed} (call $import))
+            (func $direct (export "b") (type $t) {changed} (call $by_table))
+            (func $by_table (export "c") (type $t)
+                {changed} (call_indirect (type $t) (local.get 0)))
+            (func (export "d") (type $t) {changed} (return_call $direct))
+            (func (export "e") (type $t)
+                {changed} (return_call_indirect (type $t) (local.get 0))))"#
+        );
+        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
+        for (level, fuel) in [
+            (OptLevel::Speed, false),
+            (OptLevel::Speed, true),
+            (OptLevel::None, false),
+        ] {
+            let so = pirn_compiler::compile(&wasm, &options(level, fuel)).expect("it compiles");
+            if let Err(error) = verify(&so) {
+                panic!("{count} of each type: {error}");
+            }
+        }
+    }
+}

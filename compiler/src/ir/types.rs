@@ -27,18 +27,46 @@ pub(crate) fn value_type(ty: ValType) -> ir::Type {
     }
 }
 
+/// General registers of parameters of a guest function on x86_64, with those of the result area's
+/// address and of `vmctx`.
+const PARAM_REGISTERS: usize = 6;
+
+/// General registers of results of a guest function on x86_64, and as many vector registers.
+const RESULT_REGISTERS: usize = 8;
+
 /// The signature of a guest function of this type: `(vmctx, params...) -> results`.
+///
+/// An i32 that is passed in memory is extended to a whole word, because x86_64's code loads whole
+/// words. Otherwise a callee could read 32 bits that earlier code left on the stack. On aarch64,
+/// code loads 4 bytes of an i32, and Cranelift ignores the extension.
 pub(crate) fn guest_signature(ty: &FuncType) -> Signature {
+    let is_vector = |ty: &&ValType| matches!(ty, ValType::F32 | ValType::F64 | ValType::V128);
+    let vectors = ty.results.iter().filter(is_vector).count();
+    let has_result_area = vectors.max(ty.results.len() - vectors) > RESULT_REGISTERS;
+    let free = PARAM_REGISTERS - 1 - usize::from(has_result_area);
     let mut signature = Signature::new(GUEST_CALL_CONV);
     signature.params.push(AbiParam::new(POINTER));
-    let values = |list: &[ValType]| -> Vec<AbiParam> {
-        list.iter()
-            .map(|ty| AbiParam::new(value_type(*ty)))
-            .collect()
-    };
-    signature.params.extend(values(&ty.params));
-    signature.returns.extend(values(&ty.results));
+    signature.params.extend(guest_values(&ty.params, free));
     signature
+        .returns
+        .extend(guest_values(&ty.results, RESULT_REGISTERS));
+    signature
+}
+
+/// Parameters or results, of which the first integers and references are in registers.
+fn guest_values(types: &[ValType], mut registers: usize) -> impl Iterator<Item = AbiParam> {
+    types.iter().map(move |ty| {
+        let value = AbiParam::new(value_type(*ty));
+        match ty {
+            ValType::F32 | ValType::F64 | ValType::V128 => value,
+            _ if registers > 0 => {
+                registers -= 1;
+                value
+            }
+            ValType::I32 => value.uext(),
+            ValType::I64 | ValType::Ref(_) => value,
+        }
+    })
 }
 
 /// `(word, word, word)` in the C convention: for entry trampolines and for the routines that exit

@@ -399,13 +399,7 @@ impl<'m> Walk<'m> {
             match place {
                 Place::General(register) => state.registers[*register] = value,
                 Place::Vector(register) => state.vectors[*register].extent = Extent::of(*ty),
-                Place::Memory(offset) => {
-                    // Callees read the whole word of a narrow argument.
-                    match ty {
-                        ValType::V128 => state.set_cell(8 + offset, *ty, value),
-                        _ => state.set_slot(8 + offset, Slot::whole(value)),
-                    }
-                }
+                Place::Memory(offset) => state.set_cell(8 + offset, *ty, value),
             }
         }
         Ok(state)

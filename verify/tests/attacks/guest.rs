@@ -17,8 +17,9 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Names of the guest's functions in the lists, by index. Function 0 is imported.
-const FUNCTIONS: [&str; 11] = [
+const FUNCTIONS: [&str; 13] = [
     "now", "plain", "floats", "takes", "f", "g", "h", "thrower", "catches", "many", "passes",
+    "swapped", "wide",
 ];
 
 /// The function that most attacks replace: `(param i64 i64 f64) (result i64)`.
@@ -78,6 +79,8 @@ pub(crate) const MARKS: &[(&str, Mark)] = &[
     ("record", Cell(|layout| layout.funcref(0))),
     ("type_id", Cell(|layout| layout.type_id(0))),
     ("tag_e", Cell(|layout| layout.tag(0))),
+    ("swapped", Call(CodeKind::Func(11))),
+    ("wide", Call(CodeKind::Func(12))),
 ];
 
 /// The number that stands for a mark in code, by its position in the list.
@@ -142,7 +145,12 @@ fn source() -> String {
         (local.get 0))
     (func (export "passes") (param i64) (result i64)
         {loads}
-        (call $many (local.get 0) {one_each})))"#
+        (call $many (local.get 0) {one_each}))
+    (func $swapped (param i64 {singles} {words}) (result i64)
+        (local.get 0))
+    (func $wide (param i64) (result {words} {singles})
+        {loads}
+        {one_each}))"#
     )
 }
 
