@@ -13,10 +13,10 @@ use crate::stop::{Halt, Watched, look};
 use crate::store::bulk::Bulk;
 use crate::store::member::{Made, Member};
 use crate::store::preparation::Share;
-use crate::store::{constant, descriptors, plan};
+use crate::store::{constant, descriptors, heap, plan};
 use crate::value::Cell;
 use pirn_format::exit::TrapCode;
-use pirn_format::layout::{TAG_ARRAY, TAG_BITS, TAG_BOXED};
+use pirn_format::layout::TAG_ARRAY;
 use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems};
 use std::sync::Arc;
 
@@ -174,15 +174,12 @@ fn value<T>(
                 let number = stack.pop().ok_or(NONE)?.u64();
                 Cell::from_u64(internalized(members, at, number, data)?)
             }
-            ConstOp::ExternConvertAny => {
-                let any = stack.pop().ok_or(NONE)?.u64();
-                Cell::from_u64(match any & TAG_BITS {
-                    // SAFETY: the tag says that it is a box, made by this instance or its group.
-                    TAG_BOXED => unsafe { *(elements(any & !TAG_BITS) as *const u64) },
-                    _ => constant::externalized(any),
-                })
+            _ => {
+                // SAFETY: the reference comes from a global or an operator of this instance. So the
+                // box belongs to this instance or to another member of its group.
+                let boxed = |any| Some(unsafe { heap::number_in_box(any) });
+                constant::step(op, &mut stack, boxed).ok_or(NONE)?
             }
-            _ => constant::step(op, &mut stack).ok_or(NONE)?,
         };
         stack.push(value);
     }

@@ -2,7 +2,7 @@
 
 use crate::value::Cell;
 use pirn_format::layout::{
-    EXTERNAL_PREFIX, EXTERNAL_SHIFT, HOST_SHIFT, TAG_BITS, TAG_HOST, TAG_I31,
+    EXTERNAL_PREFIX, EXTERNAL_SHIFT, HOST_SHIFT, TAG_BITS, TAG_BOXED, TAG_HOST, TAG_I31,
 };
 use pirn_format::metadata::{ConstExpr, ConstOp};
 
@@ -33,8 +33,12 @@ impl Constant {
 }
 
 /// The value of one operator that takes operands from the stack and gives one value. `None` for
-/// other operators.
-pub(crate) fn step(op: &ConstOp, stack: &mut Vec<Cell>) -> Option<Cell> {
+/// other operators. `boxed` is that of [`evaluate`].
+pub(crate) fn step(
+    op: &ConstOp,
+    stack: &mut Vec<Cell>,
+    boxed: impl Fn(u64) -> Option<u64>,
+) -> Option<Cell> {
     let operands = match op {
         ConstOp::RefI31 | ConstOp::ExternConvertAny => 1,
         ConstOp::I32Add
@@ -48,7 +52,8 @@ pub(crate) fn step(op: &ConstOp, stack: &mut Vec<Cell>) -> Option<Cell> {
     let given = stack.split_off(stack.len().checked_sub(operands)?);
     let mut stack: Vec<_> = given.into_iter().map(Constant::Absolute).collect();
     let none = |_| None;
-    match run(core::slice::from_ref(op), &mut stack, none, none).and(stack.pop())? {
+    let ops = core::slice::from_ref(op);
+    match run(ops, &mut stack, none, none, boxed).and(stack.pop())? {
         Constant::Absolute(cell) => Some(cell),
         Constant::Relative(_) => None,
     }
@@ -56,15 +61,18 @@ pub(crate) fn step(op: &ConstOp, stack: &mut Vec<Cell>) -> Option<Cell> {
 
 /// The value of a validated expression.
 ///
-/// `global` returns the values of globals, and `func` the values of function references. The result
-/// is `None` for an expression that validation would have refused.
+/// `global` returns the values of globals, and `func` the values of function references. `boxed`
+/// returns the number in the box of a reference whose tag is [`TAG_BOXED`], or `None` if the caller
+/// cannot read boxes. The result is `None` for an expression that needs a box that cannot be read,
+/// and for one that validation would have refused.
 pub(crate) fn evaluate(
     expr: &ConstExpr,
     global: impl Fn(u32) -> Option<Constant>,
     func: impl Fn(u32) -> Option<Constant>,
+    boxed: impl Fn(u64) -> Option<u64>,
 ) -> Option<Constant> {
     let mut stack = vec![];
-    run(&expr.0, &mut stack, global, func)?;
+    run(&expr.0, &mut stack, global, func, boxed)?;
     let value = stack.pop()?;
     stack.is_empty().then_some(value)
 }
@@ -75,6 +83,7 @@ fn run(
     stack: &mut Vec<Constant>,
     global: impl Fn(u32) -> Option<Constant>,
     func: impl Fn(u32) -> Option<Constant>,
+    boxed: impl Fn(u64) -> Option<u64>,
 ) -> Option<()> {
     for op in ops {
         let value = match *op {
@@ -100,7 +109,7 @@ fn run(
                 Constant::Relative(_) => return None,
             },
             ConstOp::ExternConvertAny => match stack.pop()? {
-                Constant::Absolute(any) => Cell::from_u64(externalized(any.u64())),
+                Constant::Absolute(any) => Cell::from_u64(externalized(any.u64(), &boxed)?),
                 Constant::Relative(_) => return None,
             },
             // Each instance makes its own objects: see `heap`.
@@ -122,13 +131,15 @@ fn run(
     Some(())
 }
 
-/// Converts an internal reference that is not in a box to an external reference of the host.
-pub(crate) fn externalized(any: u64) -> u64 {
-    match any & TAG_BITS {
+/// Converts an internal reference to an external reference of the host. `None` if the reference is
+/// to a box and `boxed` cannot read it.
+fn externalized(any: u64, boxed: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    Some(match any & TAG_BITS {
         _ if any == 0 => 0,
         TAG_HOST => any >> HOST_SHIFT,
+        TAG_BOXED => boxed(any)?,
         _ => any | EXTERNAL_PREFIX << EXTERNAL_SHIFT,
-    }
+    })
 }
 
 fn narrow(value: u32) -> u64 {
@@ -149,7 +160,7 @@ mod tests {
     fn number(ops: &[ConstOp]) -> Option<u64> {
         let global = |index| (index == 0).then_some(Constant::Absolute(Cell::from_u32(10)));
         let func = |index: u32| Some(Constant::Relative(-i64::from(index)));
-        match evaluate(&ConstExpr(ops.to_vec()), global, func)? {
+        match evaluate(&ConstExpr(ops.to_vec()), global, func, |_| None)? {
             Constant::Absolute(cell) => Some(cell.u64()),
             Constant::Relative(offset) => Some(offset as u64),
         }

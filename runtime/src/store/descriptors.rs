@@ -8,7 +8,7 @@
 
 use super::constant::{Constant, evaluate};
 use super::member::Member;
-use super::plan;
+use super::{heap, plan};
 use crate::value::Cell;
 use core::cmp::Ordering;
 use core::sync::atomic::AtomicU64;
@@ -193,12 +193,15 @@ pub(crate) unsafe fn copy_elements<T>(
         .get(segment as usize)
         .filter(|made| !made.is_empty());
     let global = |index: u32| Some(Constant::Absolute(global(member, index)));
+    // SAFETY: the reference comes from a global of the member. So the box belongs to the member or
+    // to another member of the same group, which lives as long.
+    let boxed = |any| Some(unsafe { heap::number_in_box(any) });
     for i in 0..len as usize {
         let at = from as usize + i;
         let value = match made {
             Some(made) => made[at],
             None => {
-                let value = plan::element(items, at, global, metadata, layout);
+                let value = plan::element(items, at, global, boxed, metadata, layout);
                 value.at(member.vmctx()).u64()
             }
         };
@@ -218,6 +221,7 @@ pub(crate) fn offset<T>(member: &Member<T>, expr: &ConstExpr, address: AddrType)
     let value = evaluate(
         expr,
         |index| Some(Constant::Absolute(global(member, index))),
+        |_| None,
         |_| None,
     );
     match value {

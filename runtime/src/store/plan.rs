@@ -68,6 +68,9 @@ pub(crate) struct Plan {
 /// elements are written in chunks, under the deadline of the start.
 const FILLED_MAX: u64 = 8192;
 
+/// A plan is made without reading a heap. Each instance makes the values that are in a box.
+const NO_BOXES: fn(u64) -> Option<u64> = |_| None;
+
 /// The initial elements of a table.
 #[derive(Debug)]
 pub(crate) struct Elements {
@@ -93,7 +96,7 @@ impl Plan {
         let known = |expr: &ConstExpr| {
             let global = |index: u32| *globals.get(index as usize)?;
             let func = |index: u32| func(index, metadata, layout);
-            !expr.allocates() && evaluate(expr, global, func).is_some()
+            !expr.allocates() && evaluate(expr, global, func, NO_BOXES).is_some()
         };
         let imported = module.imported().globals;
         let made_globals: Box<[u32]> = (imported..metadata.globals.len() as u32)
@@ -250,7 +253,7 @@ impl InitialState {
             let func = |index: u32| func(index, metadata, layout);
             let value = match init.allocates() {
                 true => None,
-                false => evaluate(init, global, func),
+                false => evaluate(init, global, func, NO_BOXES),
             };
             let at = layout.global(values.len() as u32);
             self.put(at, 16, value.unwrap_or(Constant::NULL));
@@ -290,8 +293,8 @@ impl InitialState {
     }
 }
 
-/// The value of an expression that may use these globals. Validation refuses expressions without a
-/// value, and the metadata comes from the compiler. So the default of null is never used.
+/// The value of an expression that may use these globals, or null for a value that each instance
+/// makes. Validation refuses other expressions without a value.
 fn constant(
     expr: &ConstExpr,
     globals: &[Option<Constant>],
@@ -299,7 +302,8 @@ fn constant(
     layout: &InstanceLayout,
 ) -> Constant {
     let global = |index: u32| *globals.get(index as usize)?;
-    evaluate(expr, global, |index| func(index, metadata, layout)).unwrap_or(Constant::NULL)
+    let func = |index| func(index, metadata, layout);
+    evaluate(expr, global, func, NO_BOXES).unwrap_or(Constant::NULL)
 }
 
 /// The value of a reference to a function.
@@ -313,6 +317,7 @@ pub(crate) fn element(
     items: &ElementItems,
     at: usize,
     global: impl Fn(u32) -> Option<Constant>,
+    boxed: impl Fn(u64) -> Option<u64>,
     metadata: &Metadata,
     layout: &InstanceLayout,
 ) -> Constant {
@@ -320,7 +325,7 @@ pub(crate) fn element(
         ElementItems::Funcs(funcs) => funcs.get(at).and_then(|i| func(*i, metadata, layout)),
         ElementItems::Exprs(exprs) => exprs
             .get(at)
-            .and_then(|expr| evaluate(expr, global, |i| func(i, metadata, layout))),
+            .and_then(|expr| evaluate(expr, global, |i| func(i, metadata, layout), boxed)),
     };
     value.unwrap_or(Constant::NULL)
 }
@@ -392,7 +397,7 @@ fn tables(
             }
             let global = |index: u32| *globals.get(index as usize)?;
             for (at, slot) in table.first[start..start + len].iter_mut().enumerate() {
-                *slot = element(&segment.items, at, global, metadata, layout);
+                *slot = element(&segment.items, at, global, NO_BOXES, metadata, layout);
             }
         }
         done += 1;

@@ -4,6 +4,7 @@
 mod attacks;
 #[path = "../common/mod.rs"]
 mod common;
+mod constants;
 mod forged;
 mod model;
 mod types;
