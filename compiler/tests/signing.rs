@@ -5,6 +5,7 @@ mod common;
 #[path = "../../runtime/tests/common/program.rs"]
 mod program;
 
+use ct_codecs::{Base64, Decoder as _, Encoder as _};
 use pirn_compiler::{Options, compile, parse_text};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -431,6 +432,64 @@ fn a_password_protects_the_key() {
 }
 
 /// Whether Debian's `minisign` is installed.
+/// A file says how much time and memory its password takes. More than minisign itself writes is
+/// refused before the password is asked for.
+#[test]
+fn a_key_whose_password_takes_too_long_is_refused() {
+    let folder = Folder::new();
+    folder.write("password", "correct horse\n");
+    let with_file =
+        |args: &[&str]| folder.aotc(args.iter().chain(&["--password-file", "password"]));
+    works(&with_file(&["keygen", "-o", "p"]));
+    let key = text(&folder.read("p.key"));
+    let (comment, line) = key.trim_end().split_once('\n').expect("two lines");
+    let whole = Base64::decode_to_vec(line, None).expect("base64");
+    let (operations, bytes) = (38, 46);
+    for (at, value, part) in [
+        (
+            operations,
+            (1 << 25) + 1,
+            "its password needs 33554433 operations of scrypt, the limit is 33554432",
+        ),
+        (
+            operations,
+            u64::MAX,
+            "needs 18446744073709551615 operations",
+        ),
+        (
+            bytes,
+            (1 << 30) + 1,
+            "its password needs 1073741825 bytes of memory of scrypt, the limit is 1073741824",
+        ),
+        (bytes, u64::MAX, "needs 18446744073709551615 bytes"),
+    ] {
+        let mut changed = whole.clone();
+        changed[at..at + 8].copy_from_slice(&u64::to_le_bytes(value));
+        let line = Base64::encode_to_string(changed).expect("base64");
+        folder.write("p.key", format!("{comment}\n{line}\n"));
+        refused(
+            &with_file(&["one.wat", "--sign", "p.key"]),
+            &["p.key: ", part],
+        );
+        // No password is asked for.
+        refused(
+            &folder.aotc(["one.wat", "--sign", "p.key"]),
+            &["p.key: ", part],
+        );
+    }
+    // Below the limit, the password is tried. It does not open the key, whose cost was changed.
+    let mut changed = whole.clone();
+    changed[operations..operations + 8].copy_from_slice(&u64::to_le_bytes(1 << 21));
+    let line = Base64::encode_to_string(changed).expect("base64");
+    folder.write("p.key", format!("{comment}\n{line}\n"));
+    refused(
+        &with_file(&["one.wat", "--sign", "p.key"]),
+        &["password does not open p.key"],
+    );
+    folder.write("p.key", &key);
+    works(&with_file(&["one.wat", "--sign", "p.key"]));
+}
+
 fn has_minisign() -> bool {
     let found = Command::new("minisign").arg("-v").output().is_ok();
     if !found {

@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 const PASSWORD_VARIABLE: &str = "AOTC_PASSWORD";
 /// Most bytes of a password: minisign's limit.
 const PASSWORD_BYTES_MAX: usize = 1024;
+/// Most operations that scrypt may take for a key: as many as minisign writes. They take seconds.
+const SCRYPT_OPERATIONS_MAX: u64 = 1 << 25;
+/// Most bytes of memory that scrypt may take for a key: as many as minisign writes.
+const SCRYPT_BYTES_MAX: u64 = 1 << 30;
 
 /// Makes a pair of keys and writes `NAME.key` and `NAME.pub`. Returns what the user is told.
 pub(crate) fn generate(name: &Path, has_password: bool, file: Option<&Path>) -> Result<String> {
@@ -85,6 +89,7 @@ pub(crate) fn open(path: &Path, password_file: Option<&Path>) -> Result<SecretKe
             without_checksum(&text).ok_or(error)
         }),
         KeyKind::SecretEncrypted => {
+            check_cost(&text).with_context(shown)?;
             let password = match given_password(password_file)? {
                 Some(password) => password,
                 None => ask(&format!("Password of {}: ", shown()))?,
@@ -107,6 +112,33 @@ pub(crate) fn open(path: &Path, password_file: Option<&Path>) -> Result<SecretKe
         ),
         _ => anyhow!("{} is damaged: {error}; restore it", shown()),
     })
+}
+
+/// Refuses an encrypted key for which scrypt would take more time or memory than minisign's own
+/// keys need. Without this check, a damaged or hostile file could keep the process busy for days.
+fn check_cost(text: &str) -> Result<()> {
+    // Three algorithms of 2 bytes and a salt of 32 bytes come first.
+    const OPERATIONS_AT: usize = 38;
+    const BYTES_AT: usize = OPERATIONS_AT + 8;
+    let line = text.lines().nth(1).unwrap_or_default();
+    let Ok(bytes) = Base64::decode_to_vec(line, None) else {
+        // The library names the defect.
+        return Ok(());
+    };
+    for (at, unit, limit) in [
+        (OPERATIONS_AT, "operations", SCRYPT_OPERATIONS_MAX),
+        (BYTES_AT, "bytes of memory", SCRYPT_BYTES_MAX),
+    ] {
+        let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+        let wanted = word.map_or(0, u64::from_le_bytes);
+        if wanted > limit {
+            bail!(
+                "its password needs {wanted} {unit} of scrypt, the limit is {limit}; restore the \
+                 key, or make a new one"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The secret key of a text that has zeros in place of the checksum. Whether the key is whole then
