@@ -221,6 +221,23 @@ fn verify_proves_the_machine_code_of_a_module() {
     refused(&aotc(["verify"]), &["FILE"]);
 }
 
+/// Nobody writes to the pipe, so reading it would wait for ever. A device might never end.
+#[test]
+fn pipes_and_devices_are_refused_at_once() {
+    let (folder, _wasm) = folder("hello.wasm");
+    let pipe = folder.path().join("pipe.so");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("coreutils are installed").success());
+    for path in [pipe.as_path(), Path::new("/dev/zero")] {
+        for command in [Some("verify"), Some("inspect"), None] {
+            let command = command.map(OsStr::new);
+            let args = command.into_iter().chain([path.as_os_str()]);
+            let parts = ["cannot read ", "it is a pipe, a socket or a device"];
+            refused(&aotc(args), &parts);
+        }
+    }
+}
+
 /// The output of `aotc inspect` for a module's shared object.
 fn inspected(module: &Path) -> String {
     let so = module.with_extension("so");

@@ -28,6 +28,22 @@ fn refusal(path: &Path) -> String {
     error
 }
 
+/// Nobody writes to the pipe, so reading it would wait for ever.
+#[test]
+fn pipes_and_devices_are_refused_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let pipe = folder.path().join("module.so");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("coreutils are installed").success());
+    for path in [pipe.as_path(), Path::new("/dev/zero")] {
+        let error = refusal(path);
+        assert!(
+            error.contains("it is a pipe, a socket or a device"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn any_changed_byte_is_detected() {
     let good = so(SMALL, &Options::default());

@@ -60,7 +60,7 @@ fn read_within(
     if keys.is_empty() {
         return Err(SignatureError::NoKeys.into());
     }
-    let (file, found) = open(module).map_err(ReadSignedError::Module)?;
+    let (file, found) = open_regular(module).map_err(ReadSignedError::Module)?;
     let path = signature_path(module);
     let signature = match read_small(&path, SIGNATURE_BYTES_MAX) {
         Ok(text) => text,
@@ -98,7 +98,7 @@ impl PublicKey {
 ///
 /// The error of the system, or [`ErrorKind::InvalidData`] with the reason.
 pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let (file, found) = open(path)?;
+    let (file, found) = open_regular(path)?;
     read(file, found, bytes_max)
 }
 
@@ -108,8 +108,13 @@ fn read_small(path: &Path, bytes_max: u64) -> io::Result<String> {
         .map_err(|_| invalid("it is not text".to_owned()))
 }
 
-/// Opens a regular file. Returns its length, too.
-fn open(path: &Path) -> io::Result<(File, u64)> {
+/// Opens a regular file for reading. Returns its length, too. Refuses pipes, sockets and devices,
+/// and never waits for them.
+///
+/// # Errors
+///
+/// The error of the system, or [`ErrorKind::InvalidData`] with the reason.
+pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     // Without O_NONBLOCK the opening of a pipe would wait for a writer, perhaps for ever.
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -148,6 +153,48 @@ fn invalid(why: String) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A signature that cannot be of the file is refused before the file is read. A file over the
+    /// limit shows the order: reading it is another error.
+    #[test]
+    fn the_file_is_not_read_if_its_signature_cannot_hold() {
+        use minisign::KeyPair;
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("module.so");
+        let [trusted, other] =
+            [0; 2].map(|_| KeyPair::generate_unencrypted_keypair().expect("a key"));
+        let key = trusted.pk.to_box().expect("a key").to_string();
+        let keys = [PublicKey::parse(&key).expect("a key")];
+        let sign = |pair: &KeyPair| {
+            let comment = crate::comment::describe("module.so".as_ref(), b"signed", 7);
+            let signed = minisign::sign(None, &pair.sk, &b"signed"[..], Some(&comment), None);
+            let text = signed.expect("it is signed").to_string();
+            std::fs::write(signature_path(&path), text).expect("room");
+        };
+        std::fs::write(&path, "longer than the limit").expect("room");
+        sign(&other);
+        let error = read_within(&path, &keys, 3).expect_err("another key signed it");
+        assert!(
+            matches!(
+                error,
+                ReadSignedError::Signature(SignatureError::OtherKey { .. })
+            ),
+            "{error}"
+        );
+        sign(&trusted);
+        let error = read_within(&path, &keys, 3).expect_err("it has another length");
+        assert!(
+            matches!(
+                error,
+                ReadSignedError::Signature(SignatureError::Length { .. })
+            ),
+            "{error}"
+        );
+        std::fs::write(&path, "signed").expect("room");
+        let error = read_within(&path, &keys, 3).expect_err("it is over the limit");
+        assert!(matches!(error, ReadSignedError::Module(_)), "{error}");
+        read_within(&path, &keys, 6).expect("it is signed");
+    }
 
     #[test]
     fn a_signed_module_is_read_up_to_its_limit() {

@@ -26,6 +26,8 @@ mod file;
 pub use check::{SIGNATURE_BYTES_MAX, Signed, check};
 pub use comment::{describe, printable};
 pub use error::{KeyError, SignatureError};
-pub use file::{ReadSignedError, SIGNED_BYTES_MAX, read_regular, read_signed, signature_path};
+pub use file::{
+    ReadSignedError, SIGNED_BYTES_MAX, open_regular, read_regular, read_signed, signature_path,
+};
 pub use key::{KEY_BYTES_MAX, KeyKind, PublicKey};
 pub use text::KeyId;

@@ -26,7 +26,7 @@ use pirn_format::cpu;
 use pirn_format::header::{HASH_BYTES, HEADER_BYTES, HEADER_SYMBOL, content_hash};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
-use pirn_signature::{PublicKey, ReadSignedError, read_signed};
+use pirn_signature::{PublicKey, ReadSignedError, open_regular, read_signed};
 #[cfg(feature = "verify")]
 use pirn_signature::{SIGNED_BYTES_MAX, read_regular};
 use std::fs;
@@ -56,11 +56,7 @@ impl File {
     /// Reads and checks a file.
     pub(super) fn read(path: &Path) -> Result<Self, OpenError> {
         let unreadable = |error| unreadable(path, error);
-        let mut file = fs::File::open(path).map_err(unreadable)?;
-        let about = file.metadata().map_err(unreadable)?;
-        if about.is_dir() {
-            return Err(unreadable(io::ErrorKind::IsADirectory.into()));
-        }
+        let (mut file, _) = open_regular(path).map_err(unreadable)?;
         let mut bytes = vec![];
         file.read_to_end(&mut bytes).map_err(unreadable)?;
         let absolute = path.canonicalize().map_err(unreadable)?;

@@ -13,7 +13,7 @@ use args::{Args, Command};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pirn_cli::{output, usage};
-use pirn_signature::{printable, signature_path};
+use pirn_signature::{SIGNED_BYTES_MAX, printable, read_regular, signature_path};
 use signal_hook::consts::SIGABRT;
 use signal_hook::flag;
 use std::any::Any;
@@ -159,8 +159,9 @@ fn bar() -> ProgressBar {
     bar
 }
 
+/// Reads a module. Refuses pipes and devices, which might block or never end.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", name(path)))
+    read_regular(path, SIGNED_BYTES_MAX).with_context(|| format!("cannot read {}", name(path)))
 }
 
 fn name(path: &Path) -> String {
