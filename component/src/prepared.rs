@@ -131,15 +131,44 @@ impl<T: 'static> Prepared<T> {
         })
     }
 
-    /// A new instance, in a free slot.
+    /// A new instance. If all slots are taken, the thread waits for one.
     ///
     /// # Errors
     ///
-    /// [`InstantiateError`] if all slots are taken, or if the start failed.
+    /// [`InstantiateError`] if the start failed.
     pub fn instantiate(&self, data: T) -> Result<Instance<T>, InstantiateError> {
-        let state = State::new(data, &self.0.info);
-        let core = self.0.core.instantiate(state)?;
+        let core = self.0.core.instantiate(self.state(data))?;
         Ok(Instance::new(core, Arc::clone(&self.0.shared)))
+    }
+
+    /// [`instantiate`](Self::instantiate) without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`InstantiateError::Full`] if all slots are taken, and as
+    /// [`instantiate`](Self::instantiate).
+    pub fn try_instantiate(&self, data: T) -> Result<Instance<T>, InstantiateError> {
+        let core = self.0.core.try_instantiate(self.state(data))?;
+        Ok(Instance::new(core, Arc::clone(&self.0.shared)))
+    }
+
+    /// [`instantiate`](Self::instantiate) that waits at most so long for a slot.
+    ///
+    /// # Errors
+    ///
+    /// [`InstantiateError::Timeout`] if no slot became free, and as
+    /// [`instantiate`](Self::instantiate).
+    pub fn instantiate_timeout(
+        &self,
+        data: T,
+        timeout: Duration,
+    ) -> Result<Instance<T>, InstantiateError> {
+        let core = self.0.core.instantiate_timeout(self.state(data), timeout)?;
+        Ok(Instance::new(core, Arc::clone(&self.0.shared)))
+    }
+
+    fn state(&self, data: T) -> State<T> {
+        State::new(data, &self.0.info)
     }
 
     /// [`instantiate`](Self::instantiate) as a future: if all slots are taken, it waits for one, in
@@ -147,10 +176,9 @@ impl<T: 'static> Prepared<T> {
     ///
     /// # Errors
     ///
-    /// As [`instantiate`](Self::instantiate), but that slots are taken is no error.
+    /// As [`instantiate`](Self::instantiate).
     pub async fn instantiate_async(&self, data: T) -> Result<Instance<T>, InstantiateError> {
-        let state = State::new(data, &self.0.info);
-        let core = self.0.core.instantiate_async(state).await?;
+        let core = self.0.core.instantiate_async(self.state(data)).await?;
         Ok(Instance::new(core, Arc::clone(&self.0.shared)))
     }
 

@@ -74,6 +74,24 @@ impl Resource {
     pub fn rep(&self) -> u32 {
         self.rep
     }
+
+    /// The resource as bits, to pass it through another language. Only
+    /// [`from_bits`](Self::from_bits) of this version reads them.
+    #[must_use]
+    pub fn to_bits(self) -> u128 {
+        u128::from(self.rep) | u128::from(self.ty) << 32 | u128::from(self.of) << 64
+    }
+
+    /// The resource of [`to_bits`](Self::to_bits). Any bits are a resource: the instance that gets
+    /// the resource checks whether the host has it.
+    #[must_use]
+    pub fn from_bits(bits: u128) -> Self {
+        Self {
+            rep: bits as u32,
+            ty: (bits >> 32) as u32,
+            of: (bits >> 64) as u64,
+        }
+    }
 }
 
 impl Value {
