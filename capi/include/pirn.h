@@ -23,9 +23,14 @@
  * passed. Texts that the library returns are UTF-8 C strings, owned by a handle and valid as long
  * as that handle.
  *
- * THREADS. Modules, regions, preparations, functions, files, kill switches, captures, bytes and
- * errors are immutable or synchronised: any threads may use one handle at the same time. Linkers
- * and WASI contexts belong to one thread at a time. An instance, too; it may move to another thread
+ * COMPONENTS. The functions whose names begin with pirn_component and pirn_wasi2 are for components
+ * and WASI 0.2, the others for core modules. A value that the embedder passes is copied, with all
+ * that it points to. A value of the library ends with its pirn_component_owned_t, or with the host
+ * function that got it.
+ *
+ * THREADS. Modules, regions, components, preparations, functions, files, kill switches, captures,
+ * bytes, values of the library and errors are immutable or synchronised: any threads may use one
+ * handle at the same time. Linkers and WASI contexts belong to one thread at a time. An instance, too; it may move to another thread
  * between calls, also while a call of it is suspended. If two functions use an instance at the same
  * time, the second one returns PIRN_ERROR_BUSY. No function may use a handle while another thread
  * deletes it: to end a running instance from another thread, use a kill switch, and delete the
@@ -45,9 +50,9 @@
  * FORKS. In a child of fork(2), calls of the parent's instances may fail with PIRN_ERROR_ARGUMENT.
  * Make a new region and new instances there.
  *
- * NOT THERE YET: components and WASI 0.2, instances that import from each other, shared memories
- * and threads of guests, tables, async host functions, measured use, WASI with a virtual clock,
- * signatures and the verifier.
+ * NOT THERE YET: wasi:http and the network of components, instances that import from each other,
+ * shared memories and threads of guests, tables, async host functions, measured use, WASI with a
+ * virtual clock, signatures and the verifier.
  */
 
 #ifndef PIRN_H
@@ -55,6 +60,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+typedef struct pirn_component_field_t pirn_component_field_t;
+typedef struct pirn_component_value_t pirn_component_value_t;
 
 /**
  * The version of this interface. A version changes when a program that was compiled with the
@@ -356,6 +364,48 @@ typedef struct pirn_caller_t pirn_caller_t;
 typedef struct pirn_capture_t pirn_capture_t;
 
 /**
+ * A host function's access to the component instance that calls it. The library owns it. It is
+ * valid until the host function returns, on the thread that runs the function.
+ */
+typedef struct pirn_component_caller_t pirn_component_caller_t;
+
+/**
+ * A function that a component exports, looked up once for all instances of its preparation. It may
+ * outlive the preparation. Immutable; any threads may use it at the same time.
+ */
+typedef struct pirn_component_func_t pirn_component_func_t;
+
+/**
+ * A component in its own slot. One thread at a time may use it, and it may move between threads. A
+ * function that finds it in use returns PIRN_ERROR_BUSY.
+ */
+typedef struct pirn_component_instance_t pirn_component_instance_t;
+
+/**
+ * Functions and resource types that components can import, by interface and name. One thread at a
+ * time may use it. Preparations copy what they need, so it may be changed or deleted after
+ * pirn_region_prepare_component.
+ */
+typedef struct pirn_component_linker_t pirn_component_linker_t;
+
+/**
+ * A value that the library made. Immutable; any threads may read it at the same time.
+ */
+typedef struct pirn_component_owned_t pirn_component_owned_t;
+
+/**
+ * A component that is linked to the host and checked against a region. Immutable; any threads may
+ * use it at the same time.
+ */
+typedef struct pirn_component_prepared_t pirn_component_prepared_t;
+
+/**
+ * A compiled component: the types of its functions. Immutable; any threads may use it at the same
+ * time.
+ */
+typedef struct pirn_component_t pirn_component_t;
+
+/**
  * Why a function failed. Immutable; any threads may read it at the same time. Its texts and frames
  * are valid until it is deleted.
  */
@@ -409,6 +459,14 @@ typedef struct pirn_prepared_t pirn_prepared_t;
 typedef struct pirn_region_t pirn_region_t;
 
 /**
+ * What WASI 0.2 gives a component. A new one has no arguments, variables, directories or network;
+ * its input is empty, and its output is discarded. One thread at a time may use it.
+ *
+ * A function that fails has spent the handle: it can only be deleted.
+ */
+typedef struct pirn_wasi2_t pirn_wasi2_t;
+
+/**
  * What WASI preview 1 gives a guest. A new one has no arguments, variables or directories; its
  * input is empty, and its output is discarded. One thread at a time may use it.
  *
@@ -417,7 +475,7 @@ typedef struct pirn_region_t pirn_region_t;
 typedef struct pirn_wasi_t pirn_wasi_t;
 
 /**
- * The kind of an error: one of PIRN_ERROR_ARGUMENT to PIRN_ERROR_POISONED. PIRN_OK is no error.
+ * The kind of an error: one of PIRN_ERROR_ARGUMENT to PIRN_ERROR_ABI. PIRN_OK is no error.
  */
 typedef uint32_t pirn_error_kind_t;
 
@@ -623,6 +681,274 @@ typedef struct {
 } pirn_step_t;
 
 /**
+ * The kind of a component's value: one of PIRN_COMPONENT_BOOL to PIRN_COMPONENT_BORROW.
+ */
+typedef uint32_t pirn_component_kind_t;
+
+/**
+ * A text of `len` bytes of UTF-8, which may contain zero bytes. A zero byte follows a text of the
+ * library. `data` may be NULL if `len` is 0.
+ */
+typedef struct {
+    /**
+     * The first byte.
+     */
+    const char *data;
+    /**
+     * Number of bytes.
+     */
+    size_t len;
+} pirn_component_string_t;
+
+/**
+ * The elements of a list or a tuple. `values` may be NULL if `count` is 0.
+ */
+typedef struct {
+    /**
+     * The first element.
+     */
+    const pirn_component_value_t *values;
+    /**
+     * Number of elements.
+     */
+    size_t count;
+} pirn_component_list_t;
+
+/**
+ * The fields of a record, in the order of its type. `fields` may be NULL if `count` is 0.
+ */
+typedef struct {
+    /**
+     * The first field.
+     */
+    const pirn_component_field_t *fields;
+    /**
+     * Number of fields.
+     */
+    size_t count;
+} pirn_component_record_t;
+
+/**
+ * The case of a variant.
+ */
+typedef struct {
+    /**
+     * The name of the case.
+     */
+    const char *name;
+    /**
+     * Its payload, or NULL if it has none.
+     */
+    const pirn_component_value_t *payload;
+} pirn_component_case_t;
+
+/**
+ * Success or failure.
+ */
+typedef struct {
+    /**
+     * 0 for success, otherwise failure.
+     */
+    uint32_t is_error;
+    /**
+     * The payload, or NULL if there is none.
+     */
+    const pirn_component_value_t *payload;
+} pirn_component_result_t;
+
+/**
+ * The flags that are set, in the order of the type. `names` may be NULL if `count` is 0.
+ */
+typedef struct {
+    /**
+     * The first name.
+     */
+    const char *const *names;
+    /**
+     * Number of names.
+     */
+    size_t count;
+} pirn_component_flags_t;
+
+/**
+ * A resource. For one of a type that the embedder defines, `rep` is the embedder's number, and the
+ * other fields are 0. For one of a type that the component defines, pass the three fields that the
+ * instance gave: the resource is valid for that instance only.
+ */
+typedef struct {
+    /**
+     * The number that the definer of the resource gave it.
+     */
+    uint32_t rep;
+    /**
+     * The type, within the component that defines it.
+     */
+    uint32_t type_index;
+    /**
+     * The instance that defines the resource; 0 for a type of the embedder.
+     */
+    uint64_t owner;
+} pirn_component_resource_t;
+
+/**
+ * The content of a component's value. `kind` of the value says which field it has.
+ */
+typedef union {
+    /**
+     * PIRN_COMPONENT_BOOL: 0 is false, everything else is true.
+     */
+    uint8_t boolean;
+    /**
+     * PIRN_COMPONENT_S8.
+     */
+    int8_t s8;
+    /**
+     * PIRN_COMPONENT_U8.
+     */
+    uint8_t u8;
+    /**
+     * PIRN_COMPONENT_S16.
+     */
+    int16_t s16;
+    /**
+     * PIRN_COMPONENT_U16.
+     */
+    uint16_t u16;
+    /**
+     * PIRN_COMPONENT_S32.
+     */
+    int32_t s32;
+    /**
+     * PIRN_COMPONENT_U32.
+     */
+    uint32_t u32;
+    /**
+     * PIRN_COMPONENT_S64.
+     */
+    int64_t s64;
+    /**
+     * PIRN_COMPONENT_U64.
+     */
+    uint64_t u64;
+    /**
+     * PIRN_COMPONENT_F32.
+     */
+    float f32;
+    /**
+     * PIRN_COMPONENT_F64.
+     */
+    double f64;
+    /**
+     * PIRN_COMPONENT_CHAR: a Unicode scalar value.
+     */
+    uint32_t character;
+    /**
+     * PIRN_COMPONENT_STRING.
+     */
+    pirn_component_string_t string;
+    /**
+     * PIRN_COMPONENT_LIST and PIRN_COMPONENT_TUPLE.
+     */
+    pirn_component_list_t list;
+    /**
+     * PIRN_COMPONENT_RECORD.
+     */
+    pirn_component_record_t record;
+    /**
+     * PIRN_COMPONENT_VARIANT.
+     */
+    pirn_component_case_t variant;
+    /**
+     * PIRN_COMPONENT_ENUM: the name of the case.
+     */
+    const char *enumeration;
+    /**
+     * PIRN_COMPONENT_OPTION: the payload, or NULL if there is none.
+     */
+    const pirn_component_value_t *option;
+    /**
+     * PIRN_COMPONENT_RESULT.
+     */
+    pirn_component_result_t result;
+    /**
+     * PIRN_COMPONENT_FLAGS.
+     */
+    pirn_component_flags_t flags;
+    /**
+     * PIRN_COMPONENT_OWN and PIRN_COMPONENT_BORROW.
+     */
+    pirn_component_resource_t resource;
+} pirn_component_value_of_t;
+
+/**
+ * A value of the component model. What it points to belongs to the maker of the value. A function
+ * that gets a value copies all of it, and keeps no pointer. Values that the library makes are
+ * immutable, and belong to a pirn_component_owned_t or to the caller of a host function.
+ */
+struct pirn_component_value_t {
+    /**
+     * The kind of the value.
+     */
+    pirn_component_kind_t kind;
+    /**
+     * The content.
+     */
+    pirn_component_value_of_t of;
+};
+
+/**
+ * A field of a record.
+ */
+struct pirn_component_field_t {
+    /**
+     * The name.
+     */
+    const char *name;
+    /**
+     * The value.
+     */
+    pirn_component_value_t value;
+};
+
+/**
+ * A function that a component imports or exports. Its texts are valid as long as the handle of the
+ * component.
+ */
+typedef struct {
+    /**
+     * The name: `add`, or `wasi:cli/run@0.2.0#run` for a function of an interface.
+     */
+    const char *name;
+    /**
+     * The type in words, such as `func(a: u32) -> string`.
+     */
+    const char *type_text;
+} pirn_component_extern_t;
+
+/**
+ * A host function of a component. `args` has `args_count` values, as many as the function has
+ * parameters. They are valid until the function returns. If the function has a result, it calls
+ * pirn_component_caller_return.
+ *
+ * It returns NULL, or an error that it owns and gives to the library: the guest's call then ends
+ * with that error. It is called on the thread that called the component, on several threads at the
+ * same time if several call components. It must not leave by longjmp(3). A C++ exception that
+ * leaves it ends the process.
+ */
+typedef pirn_error_t *(*pirn_component_host_t)(void *env,
+                                               pirn_component_caller_t *caller,
+                                               const pirn_component_value_t *args,
+                                               size_t args_count);
+
+/**
+ * Ends a resource of a type that the embedder defines: a component has dropped the owned handle.
+ * `rep` is the embedder's number for the resource. The rest is as for pirn_component_host_t.
+ */
+typedef pirn_error_t *(*pirn_component_drop_t)(void *env,
+                                               pirn_component_caller_t *caller,
+                                               uint32_t rep);
+
+/**
  * No error: the kind of NULL.
  */
 #define PIRN_OK 0
@@ -664,7 +990,7 @@ typedef struct {
 #define PIRN_ERROR_EXCEPTION 7
 
 /**
- * The guest called `proc_exit` of WASI: see pirn_error_exit_code. This is no fault.
+ * The guest called `proc_exit` or `exit` of WASI: see pirn_error_exit_code. This is no fault.
  */
 #define PIRN_ERROR_EXIT 8
 
@@ -722,6 +1048,11 @@ typedef struct {
 #define PIRN_ERROR_POISONED 18
 
 /**
+ * A component broke a rule of the canonical ABI, such as a string outside of its memory.
+ */
+#define PIRN_ERROR_ABI 19
+
+/**
  * A 32-bit integer.
  */
 #define PIRN_I32 0
@@ -765,6 +1096,121 @@ typedef struct {
  * A reference to a struct, an array, a 31-bit number, or a converted reference of the host.
  */
 #define PIRN_ANYREF 8
+
+/**
+ * `bool`, in `boolean`.
+ */
+#define PIRN_COMPONENT_BOOL 0
+
+/**
+ * `s8`, in `s8`.
+ */
+#define PIRN_COMPONENT_S8 1
+
+/**
+ * `u8`, in `u8`.
+ */
+#define PIRN_COMPONENT_U8 2
+
+/**
+ * `s16`, in `s16`.
+ */
+#define PIRN_COMPONENT_S16 3
+
+/**
+ * `u16`, in `u16`.
+ */
+#define PIRN_COMPONENT_U16 4
+
+/**
+ * `s32`, in `s32`.
+ */
+#define PIRN_COMPONENT_S32 5
+
+/**
+ * `u32`, in `u32`.
+ */
+#define PIRN_COMPONENT_U32 6
+
+/**
+ * `s64`, in `s64`.
+ */
+#define PIRN_COMPONENT_S64 7
+
+/**
+ * `u64`, in `u64`.
+ */
+#define PIRN_COMPONENT_U64 8
+
+/**
+ * `f32`, in `f32`.
+ */
+#define PIRN_COMPONENT_F32 9
+
+/**
+ * `f64`, in `f64`.
+ */
+#define PIRN_COMPONENT_F64 10
+
+/**
+ * `char`, in `character`.
+ */
+#define PIRN_COMPONENT_CHAR 11
+
+/**
+ * `string`, in `string`.
+ */
+#define PIRN_COMPONENT_STRING 12
+
+/**
+ * `list`, in `list`.
+ */
+#define PIRN_COMPONENT_LIST 13
+
+/**
+ * `record`, in `record`.
+ */
+#define PIRN_COMPONENT_RECORD 14
+
+/**
+ * `tuple`, in `list`.
+ */
+#define PIRN_COMPONENT_TUPLE 15
+
+/**
+ * `variant`, in `variant`.
+ */
+#define PIRN_COMPONENT_VARIANT 16
+
+/**
+ * `enum`, in `enumeration`.
+ */
+#define PIRN_COMPONENT_ENUM 17
+
+/**
+ * `option`, in `option`.
+ */
+#define PIRN_COMPONENT_OPTION 18
+
+/**
+ * `result`, in `result`.
+ */
+#define PIRN_COMPONENT_RESULT 19
+
+/**
+ * `flags`, in `flags`.
+ */
+#define PIRN_COMPONENT_FLAGS 20
+
+/**
+ * `own`, in `resource`: the receiver has the resource.
+ */
+#define PIRN_COMPONENT_OWN 21
+
+/**
+ * `borrow`, in `resource`: the receiver may use the resource during the call.
+ */
+#define PIRN_COMPONENT_BORROW 22
 
 #ifdef __cplusplus
 extern "C" {
@@ -844,7 +1290,8 @@ const char *pirn_error_report(const pirn_error_t *error);
 uint32_t pirn_error_trap_code(const pirn_error_t *error);
 
 /**
- * The exit code of a guest that called `proc_exit`; 0 if the kind is not PIRN_ERROR_EXIT.
+ * The exit code of a guest that called `proc_exit` or `exit`; 0 if the kind is not
+ * PIRN_ERROR_EXIT.
  *
  * # Safety
  *
@@ -1990,6 +2437,813 @@ pirn_kill_switch_t *pirn_kill_switch_clone(const pirn_kill_switch_t *kill_switch
  * `kill_switch` is a live handle, which ends, or NULL.
  */
 void pirn_kill_switch_delete(pirn_kill_switch_t *kill_switch);
+
+/**
+ * The value. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `owned` is a live handle or NULL. The value, and all that it points to, are valid until `owned`
+ * is deleted.
+ */
+const pirn_component_value_t *pirn_component_owned_value(const pirn_component_owned_t *owned);
+
+/**
+ * Frees a value, with all that it points to. The resources in it stay: end one of the component by
+ * pirn_component_instance_drop_resource.
+ *
+ * # Safety
+ *
+ * `owned` is a live handle, which ends, or NULL.
+ */
+void pirn_component_owned_delete(pirn_component_owned_t *owned);
+
+/**
+ * The component that a module was compiled from. PIRN_ERROR_LINK if it was compiled from a core
+ * module. The component keeps what it needs: the module may be deleted.
+ *
+ * # Safety
+ *
+ * `module` is a live handle, `component` is writable.
+ */
+pirn_error_t *pirn_component_new(const pirn_module_t *module, pirn_component_t **component);
+
+/**
+ * Writes imported function `index` of the component to `import`. Returns 1, or 0 without a write
+ * if there is no such function or if a pointer is NULL.
+ *
+ * # Safety
+ *
+ * `component` is a live handle or NULL, `import` is writable or NULL.
+ */
+int32_t pirn_component_import(const pirn_component_t *component,
+                              size_t index,
+                              pirn_component_extern_t *import);
+
+/**
+ * Writes exported function `index` of the component to `exported`. Returns 1, or 0 without a write
+ * if there is no such function or if a pointer is NULL.
+ *
+ * # Safety
+ *
+ * `component` is a live handle or NULL, `exported` is writable or NULL.
+ */
+int32_t pirn_component_export(const pirn_component_t *component,
+                              size_t index,
+                              pirn_component_extern_t *exported);
+
+/**
+ * Frees a handle. Preparations keep what they need.
+ *
+ * # Safety
+ *
+ * `component` is a live handle, which ends, or NULL.
+ */
+void pirn_component_delete(pirn_component_t *component);
+
+/**
+ * Makes an empty linker. NULL only if the library panics.
+ */
+pirn_linker_t *pirn_linker_new(void);
+
+/**
+ * Adds a host function by values.
+ *
+ * `params` and `results` list the kinds of its type. `func` gets `env` at each call. The library
+ * takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once, when
+ * nothing can call `func` any more, and before this function returns an error. If `env_delete` is
+ * NULL, keep `env` valid until the linker, its clones, and all preparations and instances made
+ * from them are deleted.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
+ * counts say. `func` and `env_delete` can be called with `env` as their types say.
+ */
+pirn_error_t *pirn_linker_func(pirn_linker_t *linker,
+                               const char *module,
+                               const char *name,
+                               const pirn_kind_t *params,
+                               size_t params_count,
+                               const pirn_kind_t *results,
+                               size_t results_count,
+                               pirn_host_func_t func,
+                               void *env,
+                               pirn_env_delete_t env_delete);
+
+/**
+ * Adds a host function by words: the faster form, for functions over numbers with up to 17
+ * parameters and one result. Its parameters are those of pirn_linker_func.
+ *
+ * # Safety
+ *
+ * As pirn_linker_func.
+ */
+pirn_error_t *pirn_linker_words(pirn_linker_t *linker,
+                                const char *module,
+                                const char *name,
+                                const pirn_kind_t *params,
+                                size_t params_count,
+                                const pirn_kind_t *results,
+                                size_t results_count,
+                                pirn_host_words_t func,
+                                void *env,
+                                pirn_env_delete_t env_delete);
+
+/**
+ * Adds a host function that asks the embedder: the guest that calls it is suspended, and
+ * pirn_instance_start or pirn_instance_resume returns PIRN_STEP_ASKED with `tag` and the
+ * arguments. pirn_instance_answer resumes the guest. The function is over numbers, as one by
+ * words.
+ *
+ * A guest that calls it in a plain call, or in a nested one, ends with PIRN_ERROR_STATE.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
+ * counts say.
+ */
+pirn_error_t *pirn_linker_ask(pirn_linker_t *linker,
+                              const char *module,
+                              const char *name,
+                              const pirn_kind_t *params,
+                              size_t params_count,
+                              const pirn_kind_t *results,
+                              size_t results_count,
+                              uint64_t tag);
+
+/**
+ * Adds an immutable global. A reference must be a PIRN_EXTERNREF, or null.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `module` and `name` are C strings. The field of `value` that its kind
+ * names was written.
+ */
+pirn_error_t *pirn_linker_global(pirn_linker_t *linker,
+                                 const char *module,
+                                 const char *name,
+                                 pirn_val_t value);
+
+/**
+ * Adds the functions of WASI preview 1. Each instance has the context that pirn_instance_new got,
+ * or an empty one.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle.
+ */
+pirn_error_t *pirn_linker_wasi(pirn_linker_t *linker);
+
+/**
+ * Sets the function that decides whether a memory may grow, within the limits of its type and of
+ * the region. It replaces an earlier one. The library takes `env` over as pirn_linker_func does.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `allows` and `env_delete` can be called with `env` as their types
+ * say.
+ */
+pirn_error_t *pirn_linker_memory_limiter(pirn_linker_t *linker,
+                                         pirn_limiter_t allows,
+                                         void *env,
+                                         pirn_env_delete_t env_delete);
+
+/**
+ * Another linker with the same items, which can be changed apart. NULL for NULL, and for a linker
+ * that can only be deleted.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle or NULL.
+ */
+pirn_linker_t *pirn_linker_clone(const pirn_linker_t *linker);
+
+/**
+ * Frees a linker. Preparations keep the functions that they need.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle, which ends, or NULL.
+ */
+void pirn_linker_delete(pirn_linker_t *linker);
+
+/**
+ * Links a module to the host, and checks that it fits into a slot. The preparation keeps what it
+ * needs: the other handles may end.
+ *
+ * # Safety
+ *
+ * `region`, `module` and `linker` are live handles, `prepared` is writable.
+ */
+pirn_error_t *pirn_region_prepare(const pirn_region_t *region,
+                                  const pirn_module_t *module,
+                                  const pirn_linker_t *linker,
+                                  pirn_prepared_t **prepared);
+
+/**
+ * A preparation whose instances may take at most `limit_ns` nanoseconds of wall time for their
+ * start: for the start function, and again for that of pirn_prepared_call_first.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `changed` is writable.
+ */
+pirn_error_t *pirn_prepared_start_deadline(const pirn_prepared_t *prepared,
+                                           uint64_t limit_ns,
+                                           pirn_prepared_t **changed);
+
+/**
+ * A preparation whose instances begin with `fuel` units of fuel. PIRN_ERROR_ARGUMENT if the module
+ * was compiled without `aotc --fuel`.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `changed` is writable.
+ */
+pirn_error_t *pirn_prepared_start_fuel(const pirn_prepared_t *prepared,
+                                       uint64_t fuel,
+                                       pirn_prepared_t **changed);
+
+/**
+ * A preparation whose instances call the exported function `name`, which has no parameters and
+ * results, at the end of their start. Use it for work that each instance of a snapshot must
+ * repeat, such as to draw a new seed of random numbers.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `name` is a C string, `changed` is writable.
+ */
+pirn_error_t *pirn_prepared_call_first(const pirn_prepared_t *prepared,
+                                       const char *name,
+                                       pirn_prepared_t **changed);
+
+/**
+ * Looks up the exported function `name`, of any type.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `name` is a C string, `func` is writable.
+ */
+pirn_error_t *pirn_prepared_func(const pirn_prepared_t *prepared,
+                                 const char *name,
+                                 pirn_func_t **func);
+
+/**
+ * Looks up the exported function `name`, and checks that it has this type. A reference of any type
+ * that a module defines has the kind of its abstract type.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `name` is a C string, `func` is writable. The lists are as long as
+ * their counts say.
+ */
+pirn_error_t *pirn_prepared_typed(const pirn_prepared_t *prepared,
+                                  const char *name,
+                                  const pirn_kind_t *params,
+                                  size_t params_count,
+                                  const pirn_kind_t *results,
+                                  size_t results_count,
+                                  pirn_func_t **func);
+
+/**
+ * Writes the numbers of parameters and results to `params_count` and `results_count`, unless they
+ * are NULL, and the kinds of the first `capacity` of them to `kinds`: those of the parameters,
+ * then those of the results.
+ *
+ * # Safety
+ *
+ * `func` is a live handle. `kinds` has room for `capacity` kinds. The counts are writable or NULL.
+ */
+pirn_error_t *pirn_func_type(const pirn_func_t *func,
+                             pirn_kind_t *kinds,
+                             size_t capacity,
+                             size_t *params_count,
+                             size_t *results_count);
+
+/**
+ * Frees a function.
+ *
+ * # Safety
+ *
+ * `func` is a live handle, which ends, or NULL.
+ */
+void pirn_func_delete(pirn_func_t *func);
+
+/**
+ * Another handle to the preparation, which the caller deletes separately. NULL
+ * for NULL.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle or NULL.
+ */
+pirn_prepared_t *pirn_prepared_clone(const pirn_prepared_t *prepared);
+
+/**
+ * Frees a handle. Instances keep what they need.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, which ends, or NULL.
+ */
+void pirn_prepared_delete(pirn_prepared_t *prepared);
+
+/**
+ * Makes an instance: takes a slot, and runs the module's start.
+ *
+ * `data` is any pointer of the embedder's, which host functions get by pirn_caller_data. The
+ * library never reads it. It stays valid until the instance has ended: if the instance is deleted
+ * in its own host function, that is when the running call returns.
+ *
+ * `wasi` is the guest's context of WASI, or NULL for an empty one. The library takes it over in
+ * every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all for
+ * 0, without limit for UINT64_MAX.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `wasi` is a live handle, which ends, or NULL. `instance` is
+ * writable.
+ */
+pirn_error_t *pirn_instance_new(const pirn_prepared_t *prepared,
+                                void *data,
+                                pirn_wasi_t *wasi,
+                                uint64_t wait_ns,
+                                pirn_instance_t **instance);
+
+/**
+ * The `data` of pirn_instance_new; NULL for NULL, and while another function uses the instance.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle or NULL.
+ */
+void *pirn_instance_data(pirn_instance_t *instance);
+
+/**
+ * The remaining fuel. PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `fuel` is writable.
+ */
+pirn_error_t *pirn_instance_fuel(pirn_instance_t *instance, uint64_t *fuel);
+
+/**
+ * Sets the remaining fuel. Without fuel the guest traps with PIRN_TRAP_OUT_OF_FUEL.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle.
+ */
+pirn_error_t *pirn_instance_set_fuel(pirn_instance_t *instance, uint64_t fuel);
+
+/**
+ * Ends the instance, and makes a module whose instances begin with its state.
+ *
+ * The library takes the instance over in every case. The `exports_count` functions named by
+ * `exports` made the state and must not run again, so the snapshot does not export them. A
+ * snapshot has what the guest has read from the host: see pirn_prepared_call_first.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, which ends. `exports` points to `exports_count` C strings. `module`
+ * is writable.
+ */
+pirn_error_t *pirn_instance_snapshot(pirn_instance_t *instance,
+                                     const char *const *exports,
+                                     size_t exports_count,
+                                     pirn_module_t **module);
+
+/**
+ * Ends the instance. Its slot is reset for the next one. While a function uses the instance, such
+ * as the call in which a host function runs, the instance ends when that function returns.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, which ends, or NULL.
+ */
+void pirn_instance_delete(pirn_instance_t *instance);
+
+/**
+ * The `data` of pirn_component_instance_new. NULL for NULL, and outside the host function.
+ *
+ * # Safety
+ *
+ * `caller` is the handle that this host function got, or NULL.
+ */
+void *pirn_component_caller_data(const pirn_component_caller_t *caller);
+
+/**
+ * Sets the result of a host function. `value` is copied, so it may be on the stack of the
+ * function. A later call replaces the result of an earlier one. A function without a result calls
+ * this not at all. The type of the result is checked when the host function has returned.
+ *
+ * # Safety
+ *
+ * `caller` is the handle that this host function got. `value` points to a value that is as
+ * pirn_component_value_t says.
+ */
+pirn_error_t *pirn_component_caller_return(const pirn_component_caller_t *caller,
+                                           const pirn_component_value_t *value);
+
+/**
+ * Makes an empty linker for components. NULL only if the library panics.
+ */
+pirn_component_linker_t *pirn_component_linker_new(void);
+
+/**
+ * Adds a host function. Interface and function have their names in WIT: `wasi:io/streams@0.2.0`
+ * and `[method]output-stream.write`. An empty `interface` is for functions that a component
+ * imports outside an interface. A definition also matches an import of a compatible version. It
+ * matches any function type; the result is compared with the type at each call.
+ *
+ * `func` gets `env` at each call. The library takes `env` over as pirn_linker_func does.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `interface` and `name` are C strings. `func` and `env_delete` can be
+ * called with `env` as their types say.
+ */
+pirn_error_t *pirn_component_linker_func(pirn_component_linker_t *linker,
+                                         const char *interface,
+                                         const char *name,
+                                         pirn_component_host_t func,
+                                         void *env,
+                                         pirn_env_delete_t env_delete);
+
+/**
+ * Adds a resource type. `dropped` runs when a component drops an owned handle of this type; it may
+ * be NULL. The library takes `env` over as pirn_linker_func does.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle. `interface` and `name` are C strings. `dropped` and `env_delete` can
+ * be called with `env` as their types say.
+ */
+pirn_error_t *pirn_component_linker_resource(pirn_component_linker_t *linker,
+                                             const char *interface,
+                                             const char *name,
+                                             pirn_component_drop_t dropped,
+                                             void *env,
+                                             pirn_env_delete_t env_delete);
+
+/**
+ * Adds the interfaces of WASI 0.2 for commands: `wasi:cli`, `wasi:io`, `wasi:clocks`,
+ * `wasi:random`, `wasi:filesystem` and `wasi:sockets`. Each instance has the context that
+ * pirn_component_instance_new got, or an empty one.
+ *
+ * A thread of the library waits for timers, pipes and sockets of these instances, as long as the
+ * linker, its preparations or their instances exist. In a child of fork(2) that thread is missing:
+ * make a new linker there.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle.
+ */
+pirn_error_t *pirn_component_linker_wasi(pirn_component_linker_t *linker);
+
+/**
+ * Limits the host memory for the values that the library reads from a component during one call:
+ * 128 MiB by default. A value takes 32 bytes, and its text.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle.
+ */
+pirn_error_t *pirn_component_linker_host_bytes_max(pirn_component_linker_t *linker, size_t bytes);
+
+/**
+ * Frees a linker. Preparations keep the functions that they need.
+ *
+ * # Safety
+ *
+ * `linker` is a live handle, which ends, or NULL.
+ */
+void pirn_component_linker_delete(pirn_component_linker_t *linker);
+
+/**
+ * Links a component to the host, and checks that it fits into a slot. The preparation keeps what
+ * it needs: the other handles may end. A component of several core modules needs a region with
+ * several memories: see PIRN_REGION_MEMORIES.
+ *
+ * # Safety
+ *
+ * `region`, `component` and `linker` are live handles, `prepared` is writable.
+ */
+pirn_error_t *pirn_region_prepare_component(const pirn_region_t *region,
+                                            const pirn_component_t *component,
+                                            const pirn_component_linker_t *linker,
+                                            pirn_component_prepared_t **prepared);
+
+/**
+ * A preparation whose instances may take at most `limit_ns` nanoseconds of wall time for their
+ * start.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `changed` is writable.
+ */
+pirn_error_t *pirn_component_prepared_start_deadline(const pirn_component_prepared_t *prepared,
+                                                     uint64_t limit_ns,
+                                                     pirn_component_prepared_t **changed);
+
+/**
+ * A preparation whose instances begin with `fuel` units of fuel. PIRN_ERROR_ARGUMENT if the
+ * component was compiled without `aotc --fuel`.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `changed` is writable.
+ */
+pirn_error_t *pirn_component_prepared_start_fuel(const pirn_component_prepared_t *prepared,
+                                                 uint64_t fuel,
+                                                 pirn_component_prepared_t **changed);
+
+/**
+ * Looks up the exported function `name`, such as `add`, or `wasi:cli/run@0.2.0#run` for a function
+ * of an interface. If the component exports a compatible version of the interface instead, the
+ * function of that version.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `name` is a C string, `func` is writable.
+ */
+pirn_error_t *pirn_component_prepared_func(const pirn_component_prepared_t *prepared,
+                                           const char *name,
+                                           pirn_component_func_t **func);
+
+/**
+ * The type of a function in words, such as `func(a: u32) -> string`. Valid as long as `func`. An
+ * empty text for NULL.
+ *
+ * # Safety
+ *
+ * `func` is a live handle or NULL.
+ */
+const char *pirn_component_func_type(const pirn_component_func_t *func);
+
+/**
+ * Frees a function.
+ *
+ * # Safety
+ *
+ * `func` is a live handle, which ends, or NULL.
+ */
+void pirn_component_func_delete(pirn_component_func_t *func);
+
+/**
+ * Another handle to the preparation, which the caller deletes separately. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle or NULL.
+ */
+pirn_component_prepared_t *pirn_component_prepared_clone(const pirn_component_prepared_t *prepared);
+
+/**
+ * Frees a handle. Instances keep what they need.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, which ends, or NULL.
+ */
+void pirn_component_prepared_delete(pirn_component_prepared_t *prepared);
+
+/**
+ * Makes an empty context. NULL only if the library panics.
+ */
+pirn_wasi2_t *pirn_wasi2_new(void);
+
+/**
+ * Adds an argument, UTF-8. The first one is the name of the program.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `argument` is a C string.
+ */
+pirn_error_t *pirn_wasi2_arg(pirn_wasi2_t *wasi, const char *argument);
+
+/**
+ * Adds an environment variable, UTF-8.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `name` and `value` are C strings.
+ */
+pirn_error_t *pirn_wasi2_env(pirn_wasi2_t *wasi, const char *name, const char *value);
+
+/**
+ * Gives the guest the three standard streams of this process.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle.
+ */
+pirn_error_t *pirn_wasi2_inherit_stdio(pirn_wasi2_t *wasi);
+
+/**
+ * Gives the guest these bytes as its standard input. They are copied.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `bytes` points to `len` readable bytes.
+ */
+pirn_error_t *pirn_wasi2_stdin_bytes(pirn_wasi2_t *wasi, const uint8_t *bytes, size_t len);
+
+/**
+ * Keeps the guest's output in memory: that of stream PIRN_STDOUT or PIRN_STDERR, at most
+ * `bytes_max` bytes. Writes past the limit fail in the guest as on a full disk. The caller owns
+ * the capture, which may outlive the instance.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `capture` is writable.
+ */
+pirn_error_t *pirn_wasi2_capture(pirn_wasi2_t *wasi,
+                                 uint32_t stream,
+                                 size_t bytes_max,
+                                 pirn_capture_t **capture);
+
+/**
+ * Gives the guest a directory of the host, under the path `guest_path`. The guest reaches nothing
+ * outside it. If `read_only` is not 0, the guest cannot change it.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, `host_path` and `guest_path` are C strings.
+ */
+pirn_error_t *pirn_wasi2_preopen_dir(pirn_wasi2_t *wasi,
+                                     const char *host_path,
+                                     const char *guest_path,
+                                     int32_t read_only);
+
+/**
+ * Gives the guest a copy of files in memory, under the path `guest_path`. The guest may change the
+ * copy, and use up to `bytes_max` bytes of memory for that. The changes end with the instance.
+ *
+ * # Safety
+ *
+ * `wasi` and `files` are live handles, `guest_path` is a C string.
+ */
+pirn_error_t *pirn_wasi2_memory_dir(pirn_wasi2_t *wasi,
+                                    const pirn_files_t *files,
+                                    const char *guest_path,
+                                    uint64_t bytes_max);
+
+/**
+ * Limits the files and directories that the guest has open at the same time. 64 by default.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle.
+ */
+pirn_error_t *pirn_wasi2_descriptors_max(pirn_wasi2_t *wasi, uint32_t descriptors);
+
+/**
+ * Limits the bytes that the guest may write to files of the host that it opens. There is no limit
+ * by default.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle.
+ */
+pirn_error_t *pirn_wasi2_disk_bytes_max(pirn_wasi2_t *wasi, uint64_t bytes);
+
+/**
+ * Frees a context that no instance got. pirn_component_instance_new takes the contexts that it
+ * gets.
+ *
+ * # Safety
+ *
+ * `wasi` is a live handle, which ends, or NULL.
+ */
+void pirn_wasi2_delete(pirn_wasi2_t *wasi);
+
+/**
+ * Makes an instance of a component: takes a slot, and runs the start of its core modules.
+ *
+ * `data` is any pointer of the embedder's, which host functions get by pirn_component_caller_data.
+ * The library never reads it. It stays valid until the instance has ended.
+ *
+ * `wasi` is the guest's context of WASI 0.2, or NULL for an empty one. The library takes it over
+ * in every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all
+ * for 0, without limit for UINT64_MAX.
+ *
+ * # Safety
+ *
+ * `prepared` is a live handle, `wasi` is a live handle, which ends, or NULL. `instance` is
+ * writable.
+ */
+pirn_error_t *pirn_component_instance_new(const pirn_component_prepared_t *prepared,
+                                          void *data,
+                                          pirn_wasi2_t *wasi,
+                                          uint64_t wait_ns,
+                                          pirn_component_instance_t **instance);
+
+/**
+ * Calls a function with `args_count` values. Writes the result to `result`, or NULL if the
+ * function has none. The caller owns the result. `result` may be NULL if the result is not wanted.
+ *
+ * After `deadline_ns` nanoseconds of wall time the call ends with PIRN_ERROR_DEADLINE; 0 is no
+ * limit. With WASI, the thread sleeps while the guest waits for time, a pipe or a socket.
+ *
+ * Values of other types, or as another number of them, are PIRN_ERROR_ARGUMENT, and the instance
+ * stays as it was. After any other error the instance cannot be called again: PIRN_ERROR_STATE.
+ *
+ * # Safety
+ *
+ * `instance` and `func` are live handles. `args` points to `args_count` values that are as
+ * pirn_component_value_t says. `result` is writable or NULL.
+ */
+pirn_error_t *pirn_component_instance_call(pirn_component_instance_t *instance,
+                                           const pirn_component_func_t *func,
+                                           uint64_t deadline_ns,
+                                           const pirn_component_value_t *args,
+                                           size_t args_count,
+                                           pirn_component_owned_t **result);
+
+/**
+ * As pirn_component_instance_call, for the exported function `name`, which is looked up at each
+ * call.
+ *
+ * # Safety
+ *
+ * As pirn_component_instance_call, and `name` is a C string.
+ */
+pirn_error_t *pirn_component_instance_call_name(pirn_component_instance_t *instance,
+                                                const char *name,
+                                                uint64_t deadline_ns,
+                                                const pirn_component_value_t *args,
+                                                size_t args_count,
+                                                pirn_component_owned_t **result);
+
+/**
+ * Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`: 0 if it succeeded, 1
+ * if it failed, or the number that it gave to `exit`. The arguments are those of pirn_wasi2_arg.
+ * The instance of a command that called `exit` cannot be called again. PIRN_ERROR_LINK if the
+ * component is no command.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `code` is writable.
+ */
+pirn_error_t *pirn_component_instance_run(pirn_component_instance_t *instance,
+                                          uint64_t deadline_ns,
+                                          uint32_t *code);
+
+/**
+ * Drops a resource that the component defines, and that the embedder got as PIRN_COMPONENT_OWN:
+ * calls its destructor in the guest, if it has one. Nothing happens for another resource, or one
+ * that the embedder does not own any more.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle.
+ */
+pirn_error_t *pirn_component_instance_drop_resource(pirn_component_instance_t *instance,
+                                                    uint64_t deadline_ns,
+                                                    pirn_component_resource_t resource);
+
+/**
+ * Makes a switch that ends the component's calls from any thread, until the instance is deleted:
+ * see pirn_instance_kill_switch.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `kill_switch` is writable.
+ */
+pirn_error_t *pirn_component_instance_kill_switch(pirn_component_instance_t *instance,
+                                                  pirn_kill_switch_t **kill_switch);
+
+/**
+ * The remaining fuel. PIRN_ERROR_ARGUMENT if the component was compiled without `aotc --fuel`.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `fuel` is writable.
+ */
+pirn_error_t *pirn_component_instance_fuel(pirn_component_instance_t *instance, uint64_t *fuel);
+
+/**
+ * The `data` of pirn_component_instance_new; NULL for NULL, and while another function uses the
+ * instance.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle or NULL.
+ */
+void *pirn_component_instance_data(pirn_component_instance_t *instance);
+
+/**
+ * Ends the instance, with its resources. Its slot is reset for the next one. While a function uses
+ * the instance, it ends when that function returns.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, which ends, or NULL.
+ */
+void pirn_component_instance_delete(pirn_component_instance_t *instance);
 
 #ifdef __cplusplus
 }  // extern "C"

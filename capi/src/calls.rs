@@ -8,7 +8,8 @@
 use crate::data::{Data, Inst};
 use crate::entry::{guard, list, list_mut, shared, text};
 use crate::error::{Fallible, argument, pirn_error_t};
-use crate::instance::{pirn_instance_t, with};
+use crate::exclusive::with;
+use crate::instance::pirn_instance_t;
 use crate::prepared::{params, pirn_func_t};
 use crate::value::{func_of, pirn_val_t, values};
 use core::ffi::c_char;

@@ -8,6 +8,7 @@ pub(crate) use cause::{Cause, Failure, Poisoned};
 use core::any::Any;
 use core::fmt;
 pub use frames::*;
+use pirn_component::{AbiError, CallError as ComponentError};
 use pirn_runtime::{
     CallError, FuelError, HostError, InstantiateError, LinkError, OpenError, RegionError,
     SetGlobalError, SnapshotError, Trap, TrapCode,
@@ -17,7 +18,7 @@ use std::ffi::CString;
 use std::sync::OnceLock;
 pub use traps::*;
 
-/// The kind of an error: one of PIRN_ERROR_ARGUMENT to PIRN_ERROR_POISONED. PIRN_OK is no error.
+/// The kind of an error: one of PIRN_ERROR_ARGUMENT to PIRN_ERROR_ABI. PIRN_OK is no error.
 pub type pirn_error_kind_t = u32;
 
 /// No error: the kind of NULL.
@@ -37,7 +38,7 @@ pub const PIRN_ERROR_FULL: pirn_error_kind_t = 5;
 pub const PIRN_ERROR_TRAP: pirn_error_kind_t = 6;
 /// The guest threw an exception that nothing in it caught.
 pub const PIRN_ERROR_EXCEPTION: pirn_error_kind_t = 7;
-/// The guest called `proc_exit` of WASI: see pirn_error_exit_code. This is no fault.
+/// The guest called `proc_exit` or `exit` of WASI: see pirn_error_exit_code. This is no fault.
 pub const PIRN_ERROR_EXIT: pirn_error_kind_t = 8;
 /// A host function returned an error of pirn_error_new, or WASI failed.
 pub const PIRN_ERROR_HOST: pirn_error_kind_t = 9;
@@ -62,6 +63,8 @@ pub const PIRN_ERROR_SYSTEM: pirn_error_kind_t = 17;
 /// The handle was changed by a function that panicked, or was spent by an earlier error. It can
 /// only be deleted.
 pub const PIRN_ERROR_POISONED: pirn_error_kind_t = 18;
+/// A component broke a rule of the canonical ABI, such as a string outside of its memory.
+pub const PIRN_ERROR_ABI: pirn_error_kind_t = 19;
 
 /// Why a function failed. Immutable; any threads may read it at the same time. Its texts and frames
 /// are valid until it is deleted.
@@ -164,7 +167,7 @@ pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Box<pirn_error_t> {
 impl From<CallError> for Box<pirn_error_t> {
     #[cold]
     fn from(error: CallError) -> Self {
-        if Exit::of(&error).is_some() {
+        if exit_code(&error).is_some() {
             return pirn_error_t::new(PIRN_ERROR_EXIT, Cause::Call(error));
         }
         let kind = match &error {
@@ -178,6 +181,7 @@ impl From<CallError> for Box<pirn_error_t> {
             CallError::Invalid(_) => PIRN_ERROR_ARGUMENT,
             CallError::Lookup(_) => PIRN_ERROR_LINK,
             CallError::System(_) => PIRN_ERROR_SYSTEM,
+            CallError::Host(error) if error.downcast_ref::<AbiError>().is_some() => PIRN_ERROR_ABI,
             _ => PIRN_ERROR_HOST,
         };
         match error {
@@ -188,6 +192,29 @@ impl From<CallError> for Box<pirn_error_t> {
             },
             other => pirn_error_t::new(kind, Cause::Call(other)),
         }
+    }
+}
+
+/// The exit code with which a guest ended its call, by WASI of either version.
+pub(crate) fn exit_code(error: &CallError) -> Option<u32> {
+    let CallError::Host(host) = error else {
+        return None;
+    };
+    let exit = host.downcast_ref::<pirn_wasi2::Exit>();
+    let exit = exit.map(|exit| u32::from(exit.code));
+    exit.or_else(|| Exit::of(error).map(|exit| exit.code))
+}
+
+impl From<ComponentError> for Box<pirn_error_t> {
+    #[cold]
+    fn from(error: ComponentError) -> Self {
+        let kind = match error {
+            ComponentError::Core(error) => return error.into(),
+            ComponentError::Abi(_) => PIRN_ERROR_ABI,
+            ComponentError::Failed => PIRN_ERROR_STATE,
+            _ => PIRN_ERROR_ARGUMENT,
+        };
+        pirn_error_t::text(kind, error.to_string())
     }
 }
 
@@ -225,6 +252,7 @@ macro_rules! by_text {
 by_text! {
     OpenError => PIRN_ERROR_OPEN;
     LinkError => PIRN_ERROR_LINK;
+    pirn_component::LinkError => PIRN_ERROR_LINK;
     RegionError => PIRN_ERROR_REGION;
     SnapshotError => PIRN_ERROR_SNAPSHOT;
     Poisoned => PIRN_ERROR_POISONED;

@@ -113,7 +113,8 @@ pub unsafe extern "C" fn pirn_error_trap_code(error: *const pirn_error_t) -> u32
     unsafe { read(error, 0, pirn_error_t::trap_code) }
 }
 
-/// The exit code of a guest that called `proc_exit`; 0 if the kind is not PIRN_ERROR_EXIT.
+/// The exit code of a guest that called `proc_exit` or `exit`; 0 if the kind is not
+/// PIRN_ERROR_EXIT.
 ///
 /// # Safety
 ///

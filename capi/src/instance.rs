@@ -2,119 +2,33 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. At most one function at a time has a reference to the instance in a
-//! handle. `state` says whether one has, and a second function gets an error. A handle that is
-//! deleted while a function has its instance is freed by that function.
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs` and
+//! `exclusive.rs`.
 #![allow(unsafe_code)]
 
 use crate::data::{Data, Inst};
 use crate::entry::{guard, guard_or, list, out, shared, text};
-use crate::error::{Fallible, PIRN_ERROR_BUSY, Poisoned, not_counted, pirn_error_t};
+use crate::error::{Fallible, not_counted, pirn_error_t};
+use crate::exclusive::{Exclusive, Place, take, with};
 use crate::module::pirn_module_t;
 use crate::prepared::pirn_prepared_t;
 use crate::wasi::pirn_wasi_t;
-use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_void};
 use core::ptr;
-use core::sync::atomic::AtomicU8;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use core::time::Duration;
-
-/// No function uses the instance.
-const IDLE: u8 = 0;
-/// A function uses the instance.
-const BUSY: u8 = 1;
-/// A function uses the instance, and frees the handle when it returns.
-const DELETED: u8 = 2;
-/// An earlier function has panicked.
-const POISONED: u8 = 3;
 
 /// A module in its own slot. One thread at a time may use it, and it may move between threads. A
 /// function that finds it in use returns PIRN_ERROR_BUSY.
 pub struct pirn_instance_t {
-    state: AtomicU8,
-    instance: UnsafeCell<Inst>,
+    place: Place<Inst>,
 }
 
-/// The exclusive use of an instance by one function.
-struct Use {
-    handle: *mut pirn_instance_t,
-    /// Whether the function has returned, and not panicked.
-    ended: bool,
-}
+impl Exclusive for pirn_instance_t {
+    type Inner = Inst;
 
-impl Use {
-    /// Begins the use of an instance.
-    ///
-    /// # Errors
-    ///
-    /// If the handle is null, in use or poisoned.
-    ///
-    /// # Safety
-    ///
-    /// The handle must be live or null.
-    #[inline]
-    unsafe fn begin(handle: *mut pirn_instance_t) -> Fallible<Self> {
-        // SAFETY: the caller ensures that the handle is live or null.
-        let state = unsafe { &shared(handle, "instance")?.state };
-        match state.compare_exchange(IDLE, BUSY, Acquire, Acquire) {
-            Ok(_) => Ok(Self {
-                handle,
-                ended: false,
-            }),
-            Err(POISONED) => Err(Poisoned("instance").into()),
-            Err(_) => Err(busy()),
-        }
+    fn place(&self) -> &Place<Inst> {
+        &self.place
     }
-}
-
-impl Drop for Use {
-    #[inline]
-    fn drop(&mut self) {
-        let next = if self.ended { IDLE } else { POISONED };
-        // SAFETY: nothing frees a handle whose state is `BUSY`, and this function frees one whose
-        // state is `DELETED`.
-        let state = unsafe { &(*self.handle).state };
-        if state
-            .compare_exchange(BUSY, next, Release, Acquire)
-            .is_err()
-        {
-            // SAFETY: the state is `DELETED`: `pirn_instance_delete` has left the handle to this
-            // function, and nothing uses it after that.
-            drop(unsafe { Box::from_raw(self.handle) });
-        }
-    }
-}
-
-/// Runs `body` with the instance of a handle.
-///
-/// # Errors
-///
-/// If the handle is null, in use or poisoned, and the errors of `body`.
-///
-/// # Safety
-///
-/// The handle must be live or null.
-#[inline]
-pub(crate) unsafe fn with<R>(
-    handle: *mut pirn_instance_t,
-    body: impl FnOnce(&mut Inst) -> Fallible<R>,
-) -> Fallible<R> {
-    // SAFETY: the caller ensures that the handle is live or null.
-    let mut used = unsafe { Use::begin(handle)? };
-    // SAFETY: `used` has the exclusive use, so there is no other reference to the instance.
-    let result = body(unsafe { &mut *(*handle).instance.get() });
-    used.ended = true;
-    result
-}
-
-#[cold]
-fn busy() -> Box<pirn_error_t> {
-    pirn_error_t::text(
-        PIRN_ERROR_BUSY,
-        "instance is in use by another function; wait until it returns, and use `pirn_caller_t` in \
-         a host function",
-    )
 }
 
 /// Makes an instance: takes a slot, and runs the module's start.
@@ -154,12 +68,9 @@ pub unsafe extern "C" fn pirn_instance_new(
             u64::MAX => prepared.instantiate(data),
             limit => prepared.instantiate_timeout(data, Duration::from_nanos(limit)),
         };
-        let handle = pirn_instance_t {
-            state: AtomicU8::new(IDLE),
-            instance: UnsafeCell::new(made?),
-        };
+        let place = Place::new(made?);
         // SAFETY: the caller ensures that `instance` is writable.
-        unsafe { to.give(handle) };
+        unsafe { to.give(pirn_instance_t { place }) };
         Ok(())
     })
 }
@@ -240,36 +151,11 @@ pub unsafe extern "C" fn pirn_instance_snapshot(
         // SAFETY: the caller ensures that each text is a C string.
         let names = names.map(|name| unsafe { text(*name, "exports") });
         let names = names.collect::<Fallible<Vec<_>>>()?;
-        let made = taken.instance.into_inner().snapshot_after(&names)?;
+        let made = taken.place.into_inner().snapshot_after(&names)?;
         // SAFETY: the caller ensures that `module` is writable.
         unsafe { to.give(pirn_module_t::new(made)) };
         Ok(())
     })
-}
-
-/// Takes over a handle that ends.
-///
-/// # Errors
-///
-/// If the handle is null, in use or poisoned. It ends all the same.
-///
-/// # Safety
-///
-/// The handle must be live or null, and nothing uses it after this call.
-unsafe fn take(handle: *mut pirn_instance_t) -> Fallible<Box<pirn_instance_t>> {
-    // SAFETY: the caller ensures that the handle is live or null.
-    let state = unsafe { &shared(handle, "instance")?.state };
-    match state.swap(DELETED, AcqRel) {
-        // The function that uses the instance frees the handle.
-        BUSY | DELETED => Err(busy()),
-        // SAFETY: no function uses the instance, and the caller gives the handle away.
-        IDLE => Ok(unsafe { Box::from_raw(handle) }),
-        _ => {
-            // SAFETY: no function uses the instance, and the caller gives the handle away.
-            drop(unsafe { Box::from_raw(handle) });
-            Err(Poisoned("instance").into())
-        }
-    }
 }
 
 /// Ends the instance. Its slot is reset for the next one. While a function uses the instance, such

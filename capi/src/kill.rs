@@ -7,7 +7,8 @@
 
 use crate::entry::{self, guard, guard_or, out, shared};
 use crate::error::{PIRN_ERROR_STATE, pirn_error_t};
-use crate::instance::{pirn_instance_t, with};
+use crate::exclusive::with;
+use crate::instance::pirn_instance_t;
 use core::ptr;
 use pirn_runtime::{KillError, KillOutcome, KillSwitch};
 
@@ -15,6 +16,12 @@ use pirn_runtime::{KillError, KillOutcome, KillSwitch};
 /// may outlive its instance.
 pub struct pirn_kill_switch_t {
     switch: KillSwitch,
+}
+
+impl pirn_kill_switch_t {
+    pub(crate) fn new(switch: KillSwitch) -> Self {
+        Self { switch }
+    }
 }
 
 /// The instance was not running. Every later call fails.

@@ -17,7 +17,7 @@ use core::ptr::{self, NonNull};
 use pirn_runtime::Caller;
 
 /// A number that no other running thread has.
-fn thread() -> usize {
+pub(crate) fn thread() -> usize {
     thread_local! {
         static PLACE: u8 = const { 0 };
     }

@@ -9,8 +9,9 @@ use crate::calls::{limits, pirn_limits_t};
 use crate::data::{Answer, Inst, Question};
 use crate::entry::{guard, guard_or, out, shared};
 use crate::error::{Fallible, pirn_error_t};
+use crate::exclusive::with;
 use crate::host::{WORDS_MAX, store};
-use crate::instance::{pirn_instance_t, with};
+use crate::instance::pirn_instance_t;
 use crate::prepared::{Words, params, pirn_func_t};
 use pirn_runtime::{CallError, FlatResult, Step};
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources with public items, in the order of the header.
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 31] = [
     "abi.rs",
     "error.rs",
     "error/traps.rs",
@@ -30,7 +30,41 @@ const SOURCES: [&str; 23] = [
     "memory.rs",
     "steps.rs",
     "kill.rs",
+    "component/value.rs",
+    "component/owned.rs",
+    "component.rs",
+    "component/caller.rs",
+    "component/linker.rs",
+    "component/prepared.rs",
+    "component/wasi2.rs",
+    "component/instance.rs",
 ];
+
+/// The structs that lead to themselves, in the order of their definitions. cbindgen defines one of
+/// them too early, and declares none before it is used: `cbindgen.toml` has the declarations.
+const RECURSIVE: [&str; 2] = ["pirn_component_value_t", "pirn_component_field_t"];
+/// The last of the other types on which they depend.
+const BEFORE_RECURSIVE: &str = "} pirn_component_value_of_t;\n";
+
+/// Moves the definitions of the recursive structs to one place.
+fn in_order(mut text: String) -> String {
+    let mut definitions = String::new();
+    for name in RECURSIVE {
+        let last = format!("}} {name};\n");
+        let end = text.find(&last).expect("it is defined");
+        let first = text[..end].rfind("typedef struct {").expect("a struct");
+        let start = text[..first].rfind("/**").expect("documentation");
+        let definition: String = text.drain(start..end + last.len()).collect();
+        let definition = definition.replace("typedef struct {", &format!("struct {name} {{"));
+        definitions.push('\n');
+        definitions.push_str(&definition.replace(&last, "};\n"));
+        // The empty line after it.
+        text.remove(start);
+    }
+    let place = text.find(BEFORE_RECURSIVE).expect("it is defined") + BEFORE_RECURSIVE.len();
+    text.insert_str(place, &definitions);
+    text
+}
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -54,11 +88,8 @@ fn generated() -> String {
         .generate()
         .expect("the sources parse")
         .write(&mut text);
-    String::from_utf8(text)
-        .expect("UTF-8")
-        .trim_end()
-        .to_owned()
-        + "\n"
+    let text = in_order(String::from_utf8(text).expect("UTF-8"));
+    text.trim_end().to_owned() + "\n"
 }
 
 /// All sources of the crate below a folder, by their paths in `src`.

@@ -197,6 +197,7 @@ const CRATES: [(&str, &[&str]); 22] = [
             "texts",
             "error",
             "entry",
+            "exclusive",
             "bytes",
             "inspect",
             "kinds",
@@ -217,6 +218,7 @@ const CRATES: [(&str, &[&str]); 22] = [
             "memory",
             "steps",
             "kill",
+            "component",
         ],
     ),
     (

@@ -154,6 +154,13 @@ fn functions_without_errors_return_their_neutral_value() {
     panic_next();
     assert!(pirn_wasi_new().is_null());
     panic_next();
+    assert!(pirn_component_linker_new().is_null());
+    panic_next();
+    assert!(pirn_wasi2_new().is_null());
+    panic_next();
+    // SAFETY: NULL is allowed.
+    assert!(unsafe { pirn_component_owned_value(ptr::null()) }.is_null());
+    panic_next();
     // SAFETY: NULL is allowed.
     assert_eq!(unsafe { pirn_instance_is_suspended(ptr::null_mut()) }, 0);
     panic_next();
@@ -178,7 +185,7 @@ fn an_instance_is_poisoned_by_a_panic_while_it_is_changed() {
     assert_eq!(made.call(5), (PIRN_OK, String::new(), 5));
     // SAFETY: the handle is live.
     let error = entry::guard(|| unsafe {
-        instance::with(made.instance, |_| -> error::Fallible<()> {
+        exclusive::with(made.instance, |_| -> error::Fallible<()> {
             panic!("in the middle of a change")
         })
     });
@@ -195,7 +202,7 @@ fn a_poisoned_instance_gives_no_snapshot_and_ends() {
     let mut made = Made::new(c"identity");
     // SAFETY: the handle is live.
     let error = entry::guard(|| unsafe {
-        instance::with(made.instance, |_| -> error::Fallible<()> { panic!() })
+        exclusive::with(made.instance, |_| -> error::Fallible<()> { panic!() })
     });
     assert_eq!(ended(error).0, PIRN_ERROR_PANIC);
     let mut module = ptr::null_mut();
@@ -223,6 +230,10 @@ fn layouts_are_those_of_the_header() {
     assert_eq!(size_of::<pirn_step_t>(), 24 + 8 + 17 * 8 - 8);
     assert_eq!(size_of::<pirn_limits_t>(), 24);
     assert_eq!(size_of::<pirn_region_option_t>(), 16);
+    assert_eq!(size_of::<pirn_component_value_t>(), 24);
+    assert_eq!(core::mem::offset_of!(pirn_component_value_t, of), 8);
+    assert_eq!(size_of::<pirn_component_field_t>(), 32);
+    assert_eq!(size_of::<pirn_component_resource_t>(), 16);
     assert_eq!(
         size_of::<pirn_frame_t>(),
         16 + 2 * size_of::<*const c_char>()

@@ -19,7 +19,7 @@ use std::path::Path;
 /// A directory in memory that instances share, each with changes of its own. Immutable; any threads
 /// may use it at the same time.
 pub struct pirn_files_t {
-    base: MemoryBase,
+    pub(crate) base: MemoryBase,
 }
 
 /// Copies a directory or a tar archive of the host into memory. A NULL `path` makes an empty
@@ -139,7 +139,8 @@ pub unsafe extern "C" fn pirn_wasi_preopen_dir(
     }
 }
 
-fn open(path: &[u8]) -> Fallible<Dir> {
+/// A directory of the host.
+pub(crate) fn open(path: &[u8]) -> Fallible<Dir> {
     let path = Path::new(OsStr::from_bytes(path));
     let opened = Dir::open_ambient_dir(path, ambient_authority());
     opened.map_err(|error| {

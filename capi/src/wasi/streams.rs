@@ -12,6 +12,7 @@ use crate::entry::{self, guard, list, out, shared};
 use crate::error::{Fallible, argument, pirn_error_t};
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Bounded, WasiCtxBuilder};
+use pirn_wasi2::{Collected, Pipe};
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,11 +32,28 @@ pub struct pirn_capture_t {
     output: Output,
 }
 
+/// Where the output is.
+enum Output {
+    /// The output by WASI preview 1.
+    Module(Written),
+    /// The output by WASI 0.2.
+    Component(Pipe<Collected>),
+}
+
+impl pirn_capture_t {
+    /// The output of a component.
+    pub(crate) fn of_component(pipe: Pipe<Collected>) -> Self {
+        Self {
+            output: Output::Component(pipe),
+        }
+    }
+}
+
 /// Bytes that a guest has written.
 #[derive(Clone, Default)]
-struct Output(Arc<Mutex<Vec<u8>>>);
+struct Written(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Output {
+impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The guest decides the size. Out of memory is an error of its write, not of the process.
@@ -134,9 +152,10 @@ pub unsafe extern "C" fn pirn_wasi_capture(
                     "stream is {stream}, which is the input; capture {PIRN_STDOUT} or {PIRN_STDERR}"
                 )));
             }
-            let output = Output::default();
+            let output = Written::default();
             let pipe = WritePipe::new(Bounded::new(output.clone(), bytes_max));
             let builder = set(builder, stream, Box::new(pipe))?;
+            let output = Output::Module(output);
             to.give(pirn_capture_t { output });
             Ok(builder)
         })
@@ -170,11 +189,13 @@ pub unsafe extern "C" fn pirn_capture_bytes(
     guard(|| {
         let to = out(bytes, "bytes")?;
         // SAFETY: the caller ensures that the handle is live or NULL.
-        let Output(output) = &unsafe { shared(capture, "capture")? }.output;
-        let written = output
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let written = match &unsafe { shared(capture, "capture")? }.output {
+            Output::Module(Written(output)) => output
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+            Output::Component(pipe) => pipe.with(|output| output.bytes().to_vec()),
+        };
         // SAFETY: the caller ensures that `bytes` is writable.
         unsafe { to.give(pirn_bytes_t::new(written)) };
         Ok(())

@@ -39,13 +39,22 @@ fn check_arguments() -> [PathBuf; 5] {
     .map(guest)
 }
 
+/// The arguments of the program `component`.
+fn component_arguments() -> [PathBuf; 3] {
+    ["component.so", "guest.so", "hello-p2.so"].map(guest)
+}
+
 #[test]
 fn c_examples_print_what_they_say() {
     for compiler in ["gcc", "clang"] {
         if !have("examples in C", compiler, "--version") {
             continue;
         }
-        for (name, guests) in [("hello", "hello.so"), ("embed", "guest.so")] {
+        for (name, guests) in [
+            ("hello", &["hello.so"][..]),
+            ("embed", &["guest.so"]),
+            ("component", &["shop.so", "hello-p2.so"]),
+        ] {
             let program = folder().join(format!("{name}-{compiler}"));
             let mut build = cc(
                 compiler,
@@ -54,7 +63,8 @@ fn c_examples_print_what_they_say() {
                 &program,
             );
             built(build.args(tools::shared()));
-            let output = run(Command::new(&program).arg(guest(guests)));
+            let guests = guests.iter().map(|name| guest(name));
+            let output = run(Command::new(&program).args(guests));
             assert_eq!(output, example_output(&format!("c/{name}")), "{compiler}");
         }
     }
@@ -111,26 +121,39 @@ fn cpp_examples_print_what_they_say() {
         if !have("examples in C++", compiler, "--version") {
             continue;
         }
-        let program = folder().join(format!("embed-{compiler}"));
-        let strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"];
-        let mut build = cc(compiler, &strict, &example("cpp/embed.cpp"), &program);
-        built(build.args(tools::shared()));
-        let output = run(Command::new(&program).arg(guest("guest.so")));
-        assert_eq!(output, example_output("cpp/embed"), "{compiler}");
+        for (name, guests) in [
+            ("embed", &["guest.so"][..]),
+            ("component", &["shop.so", "hello-p2.so"]),
+        ] {
+            let program = folder().join(format!("{name}-{compiler}"));
+            let strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"];
+            let source = example(&format!("cpp/{name}.cpp"));
+            let mut build = cc(compiler, &strict, &source, &program);
+            built(build.args(tools::shared()));
+            let guests = guests.iter().map(|name| guest(name));
+            let output = run(Command::new(&program).args(guests));
+            assert_eq!(output, example_output(&format!("cpp/{name}")), "{compiler}");
+        }
     }
 }
 
 #[test]
-fn the_python_example_prints_what_it_says() {
-    if !have("the example in Python", "python3", "--version") {
+fn python_examples_print_what_they_say() {
+    if !have("the examples in Python", "python3", "--version") {
         return;
     }
-    let mut python = Command::new("python3");
-    python
-        .args(["-B".into(), example("python/embed.py")])
-        .args([guest("guest.so"), guest("hello.so")])
-        .env("PIRN_LIBRARY", tools::library("libpirn.so"));
-    assert_eq!(run(&mut python), example_output("python/embed"));
+    for (name, guests) in [
+        ("embed", ["guest.so", "hello.so"]),
+        ("component", ["shop.so", "hello-p2.so"]),
+    ] {
+        let mut python = Command::new("python3");
+        python
+            .args(["-B".into(), example(&format!("python/{name}.py"))])
+            .args(guests.map(guest))
+            .env("PIRN_LIBRARY", tools::library("libpirn.so"));
+        let wanted = example_output(&format!("python/{name}"));
+        assert_eq!(run(&mut python), wanted);
+    }
 }
 
 #[test]
@@ -176,6 +199,18 @@ fn values_of_every_kind_pass() {
     let mut build = cc("gcc", &STRICT, &sources("values.c"), &program);
     built(build.args(tools::shared()));
     assert_eq!(run(Command::new(&program).arg(guest("values.so"))), "");
+}
+
+#[test]
+fn components_pass_values_and_refuse_misuse() {
+    if !have("components in C", "gcc", "--version") {
+        return;
+    }
+    let program = folder().join("component");
+    let mut build = cc("gcc", &STRICT, &sources("component.c"), &program);
+    built(build.args(tools::shared()));
+    let output = run(Command::new(&program).args(component_arguments()));
+    assert_eq!(output, "");
 }
 
 /// The tour of `examples/guests` uses arguments, variables, streams, directories and the exit code.
@@ -228,10 +263,18 @@ fn address_sanitizer_finds_nothing() {
     assert!(leak.contains("detected memory leaks"), "{leak}");
     let freed = fails(Command::new(&probe).arg("freed"));
     assert!(freed.contains("heap-use-after-free"), "{freed}");
+    let mut value = Command::new(&probe);
+    let value = fails(value.arg("value").arg(guest("component.so")));
+    assert!(value.contains("heap-use-after-free"), "{value}");
     for (source, arguments) in [
         (sources("check.c"), check_arguments().to_vec()),
+        (sources("component.c"), component_arguments().to_vec()),
         (sources("values.c"), vec![guest("values.so")]),
         (example("c/embed.c"), vec![guest("guest.so")]),
+        (
+            example("c/component.c"),
+            ["shop.so", "hello-p2.so"].map(guest).to_vec(),
+        ),
     ] {
         let program = folder().join("sanitized");
         let mut build = cc("gcc", &sanitized, &source, &program);
@@ -254,13 +297,13 @@ fn valgrind_finds_nothing() {
         valgrind.arg("--show-leak-kinds=definite,indirect");
         valgrind
     };
-    let programs = ["canary", "check", "values"].map(|name| {
+    let programs = ["canary", "check", "values", "component"].map(|name| {
         let program = folder().join(format!("{name}-valgrind"));
         let source = sources(&format!("{name}.c"));
         built(cc("gcc", &STRICT, &source, &program).args(tools::shared()));
         program
     });
-    let [canary, check, values] = &programs;
+    let [canary, check, values, component] = &programs;
     let leak = fails(valgrind().arg(canary).arg("leak"));
     assert!(leak.contains("definitely lost"), "{leak}");
     let freed = fails(valgrind().arg(canary).arg("freed"));
@@ -268,6 +311,7 @@ fn valgrind_finds_nothing() {
     // It says on stderr that it does not know userfaultfd(2): regions use another reset then.
     succeeds(valgrind().arg(check).args(check_arguments()));
     succeeds(valgrind().arg(values).arg(guest("values.so")));
+    succeeds(valgrind().arg(component).args(component_arguments()));
 }
 
 /// A library without the symbol of the header's version: the linker refuses it, and so does the

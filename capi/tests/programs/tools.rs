@@ -34,7 +34,19 @@ static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
             "hello.so",
             compile(&read("examples/guests/hello.wasm"), &plain),
         ),
+        (
+            "component.so",
+            compile(&read("capi/tests/c/component.wat"), &plain),
+        ),
+        (
+            "hello-p2.so",
+            compile(&read("examples/guests/hello-p2.wasm"), &plain),
+        ),
         ("other.so", compile(other, &plain)),
+        (
+            "shop.so",
+            compile(&read("examples/c/component.wat"), &plain),
+        ),
         (
             "tour.so",
             compile(&read("examples/guests/tour-c.wasm"), &plain),

@@ -21,7 +21,7 @@ _ABI = 1
 KINDS = {
     1: "argument", 2: "open", 3: "link", 4: "region", 5: "full", 6: "trap", 7: "exception",
     8: "exit", 9: "host", 10: "panic", 11: "killed", 12: "deadline", 13: "cpu budget",
-    14: "state", 15: "busy", 16: "snapshot", 17: "system", 18: "poisoned",
+    14: "state", 15: "busy", 16: "snapshot", 17: "system", 18: "poisoned", 19: "abi",
 }
 
 

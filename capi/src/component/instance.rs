@@ -1,0 +1,328 @@
+//! [`pirn_component_instance_t`]: a component in its own slot, and its calls.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs` and
+//! `exclusive.rs`.
+#![allow(unsafe_code)]
+
+use super::data::{Data, Inst, Prep};
+use super::driver::Driver;
+use super::owned::pirn_component_owned_t;
+use super::prepared::{pirn_component_func_t, pirn_component_prepared_t};
+use super::value::{pirn_component_resource_t, pirn_component_value_t, values};
+use super::wasi2::pirn_wasi2_t;
+use crate::entry::{Out, guard, guard_or, list, out, shared, text};
+use crate::error::{Fallible, exit_code, not_counted, pirn_error_t};
+use crate::exclusive::{Exclusive, Place, take, with};
+use crate::kill::pirn_kill_switch_t;
+use core::ffi::{c_char, c_void};
+use core::ptr;
+use core::time::Duration;
+use pirn_component::{CallError, Func, Limits, TypedFunc, Value};
+use pirn_wasi2::RUN;
+use std::sync::Arc;
+
+/// A component in its own slot. One thread at a time may use it, and it may move between threads. A
+/// function that finds it in use returns PIRN_ERROR_BUSY.
+pub struct pirn_component_instance_t {
+    place: Place<Inner>,
+}
+
+/// The instance, with what its calls need. The order is that of the ends: sockets of the instance
+/// end before the driver.
+pub(crate) struct Inner {
+    instance: Inst,
+    prepared: Prep,
+    driver: Option<Arc<Driver>>,
+}
+
+impl Exclusive for pirn_component_instance_t {
+    type Inner = Inner;
+
+    fn place(&self) -> &Place<Inner> {
+        &self.place
+    }
+}
+
+impl Inner {
+    fn call(
+        &mut self,
+        limits: Limits,
+        func: &Func,
+        params: &[Value],
+    ) -> Result<Option<Value>, CallError> {
+        let instance = &mut self.instance;
+        match &self.driver {
+            None => instance.call_within(limits, func, params),
+            Some(driver) => driver.block_on(instance.call_async_within(limits, func, params)),
+        }
+    }
+
+    /// Runs a command. Returns its exit code.
+    fn run(&mut self, limits: Limits) -> Fallible<u32> {
+        let run: TypedFunc<(), Result<(), ()>> = self.prepared.typed(RUN)?;
+        let instance = &mut self.instance;
+        let ended = match &self.driver {
+            None => instance.call_typed_within(limits, &run, ()),
+            Some(driver) => driver.block_on(instance.call_typed_async(limits, &run, ())),
+        };
+        match ended {
+            Ok(ended) => Ok(ended.is_err().into()),
+            Err(CallError::Core(error)) => exit_code(&error).ok_or_else(|| error.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn limits(deadline_ns: u64) -> Limits {
+    Limits {
+        deadline: (deadline_ns != 0).then(|| Duration::from_nanos(deadline_ns)),
+        timeslice: None,
+    }
+}
+
+/// Makes an instance of a component: takes a slot, and runs the start of its core modules.
+///
+/// `data` is any pointer of the embedder's, which host functions get by pirn_component_caller_data.
+/// The library never reads it. It stays valid until the instance has ended.
+///
+/// `wasi` is the guest's context of WASI 0.2, or NULL for an empty one. The library takes it over
+/// in every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all
+/// for 0, without limit for UINT64_MAX.
+///
+/// # Safety
+///
+/// `prepared` is a live handle, `wasi` is a live handle, which ends, or NULL. `instance` is
+/// writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_new(
+    prepared: *const pirn_component_prepared_t,
+    data: *mut c_void,
+    wasi: *mut pirn_wasi2_t,
+    wait_ns: u64,
+    instance: *mut *mut pirn_component_instance_t,
+) -> *mut pirn_error_t {
+    guard(|| {
+        let wasi = match wasi.is_null() {
+            true => None,
+            // SAFETY: the caller ensures that the handle is live, and gives it away.
+            false => Some(unsafe { Box::from_raw(wasi) }.build()?),
+        };
+        let to = out(instance, "instance")?;
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let from = unsafe { shared(prepared, "prepared")? };
+        let (prepared, data) = (&from.prepared, Data::new(data, wasi));
+        let made = match wait_ns {
+            0 => prepared.try_instantiate(data),
+            u64::MAX => prepared.instantiate(data),
+            limit => prepared.instantiate_timeout(data, Duration::from_nanos(limit)),
+        };
+        let place = Place::new(Inner {
+            instance: made?,
+            prepared: prepared.clone(),
+            driver: from.driver.clone(),
+        });
+        // SAFETY: the caller ensures that `instance` is writable.
+        unsafe { to.give(pirn_component_instance_t { place }) };
+        Ok(())
+    })
+}
+
+/// Writes the result of a call: NULL if the function has none.
+///
+/// # Safety
+///
+/// The place must be writable.
+unsafe fn give(to: Option<Out<*mut pirn_component_owned_t>>, result: Option<Value>) {
+    let Some(to) = to else {
+        return;
+    };
+    let made = result.map_or(ptr::null_mut(), |result| {
+        Box::into_raw(Box::new(pirn_component_owned_t::new(result)))
+    });
+    // SAFETY: the caller ensures that the place is writable.
+    unsafe { to.set(made) };
+}
+
+/// Calls a function with `args_count` values. Writes the result to `result`, or NULL if the
+/// function has none. The caller owns the result. `result` may be NULL if the result is not wanted.
+///
+/// After `deadline_ns` nanoseconds of wall time the call ends with PIRN_ERROR_DEADLINE; 0 is no
+/// limit. With WASI, the thread sleeps while the guest waits for time, a pipe or a socket.
+///
+/// Values of other types, or as another number of them, are PIRN_ERROR_ARGUMENT, and the instance
+/// stays as it was. After any other error the instance cannot be called again: PIRN_ERROR_STATE.
+///
+/// # Safety
+///
+/// `instance` and `func` are live handles. `args` points to `args_count` values that are as
+/// pirn_component_value_t says. `result` is writable or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_call(
+    instance: *mut pirn_component_instance_t,
+    func: *const pirn_component_func_t,
+    deadline_ns: u64,
+    args: *const pirn_component_value_t,
+    args_count: usize,
+    result: *mut *mut pirn_component_owned_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handles are live, and that the list has this length.
+    guard(|| unsafe {
+        // A host function may delete the handle of the function.
+        let func = shared(func, "func")?.func.clone();
+        let params = values(list(args, args_count, "args")?)?;
+        let to = (!result.is_null()).then(|| out(result, "result"));
+        let to = to.transpose()?;
+        let found = with(instance, |inner| {
+            Ok(inner.call(limits(deadline_ns), &func, &params)?)
+        })?;
+        give(to, found);
+        Ok(())
+    })
+}
+
+/// As pirn_component_instance_call, for the exported function `name`, which is looked up at each
+/// call.
+///
+/// # Safety
+///
+/// As pirn_component_instance_call, and `name` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_call_name(
+    instance: *mut pirn_component_instance_t,
+    name: *const c_char,
+    deadline_ns: u64,
+    args: *const pirn_component_value_t,
+    args_count: usize,
+    result: *mut *mut pirn_component_owned_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live, and that the list has this length.
+    guard(|| unsafe {
+        let name = text(name, "name")?;
+        let params = values(list(args, args_count, "args")?)?;
+        let to = (!result.is_null()).then(|| out(result, "result"));
+        let to = to.transpose()?;
+        let found = with(instance, |inner| {
+            let func = inner.prepared.func(name)?;
+            Ok(inner.call(limits(deadline_ns), &func, &params)?)
+        })?;
+        give(to, found);
+        Ok(())
+    })
+}
+
+/// Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`: 0 if it succeeded, 1
+/// if it failed, or the number that it gave to `exit`. The arguments are those of pirn_wasi2_arg.
+/// The instance of a command that called `exit` cannot be called again. PIRN_ERROR_LINK if the
+/// component is no command.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `code` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_run(
+    instance: *mut pirn_component_instance_t,
+    deadline_ns: u64,
+    code: *mut u32,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live, and that `code` is writable.
+    guard(|| unsafe {
+        let to = out(code, "code")?;
+        let code = with(instance, |inner| inner.run(limits(deadline_ns)))?;
+        to.set(code);
+        Ok(())
+    })
+}
+
+/// Drops a resource that the component defines, and that the embedder got as PIRN_COMPONENT_OWN:
+/// calls its destructor in the guest, if it has one. Nothing happens for another resource, or one
+/// that the embedder does not own any more.
+///
+/// # Safety
+///
+/// `instance` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_drop_resource(
+    instance: *mut pirn_component_instance_t,
+    deadline_ns: u64,
+    resource: pirn_component_resource_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    guard(|| unsafe {
+        with(instance, |inner| {
+            let (limits, resource) = (limits(deadline_ns), resource.resource());
+            Ok(inner.instance.drop_resource_within(limits, resource)?)
+        })
+    })
+}
+
+/// Makes a switch that ends the component's calls from any thread, until the instance is deleted:
+/// see pirn_instance_kill_switch.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `kill_switch` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_kill_switch(
+    instance: *mut pirn_component_instance_t,
+    kill_switch: *mut *mut pirn_kill_switch_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let to = out(kill_switch, "kill_switch")?;
+        let switch = with(instance, |inner| Ok(inner.instance.kill_switch()))?;
+        to.give(pirn_kill_switch_t::new(switch));
+        Ok(())
+    })
+}
+
+/// The remaining fuel. PIRN_ERROR_ARGUMENT if the component was compiled without `aotc --fuel`.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `fuel` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_fuel(
+    instance: *mut pirn_component_instance_t,
+    fuel: *mut u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let to = out(fuel, "fuel")?;
+        let left = with(instance, |inner| Ok(inner.instance.core().fuel()))?;
+        to.set(left.ok_or_else(not_counted)?);
+        Ok(())
+    })
+}
+
+/// The `data` of pirn_component_instance_new; NULL for NULL, and while another function uses the
+/// instance.
+///
+/// # Safety
+///
+/// `instance` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_data(
+    instance: *mut pirn_component_instance_t,
+) -> *mut c_void {
+    guard_or(ptr::null_mut(), || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let data = unsafe { with(instance, |inner| Ok(inner.instance.data().host())) };
+        data.unwrap_or(ptr::null_mut())
+    })
+}
+
+/// Ends the instance, with its resources. Its slot is reset for the next one. While a function uses
+/// the instance, it ends when that function returns.
+///
+/// # Safety
+///
+/// `instance` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_instance_delete(instance: *mut pirn_component_instance_t) {
+    guard_or((), || {
+        // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+        drop(unsafe { take(instance) });
+    });
+}

@@ -1,0 +1,246 @@
+//! [`pirn_component_linker_t`]: what components can import from the host.
+//!
+//! # Safety
+//!
+//! This file owns one fact. A function of the embedder is called only with the `env` that was given
+//! with it, which lives as long as the function.
+#![allow(unsafe_code)]
+
+use super::caller::pirn_component_caller_t;
+use super::data::{Data, Link};
+use super::driver::Driver;
+use super::owned::Lists;
+use super::value::pirn_component_value_t;
+use crate::entry::{self, guard, guard_or, text, unique};
+use crate::error::{Fallible, Poisoned, argument, pirn_error_t};
+use crate::host::{Env, pirn_env_delete_t};
+use core::ffi::{c_char, c_void};
+use core::ptr;
+use pirn_component::{Resource, State, Value};
+use pirn_runtime::HostError;
+use std::sync::Arc;
+
+/// Functions and resource types that components can import, by interface and name. One thread at a
+/// time may use it. Preparations copy what they need, so it may be changed or deleted after
+/// pirn_region_prepare_component.
+pub struct pirn_component_linker_t {
+    linker: Link,
+    driver: Option<Arc<Driver>>,
+    /// Whether a change of the linker has not ended.
+    changing: bool,
+}
+
+/// A host function of a component. `args` has `args_count` values, as many as the function has
+/// parameters. They are valid until the function returns. If the function has a result, it calls
+/// pirn_component_caller_return.
+///
+/// It returns NULL, or an error that it owns and gives to the library: the guest's call then ends
+/// with that error. It is called on the thread that called the component, on several threads at the
+/// same time if several call components. It must not leave by longjmp(3). A C++ exception that
+/// leaves it ends the process.
+pub type pirn_component_host_t = Option<
+    unsafe extern "C-unwind" fn(
+        env: *mut c_void,
+        caller: *mut pirn_component_caller_t,
+        args: *const pirn_component_value_t,
+        args_count: usize,
+    ) -> *mut pirn_error_t,
+>;
+
+/// Ends a resource of a type that the embedder defines: a component has dropped the owned handle.
+/// `rep` is the embedder's number for the resource. The rest is as for pirn_component_host_t.
+pub type pirn_component_drop_t = Option<
+    unsafe extern "C-unwind" fn(
+        env: *mut c_void,
+        caller: *mut pirn_component_caller_t,
+        rep: u32,
+    ) -> *mut pirn_error_t,
+>;
+
+impl pirn_component_linker_t {
+    pub(crate) fn get(&self) -> Fallible<&Link> {
+        match self.changing {
+            false => Ok(&self.linker),
+            true => Err(Poisoned("linker").into()),
+        }
+    }
+
+    pub(crate) fn driver(&self) -> Option<Arc<Driver>> {
+        self.driver.clone()
+    }
+
+    /// Changes the linker. If `change` panics, the linker refuses everything.
+    fn change(&mut self, change: impl FnOnce(&mut Self) -> Fallible<()>) -> Fallible<()> {
+        self.get()?;
+        self.changing = true;
+        let changed = change(self);
+        self.changing = false;
+        changed
+    }
+}
+
+/// Makes an empty linker for components. NULL only if the library panics.
+#[unsafe(no_mangle)]
+pub extern "C" fn pirn_component_linker_new() -> *mut pirn_component_linker_t {
+    guard_or(ptr::null_mut(), || {
+        Box::into_raw(Box::new(pirn_component_linker_t {
+            linker: Link::new(),
+            driver: None,
+            changing: false,
+        }))
+    })
+}
+
+/// Adds a host function. Interface and function have their names in WIT: `wasi:io/streams@0.2.0`
+/// and `[method]output-stream.write`. An empty `interface` is for functions that a component
+/// imports outside an interface. A definition also matches an import of a compatible version. It
+/// matches any function type; the result is compared with the type at each call.
+///
+/// `func` gets `env` at each call. The library takes `env` over as pirn_linker_func does.
+///
+/// # Safety
+///
+/// `linker` is a live handle. `interface` and `name` are C strings. `func` and `env_delete` can be
+/// called with `env` as their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_linker_func(
+    linker: *mut pirn_component_linker_t,
+    interface: *const c_char,
+    name: *const c_char,
+    func: pirn_component_host_t,
+    env: *mut c_void,
+    env_delete: pirn_env_delete_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    guard(|| unsafe {
+        let env = Env::new(env, env_delete);
+        let linker = unique(linker, "linker")?;
+        let (interface, name) = (text(interface, "interface")?, text(name, "name")?);
+        let func = func.ok_or_else(|| argument("`func` is NULL; pass a function"))?;
+        let code = move |state: &mut State<Data>, params: Vec<Value>| {
+            let mut lists = Lists::default();
+            let args = lists.list(params);
+            let (error, result) = state.data().caller.lend(|caller| {
+                // SAFETY: the function can be called with this pointer, and the list is as long as
+                // it says.
+                func(env.pointer(), caller, args.values, args.count)
+            });
+            // SAFETY: the rules of the header say that the function owned its error.
+            ended(error)?;
+            Ok(result)
+        };
+        linker.change(|linker| {
+            linker.linker.func_values(interface, name, code)?;
+            Ok(())
+        })
+    })
+}
+
+/// Adds a resource type. `dropped` runs when a component drops an owned handle of this type; it may
+/// be NULL. The library takes `env` over as pirn_linker_func does.
+///
+/// # Safety
+///
+/// `linker` is a live handle. `interface` and `name` are C strings. `dropped` and `env_delete` can
+/// be called with `env` as their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_linker_resource(
+    linker: *mut pirn_component_linker_t,
+    interface: *const c_char,
+    name: *const c_char,
+    dropped: pirn_component_drop_t,
+    env: *mut c_void,
+    env_delete: pirn_env_delete_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    guard(|| unsafe {
+        let env = Env::new(env, env_delete);
+        let linker = unique(linker, "linker")?;
+        let (interface, name) = (text(interface, "interface")?, text(name, "name")?);
+        let code = move |state: &mut State<Data>, resource: Resource| {
+            let Some(dropped) = dropped else {
+                return Ok(());
+            };
+            let (error, _) = state.data().caller.lend(|caller| {
+                // SAFETY: the function can be called with this pointer.
+                dropped(env.pointer(), caller, resource.rep())
+            });
+            // SAFETY: the rules of the header say that the function owned its error.
+            ended(error)
+        };
+        linker.change(|linker| {
+            linker.linker.resource(interface, name, code)?;
+            Ok(())
+        })
+    })
+}
+
+/// The result of a function of the embedder.
+///
+/// # Safety
+///
+/// `error` must be null, or an error that the embedder owned.
+unsafe fn ended(error: *mut pirn_error_t) -> Result<(), HostError> {
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller ensures that the embedder owned the error, and it has given it away.
+    Err(unsafe { Box::from_raw(error) }.into_host_error())
+}
+
+/// Adds the interfaces of WASI 0.2 for commands: `wasi:cli`, `wasi:io`, `wasi:clocks`,
+/// `wasi:random`, `wasi:filesystem` and `wasi:sockets`. Each instance has the context that
+/// pirn_component_instance_new got, or an empty one.
+///
+/// A thread of the library waits for timers, pipes and sockets of these instances, as long as the
+/// linker, its preparations or their instances exist. In a child of fork(2) that thread is missing:
+/// make a new linker there.
+///
+/// # Safety
+///
+/// `linker` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_linker_wasi(
+    linker: *mut pirn_component_linker_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    guard(|| unsafe {
+        unique(linker, "linker")?.change(|linker| {
+            let driver = Arc::new(Driver::new()?);
+            pirn_wasi2::link(&mut linker.linker)?;
+            linker.driver = Some(driver);
+            Ok(())
+        })
+    })
+}
+
+/// Limits the host memory for the values that the library reads from a component during one call:
+/// 128 MiB by default. A value takes 32 bytes, and its text.
+///
+/// # Safety
+///
+/// `linker` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_linker_host_bytes_max(
+    linker: *mut pirn_component_linker_t,
+    bytes: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live.
+    guard(|| unsafe {
+        unique(linker, "linker")?.change(|linker| {
+            linker.linker.host_bytes_max(bytes);
+            Ok(())
+        })
+    })
+}
+
+/// Frees a linker. Preparations keep the functions that they need.
+///
+/// # Safety
+///
+/// `linker` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_component_linker_delete(linker: *mut pirn_component_linker_t) {
+    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    unsafe { entry::delete(linker) };
+}
