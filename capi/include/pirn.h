@@ -29,12 +29,13 @@
  * function that got it.
  *
  * THREADS. Modules, regions, components, preparations, functions, files, kill switches, captures,
- * bytes, values of the library and errors are immutable or synchronised: any threads may use one
- * handle at the same time. Linkers and WASI contexts belong to one thread at a time. An instance, too; it may move to another thread
- * between calls, also while a call of it is suspended. If two functions use an instance at the same
- * time, the second one returns PIRN_ERROR_BUSY. No function may use a handle while another thread
- * deletes it: to end a running instance from another thread, use a kill switch, and delete the
- * instance when its call has returned.
+ * bytes, shared memories, values of the library and errors are immutable or synchronised: any
+ * threads may use one handle at the same time. Linkers and WASI contexts belong to one thread at a
+ * time. An instance, too; it may move to another thread between calls, also while a call of it is
+ * suspended. If two functions use an instance at the same time, the second one returns
+ * PIRN_ERROR_BUSY. No function may use a handle while another thread deletes it: to end a running
+ * instance from another thread, use a kill switch, and delete the instance when its call has
+ * returned.
  *
  * CALLBACKS. Functions of the embedder run on the stack of the thread that called the guest. They
  * may call any function of this library, but for the running instance only those that take their
@@ -51,8 +52,8 @@
  * Make a new region and new instances there.
  *
  * NOT THERE YET: wasi:http and the network of components, instances that import from each other,
- * shared memories and threads of guests, tables, async host functions, measured use, WASI with a
- * virtual clock, signatures and the verifier.
+ * threads that guests start (wasi-threads), async host functions, measured use, WASI with a virtual
+ * clock, signatures and the verifier.
  */
 
 #ifndef PIRN_H
@@ -457,6 +458,12 @@ typedef struct pirn_prepared_t pirn_prepared_t;
  * A set of preallocated slots. Any threads may use it at the same time.
  */
 typedef struct pirn_region_t pirn_region_t;
+
+/**
+ * A memory that several instances use at once, each on its own thread. It lives as long as a
+ * handle, a linker, a preparation or an instance has it. Any threads may use it at the same time.
+ */
+typedef struct pirn_shared_memory_t pirn_shared_memory_t;
 
 /**
  * What WASI 0.2 gives a component. A new one has no arguments, variables, directories or network;
@@ -2296,6 +2303,181 @@ pirn_error_t *pirn_instance_global(pirn_instance_t *instance, const char *name, 
 pirn_error_t *pirn_instance_set_global(pirn_instance_t *instance,
                                        const char *name,
                                        pirn_val_t value);
+
+/**
+ * Writes the number of elements of the exported table `name` to `elements`.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `name` is a C string, `elements` is writable.
+ */
+pirn_error_t *pirn_instance_table_size(pirn_instance_t *instance,
+                                       const char *name,
+                                       uint64_t *elements);
+
+/**
+ * Reads an element of the exported table `name`. PIRN_ERROR_ARGUMENT past its end.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `name` is a C string, `value` is writable.
+ */
+pirn_error_t *pirn_instance_table_get(pirn_instance_t *instance,
+                                      const char *name,
+                                      uint64_t index,
+                                      pirn_val_t *value);
+
+/**
+ * Sets `count` elements of the exported table `name`, from `index` on. PIRN_ERROR_ARGUMENT past
+ * its end, and for a value that the table cannot hold. Nothing has changed then.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `name` is a C string. The field of `value` that its kind names was
+ * written.
+ */
+pirn_error_t *pirn_instance_table_fill(pirn_instance_t *instance,
+                                       const char *name,
+                                       uint64_t index,
+                                       pirn_val_t value,
+                                       uint64_t count);
+
+/**
+ * Adds `delta` elements with this value to the exported table `name`, and writes the previous
+ * number of elements to `before` unless it is NULL. PIRN_ERROR_ARGUMENT if the type of the table
+ * or the region does not allow so many, or for a value that the table cannot hold. Nothing has
+ * changed then.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `name` is a C string, `before` is writable or NULL. The field of
+ * `value` that its kind names was written.
+ */
+pirn_error_t *pirn_instance_table_grow(pirn_instance_t *instance,
+                                       const char *name,
+                                       uint64_t delta,
+                                       pirn_val_t value,
+                                       uint64_t *before);
+
+/**
+ * Makes a memory of the type that `module` imports by the names `import_module` and
+ * `import_name`. All bytes are zero. It reserves 4 GiB of address space. PIRN_ERROR_LINK if there
+ * is no such import, PIRN_ERROR_ARGUMENT if its type is no shared memory.
+ *
+ * # Safety
+ *
+ * `module` is a live handle, the names are C strings, `memory` is writable.
+ */
+pirn_error_t *pirn_shared_memory_new(const pirn_module_t *module,
+                                     const char *import_module,
+                                     const char *import_name,
+                                     pirn_shared_memory_t **memory);
+
+/**
+ * Adds a shared memory, for all instances that are prepared with this linker.
+ *
+ * # Safety
+ *
+ * `linker` and `memory` are live handles, the names are C strings.
+ */
+pirn_error_t *pirn_linker_memory(pirn_linker_t *linker,
+                                 const char *module,
+                                 const char *name,
+                                 const pirn_shared_memory_t *memory);
+
+/**
+ * A preparation whose instances import `memory` in place of the linker's shared memory of these
+ * names. So the instances of one request can share a memory.
+ *
+ * # Safety
+ *
+ * `prepared` and `memory` are live handles, the names are C strings, `changed` is writable.
+ */
+pirn_error_t *pirn_prepared_with_memory(const pirn_prepared_t *prepared,
+                                        const char *module,
+                                        const char *name,
+                                        const pirn_shared_memory_t *memory,
+                                        pirn_prepared_t **changed);
+
+/**
+ * The size in bytes; 0 for NULL. The memory only grows, so it may already be larger.
+ *
+ * # Safety
+ *
+ * `memory` is a live handle or NULL.
+ */
+uint64_t pirn_shared_memory_size(const pirn_shared_memory_t *memory);
+
+/**
+ * Grows the memory by `pages` pages of its type, and writes its previous number of pages to
+ * `before` unless it is NULL. PIRN_ERROR_ARGUMENT past its maximum.
+ *
+ * # Safety
+ *
+ * `memory` is a live handle, `before` is writable or NULL.
+ */
+pirn_error_t *pirn_shared_memory_grow(const pirn_shared_memory_t *memory,
+                                      uint64_t pages,
+                                      uint64_t *before);
+
+/**
+ * Copies `len` bytes at `address` to `bytes`. Guests may write meanwhile: each byte was there at
+ * some time, but perhaps not all at the same time. PIRN_ERROR_TRAP past the end.
+ *
+ * # Safety
+ *
+ * `memory` is a live handle, `bytes` has room for `len` bytes.
+ */
+pirn_error_t *pirn_shared_memory_read(const pirn_shared_memory_t *memory,
+                                      uint64_t address,
+                                      void *bytes,
+                                      size_t len);
+
+/**
+ * Copies `len` bytes to `address`, in any order. PIRN_ERROR_TRAP past the end; nothing is written
+ * then.
+ *
+ * # Safety
+ *
+ * `memory` is a live handle, `bytes` points to `len` readable bytes.
+ */
+pirn_error_t *pirn_shared_memory_write(const pirn_shared_memory_t *memory,
+                                       uint64_t address,
+                                       const void *bytes,
+                                       size_t len);
+
+/**
+ * Wakes at most `count` guests that wait at an address by `memory.atomic.wait`, and writes how
+ * many to `woken` unless it is NULL. PIRN_ERROR_TRAP if the address is no multiple of 4, or past
+ * the end.
+ *
+ * # Safety
+ *
+ * `memory` is a live handle, `woken` is writable or NULL.
+ */
+pirn_error_t *pirn_shared_memory_notify(const pirn_shared_memory_t *memory,
+                                        uint64_t address,
+                                        uint32_t count,
+                                        uint32_t *woken);
+
+/**
+ * Another handle to the memory, which the caller deletes separately. NULL for NULL.
+ *
+ * # Safety
+ *
+ * `memory` is a live handle or NULL.
+ */
+pirn_shared_memory_t *pirn_shared_memory_clone(const pirn_shared_memory_t *memory);
+
+/**
+ * Frees a handle. The memory stays as long as another handle, a linker, a preparation or an
+ * instance has it.
+ *
+ * # Safety
+ *
+ * `memory` is a live handle, which ends, or NULL.
+ */
+void pirn_shared_memory_delete(pirn_shared_memory_t *memory);
 
 /**
  * Starts a call of a function by words that can be suspended: by its time slice, or by a function

@@ -11,7 +11,7 @@ pub use frames::*;
 use pirn_component::{AbiError, CallError as ComponentError};
 use pirn_runtime::{
     CallError, FuelError, HostError, InstantiateError, LinkError, OpenError, RegionError,
-    SetGlobalError, SnapshotError, Trap, TrapCode,
+    SetGlobalError, SharedMemoryError, SnapshotError, TableError, Trap, TrapCode,
 };
 use pirn_wasi::Exit;
 use std::ffi::CString;
@@ -276,6 +276,29 @@ impl From<SetGlobalError> for Box<pirn_error_t> {
         let kind = match error {
             SetGlobalError::State(_) => PIRN_ERROR_STATE,
             SetGlobalError::NoExport { .. } => PIRN_ERROR_LINK,
+            _ => PIRN_ERROR_ARGUMENT,
+        };
+        pirn_error_t::text(kind, error.to_string())
+    }
+}
+
+impl From<TableError> for Box<pirn_error_t> {
+    #[cold]
+    fn from(error: TableError) -> Self {
+        let kind = match error {
+            TableError::State(_) => PIRN_ERROR_STATE,
+            TableError::NoExport { .. } => PIRN_ERROR_LINK,
+            _ => PIRN_ERROR_ARGUMENT,
+        };
+        pirn_error_t::text(kind, error.to_string())
+    }
+}
+
+impl From<SharedMemoryError> for Box<pirn_error_t> {
+    #[cold]
+    fn from(error: SharedMemoryError) -> Self {
+        let kind = match error {
+            SharedMemoryError::System(_) => PIRN_ERROR_SYSTEM,
             _ => PIRN_ERROR_ARGUMENT,
         };
         pirn_error_t::text(kind, error.to_string())

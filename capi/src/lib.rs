@@ -35,6 +35,8 @@ mod instance;
 mod calls;
 mod nested;
 mod memory;
+mod table;
+mod shared;
 mod steps;
 mod kill;
 mod component;
@@ -56,7 +58,9 @@ pub use module::*;
 pub use nested::*;
 pub use prepared::*;
 pub use region::*;
+pub use shared::*;
 pub use steps::*;
+pub use table::*;
 pub use value::*;
 pub use wasi::*;
 
@@ -73,6 +77,7 @@ const _: fn() = || {
     any_threads_use::<pirn_bytes_t>();
     any_threads_use::<pirn_error_t>();
     any_threads_use::<pirn_kill_switch_t>();
+    any_threads_use::<pirn_shared_memory_t>();
     any_threads_use::<pirn_component_t>();
     any_threads_use::<pirn_component_prepared_t>();
     any_threads_use::<pirn_component_func_t>();

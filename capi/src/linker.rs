@@ -37,7 +37,10 @@ impl pirn_linker_t {
     }
 
     /// Changes the linker. If `change` panics, the linker refuses everything.
-    fn change(&mut self, change: impl FnOnce(&mut Link) -> Fallible<()>) -> Fallible<()> {
+    pub(crate) fn change(
+        &mut self,
+        change: impl FnOnce(&mut Link) -> Fallible<()>,
+    ) -> Fallible<()> {
         self.get()?;
         self.changing = true;
         let changed = change(&mut self.linker);

@@ -151,7 +151,7 @@ pub unsafe extern "C" fn pirn_region_prepare(
 /// # Safety
 ///
 /// `prepared` must be a live handle or null, `changed` writable or null.
-unsafe fn derive(
+pub(crate) unsafe fn derive(
     prepared: *const pirn_prepared_t,
     changed: *mut *mut pirn_prepared_t,
     change: impl FnOnce(&Prep) -> Fallible<Prep>,

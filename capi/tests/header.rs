@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources with public items, in the order of the header.
-const SOURCES: [&str; 31] = [
+const SOURCES: [&str; 33] = [
     "abi.rs",
     "error.rs",
     "error/traps.rs",
@@ -28,6 +28,8 @@ const SOURCES: [&str; 31] = [
     "calls.rs",
     "nested.rs",
     "memory.rs",
+    "table.rs",
+    "shared.rs",
     "steps.rs",
     "kill.rs",
     "component/value.rs",

@@ -216,6 +216,8 @@ const CRATES: [(&str, &[&str]); 22] = [
             "calls",
             "nested",
             "memory",
+            "table",
+            "shared",
             "steps",
             "kill",
             "component",

@@ -144,6 +144,49 @@ static void references(pirn_instance_t *instance, pirn_instance_t *other) {
            pirn_instance_call_name(other, "field", NULL, &point, 1, &result, 1));
 }
 
+static void tables(pirn_instance_t *instance, pirn_instance_t *other) {
+    pirn_val_t func, foreign, found, null = {PIRN_FUNCREF, {.reference = 0}};
+    pirn_val_t number = {PIRN_I32, {.i32 = 21}}, result;
+    uint64_t size = 0;
+    OK(pirn_instance_call_name(instance, "funcref", NULL, NULL, 0, &func, 1));
+    OK(pirn_instance_call_name(other, "funcref", NULL, NULL, 0, &foreign, 1));
+    OK(pirn_instance_table_size(instance, "table", &size));
+    THAT(size == 2);
+    OK(pirn_instance_table_fill(instance, "table", 1, func, 1));
+    OK(pirn_instance_table_get(instance, "table", 1, &found));
+    OK(pirn_instance_call_ref(instance, found, NULL, &number, 1, &result, 1));
+    THAT(found.of.reference == func.of.reference && result.of.i32 == 42);
+    OK(pirn_instance_table_get(instance, "table", 0, &found));
+    THAT(found.kind == PIRN_FUNCREF && found.of.reference == 0);
+    OK(pirn_instance_table_grow(instance, "table", 2, func, &size));
+    THAT(size == 2);
+    OK(pirn_instance_table_get(instance, "table", 3, &found));
+    THAT(found.of.reference == func.of.reference);
+    OK(pirn_instance_table_fill(instance, "table", 0, null, 4));
+    OK(pirn_instance_table_fill(instance, "table", 4, null, 0));
+    OK(pirn_instance_table_grow(instance, "table", 0, null, NULL));
+
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_get(instance, "table", 4, &found));
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_get(instance, "table", UINT64_MAX, &found));
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_fill(instance, "table", 3, null, 2));
+    EXPECT(PIRN_ERROR_ARGUMENT,
+           pirn_instance_table_fill(instance, "table", UINT64_MAX, null, UINT64_MAX));
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_fill(instance, "table", 0, number, 1));
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_fill(instance, "table", 0, foreign, 1));
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_grow(instance, "table", 1, null, &size));
+    EXPECT(PIRN_ERROR_ARGUMENT,
+           pirn_instance_table_grow(instance, "table", UINT64_MAX, null, &size));
+    EXPECT(PIRN_ERROR_LINK, pirn_instance_table_size(instance, "none", &size));
+    EXPECT(PIRN_ERROR_LINK, pirn_instance_table_get(instance, "memory", 0, &found));
+    EXPECT(PIRN_ERROR_LINK, pirn_instance_table_fill(instance, "none", 0, null, 1));
+    EXPECT(PIRN_ERROR_LINK, pirn_instance_table_grow(instance, "none", 1, null, NULL));
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_size(instance, NULL, &size));
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_get(instance, "table", 0, NULL));
+    EXPECT(PIRN_ERROR_ARGUMENT, pirn_instance_table_size(NULL, "table", &size));
+    OK(pirn_instance_table_size(other, "table", &size));
+    THAT(size == 2);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         return 2;
@@ -169,6 +212,7 @@ int main(int argc, char **argv) {
 
     kinds(instance);
     references(instance, other);
+    tables(instance, other);
     THAT(call1(instance, "grow", pages).of.i32 == 1);
     THAT(call1(instance, "grow", pages).of.i32 == -1);
     bytes_max = 4 * 65536;

@@ -7,6 +7,7 @@
   (import "h" "constant" (global $constant i64))
   (memory (export "memory") 1 4)
   (table 1 funcref)
+  (table (export "table") 2 4 funcref)
   (elem declare func $double)
   (global (export "kept") (mut externref) (ref.null extern))
   (global (export "constant") i64 (global.get $constant))

@@ -44,6 +44,11 @@ fn component_arguments() -> [PathBuf; 3] {
     ["component.so", "guest.so", "hello-p2.so"].map(guest)
 }
 
+/// The arguments of the program `shared`.
+fn shared_arguments() -> [PathBuf; 2] {
+    ["shared.so", "guest.so"].map(guest)
+}
+
 #[test]
 fn c_examples_print_what_they_say() {
     for compiler in ["gcc", "clang"] {
@@ -202,6 +207,18 @@ fn values_of_every_kind_pass() {
 }
 
 #[test]
+fn instances_on_several_threads_share_a_memory() {
+    if !have("shared memories in C", "gcc", "--version") {
+        return;
+    }
+    let program = folder().join("shared");
+    let mut build = cc("gcc", &STRICT, &sources("shared.c"), &program);
+    built(build.args(tools::shared()));
+    let output = run(Command::new(&program).args(shared_arguments()));
+    assert_eq!(output, "");
+}
+
+#[test]
 fn components_pass_values_and_refuse_misuse() {
     if !have("components in C", "gcc", "--version") {
         return;
@@ -269,6 +286,7 @@ fn address_sanitizer_finds_nothing() {
     for (source, arguments) in [
         (sources("check.c"), check_arguments().to_vec()),
         (sources("component.c"), component_arguments().to_vec()),
+        (sources("shared.c"), shared_arguments().to_vec()),
         (sources("values.c"), vec![guest("values.so")]),
         (example("c/embed.c"), vec![guest("guest.so")]),
         (
@@ -297,13 +315,13 @@ fn valgrind_finds_nothing() {
         valgrind.arg("--show-leak-kinds=definite,indirect");
         valgrind
     };
-    let programs = ["canary", "check", "values", "component"].map(|name| {
+    let programs = ["canary", "check", "values", "component", "shared"].map(|name| {
         let program = folder().join(format!("{name}-valgrind"));
         let source = sources(&format!("{name}.c"));
         built(cc("gcc", &STRICT, &source, &program).args(tools::shared()));
         program
     });
-    let [canary, check, values, component] = &programs;
+    let [canary, check, values, component, shared] = &programs;
     let leak = fails(valgrind().arg(canary).arg("leak"));
     assert!(leak.contains("definitely lost"), "{leak}");
     let freed = fails(valgrind().arg(canary).arg("freed"));
@@ -312,6 +330,7 @@ fn valgrind_finds_nothing() {
     succeeds(valgrind().arg(check).args(check_arguments()));
     succeeds(valgrind().arg(values).arg(guest("values.so")));
     succeeds(valgrind().arg(component).args(component_arguments()));
+    succeeds(valgrind().arg(shared).args(shared_arguments()));
 }
 
 /// A library without the symbol of the header's version: the linker refuses it, and so does the

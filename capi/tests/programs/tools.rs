@@ -44,6 +44,10 @@ static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
         ),
         ("other.so", compile(other, &plain)),
         (
+            "shared.so",
+            compile(&read("capi/tests/c/shared.wat"), &plain),
+        ),
+        (
             "shop.so",
             compile(&read("examples/c/component.wat"), &plain),
         ),

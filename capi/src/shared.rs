@@ -1,0 +1,247 @@
+//! [`pirn_shared_memory_t`]: a memory that several instances use at once, each on its own thread.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles and lists of its callers, by the rules of
+//! `entry.rs`.
+#![allow(unsafe_code)]
+
+use crate::entry::{self, guard, guard_or, list, list_mut, out, shared, text, unique};
+use crate::error::{PIRN_ERROR_LINK, argument, pirn_error_t};
+use crate::linker::pirn_linker_t;
+use crate::module::pirn_module_t;
+use crate::prepared::{derive, pirn_prepared_t};
+use core::ffi::{c_char, c_void};
+use core::ptr;
+use pirn_runtime::{ExternType, SharedMemory};
+
+/// A memory that several instances use at once, each on its own thread. It lives as long as a
+/// handle, a linker, a preparation or an instance has it. Any threads may use it at the same time.
+pub struct pirn_shared_memory_t {
+    memory: SharedMemory,
+}
+
+/// Makes a memory of the type that `module` imports by the names `import_module` and
+/// `import_name`. All bytes are zero. It reserves 4 GiB of address space. PIRN_ERROR_LINK if there
+/// is no such import, PIRN_ERROR_ARGUMENT if its type is no shared memory.
+///
+/// # Safety
+///
+/// `module` is a live handle, the names are C strings, `memory` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_shared_memory_new(
+    module: *const pirn_module_t,
+    import_module: *const c_char,
+    import_name: *const c_char,
+    memory: *mut *mut pirn_shared_memory_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let to = out(memory, "memory")?;
+        let module = &shared(module, "module")?.module;
+        let names = (
+            text(import_module, "import_module")?,
+            text(import_name, "import_name")?,
+        );
+        let mut imports = module.imports();
+        let found = imports.find(|(module, name, _)| (*module, *name) == names);
+        let (module, name) = names;
+        let (_, _, ty) = found.ok_or_else(|| {
+            pirn_error_t::text(
+                PIRN_ERROR_LINK,
+                format!("module has no import {module:?} {name:?}; name a memory that it imports"),
+            )
+        })?;
+        let ExternType::Memory(ty) = ty else {
+            return Err(argument(format!(
+                "import {module:?} {name:?} is {ty}, and a shared memory is needed; name a memory"
+            )));
+        };
+        let memory = SharedMemory::new(&ty)?;
+        to.give(pirn_shared_memory_t { memory });
+        Ok(())
+    })
+}
+
+/// Adds a shared memory, for all instances that are prepared with this linker.
+///
+/// # Safety
+///
+/// `linker` and `memory` are live handles, the names are C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_linker_memory(
+    linker: *mut pirn_linker_t,
+    module: *const c_char,
+    name: *const c_char,
+    memory: *const pirn_shared_memory_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let linker = unique(linker, "linker")?;
+        let (module, name) = (text(module, "module")?, text(name, "name")?);
+        let memory = &shared(memory, "memory")?.memory;
+        linker.change(|linker| {
+            linker.memory(module, name, memory)?;
+            Ok(())
+        })
+    })
+}
+
+/// A preparation whose instances import `memory` in place of the linker's shared memory of these
+/// names. So the instances of one request can share a memory.
+///
+/// # Safety
+///
+/// `prepared` and `memory` are live handles, the names are C strings, `changed` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_prepared_with_memory(
+    prepared: *const pirn_prepared_t,
+    module: *const c_char,
+    name: *const c_char,
+    memory: *const pirn_shared_memory_t,
+    changed: *mut *mut pirn_prepared_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    unsafe {
+        derive(prepared, changed, |prepared| {
+            let (module, name) = (text(module, "module")?, text(name, "name")?);
+            let memory = &shared(memory, "memory")?.memory;
+            Ok(prepared.with_memory(module, name, memory)?)
+        })
+    }
+}
+
+/// The size in bytes; 0 for NULL. The memory only grows, so it may already be larger.
+///
+/// # Safety
+///
+/// `memory` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_shared_memory_size(memory: *const pirn_shared_memory_t) -> u64 {
+    guard_or(0, || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        unsafe { memory.as_ref() }.map_or(0, |memory| memory.memory.len() as u64)
+    })
+}
+
+/// Grows the memory by `pages` pages of its type, and writes its previous number of pages to
+/// `before` unless it is NULL. PIRN_ERROR_ARGUMENT past its maximum.
+///
+/// # Safety
+///
+/// `memory` is a live handle, `before` is writable or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_shared_memory_grow(
+    memory: *const pirn_shared_memory_t,
+    pages: u64,
+    before: *mut u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let to = (!before.is_null()).then(|| out(before, "before"));
+        let to = to.transpose()?;
+        let found = shared(memory, "memory")?.memory.grow(pages)?;
+        if let Some(to) = to {
+            to.set(found);
+        }
+        Ok(())
+    })
+}
+
+/// Copies `len` bytes at `address` to `bytes`. Guests may write meanwhile: each byte was there at
+/// some time, but perhaps not all at the same time. PIRN_ERROR_TRAP past the end.
+///
+/// # Safety
+///
+/// `memory` is a live handle, `bytes` has room for `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_shared_memory_read(
+    memory: *const pirn_shared_memory_t,
+    address: u64,
+    bytes: *mut c_void,
+    len: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let memory = &shared(memory, "memory")?.memory;
+        let into = list_mut(bytes.cast::<u8>(), len, "bytes")?;
+        Ok(memory.read(address, into)?)
+    })
+}
+
+/// Copies `len` bytes to `address`, in any order. PIRN_ERROR_TRAP past the end; nothing is written
+/// then.
+///
+/// # Safety
+///
+/// `memory` is a live handle, `bytes` points to `len` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_shared_memory_write(
+    memory: *const pirn_shared_memory_t,
+    address: u64,
+    bytes: *const c_void,
+    len: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let memory = &shared(memory, "memory")?.memory;
+        Ok(memory.write(address, list(bytes.cast::<u8>(), len, "bytes")?)?)
+    })
+}
+
+/// Wakes at most `count` guests that wait at an address by `memory.atomic.wait`, and writes how
+/// many to `woken` unless it is NULL. PIRN_ERROR_TRAP if the address is no multiple of 4, or past
+/// the end.
+///
+/// # Safety
+///
+/// `memory` is a live handle, `woken` is writable or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_shared_memory_notify(
+    memory: *const pirn_shared_memory_t,
+    address: u64,
+    count: u32,
+    woken: *mut u32,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let to = (!woken.is_null()).then(|| out(woken, "woken"));
+        let to = to.transpose()?;
+        let found = shared(memory, "memory")?.memory.notify(address, count)?;
+        if let Some(to) = to {
+            to.set(found);
+        }
+        Ok(())
+    })
+}
+
+/// Another handle to the memory, which the caller deletes separately. NULL for NULL.
+///
+/// # Safety
+///
+/// `memory` is a live handle or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_shared_memory_clone(
+    memory: *const pirn_shared_memory_t,
+) -> *mut pirn_shared_memory_t {
+    guard_or(ptr::null_mut(), || {
+        // SAFETY: the caller ensures that the handle is live or NULL.
+        let memory = unsafe { memory.as_ref() };
+        memory.map_or(ptr::null_mut(), |memory| {
+            let memory = memory.memory.clone();
+            Box::into_raw(Box::new(pirn_shared_memory_t { memory }))
+        })
+    })
+}
+
+/// Frees a handle. The memory stays as long as another handle, a linker, a preparation or an
+/// instance has it.
+///
+/// # Safety
+///
+/// `memory` is a live handle, which ends, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_shared_memory_delete(memory: *mut pirn_shared_memory_t) {
+    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    unsafe { entry::delete(memory) };
+}

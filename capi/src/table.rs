@@ -1,0 +1,132 @@
+//! The tables of an instance.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
+#![allow(unsafe_code)]
+
+use crate::entry::{guard, out, text};
+use crate::error::{Fallible, PIRN_ERROR_LINK, argument, pirn_error_t};
+use crate::exclusive::with;
+use crate::instance::pirn_instance_t;
+use crate::value::pirn_val_t;
+use core::ffi::c_char;
+
+#[cold]
+fn no_table(name: &str) -> Box<pirn_error_t> {
+    pirn_error_t::text(
+        PIRN_ERROR_LINK,
+        format!("module exports no table {name:?}; name one that it exports"),
+    )
+}
+
+/// Writes the number of elements of the exported table `name` to `elements`.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `name` is a C string, `elements` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_table_size(
+    instance: *mut pirn_instance_t,
+    name: *const c_char,
+    elements: *mut u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let (to, name) = (out(elements, "elements")?, text(name, "name")?);
+        let found = with(instance, |instance| {
+            let table = instance.table(name).ok_or_else(|| no_table(name))?;
+            Ok(table.len())
+        })?;
+        to.set(found);
+        Ok(())
+    })
+}
+
+/// Reads an element of the exported table `name`. PIRN_ERROR_ARGUMENT past its end.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `name` is a C string, `value` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_table_get(
+    instance: *mut pirn_instance_t,
+    name: *const c_char,
+    index: u64,
+    value: *mut pirn_val_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let (to, name) = (out(value, "value")?, text(name, "name")?);
+        let found = with(instance, |instance| {
+            let table = instance.table(name).ok_or_else(|| no_table(name))?;
+            let found = table.get(index).ok_or_else(|| {
+                argument(format!(
+                    "table has {} elements, element {index} was asked for; pass a smaller index",
+                    table.len()
+                ))
+            })?;
+            pirn_val_t::of(found, &mut instance.data_mut().references)
+        })?;
+        to.set(found);
+        Ok(())
+    })
+}
+
+/// Sets `count` elements of the exported table `name`, from `index` on. PIRN_ERROR_ARGUMENT past
+/// its end, and for a value that the table cannot hold. Nothing has changed then.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `name` is a C string. The field of `value` that its kind names was
+/// written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_table_fill(
+    instance: *mut pirn_instance_t,
+    name: *const c_char,
+    index: u64,
+    value: pirn_val_t,
+    count: u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let name = text(name, "name")?;
+        with(instance, |instance| {
+            let value = value.value(&instance.data().references)?;
+            Ok(instance.table_mut(name)?.fill(index, value, count)?)
+        })
+    })
+}
+
+/// Adds `delta` elements with this value to the exported table `name`, and writes the previous
+/// number of elements to `before` unless it is NULL. PIRN_ERROR_ARGUMENT if the type of the table
+/// or the region does not allow so many, or for a value that the table cannot hold. Nothing has
+/// changed then.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `name` is a C string, `before` is writable or NULL. The field of
+/// `value` that its kind names was written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_table_grow(
+    instance: *mut pirn_instance_t,
+    name: *const c_char,
+    delta: u64,
+    value: pirn_val_t,
+    before: *mut u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let name = text(name, "name")?;
+        let to = (!before.is_null()).then(|| out(before, "before"));
+        let to: Option<_> = to.transpose()?;
+        let found = with(instance, |instance| -> Fallible<u64> {
+            let value = value.value(&instance.data().references)?;
+            Ok(instance.table_mut(name)?.grow(delta, value)?)
+        })?;
+        if let Some(to) = to {
+            to.set(found);
+        }
+        Ok(())
+    })
+}
