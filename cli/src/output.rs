@@ -93,6 +93,20 @@ impl Output {
     }
 }
 
+/// Writes the signature of a module that exists. A reader finds the earlier signature or the new
+/// one, and never a part of one.
+///
+/// # Errors
+///
+/// If the file cannot be written or renamed.
+pub fn write_signature(path: &Path, signature: &str) -> Result<()> {
+    let place = || format!("cannot write {}", path.display());
+    let folder = folder_of(path).with_context(place)?;
+    let renamed = staged(folder, signature.as_bytes(), SIGNATURE_MODE)
+        .and_then(|file| file.persist(path).map_err(|error| error.error));
+    renamed.map(drop).map_err(other_place).with_context(place)
+}
+
 /// Prints text.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! `aotc keygen`, `aotc --sign` and `aotc verify`: files that are written and that are not, and
-//! each refusal in one line.
+//! `aotc keygen`, `aotc --sign`, `aotc sign` and `aotc verify`: files that are written and that are
+//! not, and each refusal in one line.
 
 mod common;
 #[path = "../../runtime/tests/common/program.rs"]
@@ -131,6 +131,124 @@ fn a_module_is_signed_and_verified() {
             .names()
             .iter()
             .all(|name| !text(name.as_bytes()).starts_with(".aotc"))
+    );
+}
+
+#[test]
+fn a_module_is_signed_after_it_was_compiled() {
+    let folder = Folder::new();
+    works(&folder.aotc(["one.wat"]));
+    let before = folder.read("one.so");
+    assert_eq!(
+        works(&folder.aotc(["sign", "one.so", "--key", "a.key"])),
+        ""
+    );
+    let said = works(&folder.aotc(["verify", "one.so", "--key", "a.pub"]));
+    assert!(said.contains(" file:one.so hashed "), "{said}");
+    assert_eq!(folder.read("one.so"), before);
+    let about = fs::metadata(folder.path("one.so.minisig")).expect("a signature");
+    assert_eq!(about.permissions().mode() & 0o111, 0);
+    // Compiled again, and signed with another key: the signature is replaced.
+    works(&folder.aotc(["keygen", "-o", "b", "--no-password"]));
+    works(&folder.aotc(["two.wat", "-o", "new.so"]));
+    fs::rename(folder.path("new.so"), folder.path("one.so")).expect("it is there");
+    refused(
+        &folder.aotc(["verify", "one.so", "--key", "a.pub"]),
+        &["one.so: it has "],
+    );
+    works(&folder.aotc(["sign", "one.so", "--key", "b.key"]));
+    works(&folder.aotc(["verify", "one.so", "--key", "b.pub"]));
+    // The key is a program's output.
+    let path = folder.path("one.so.minisig");
+    fs::remove_file(&path).expect("it is there");
+    let mut piped = folder.command(["sign", "one.so", "--key", "/dev/stdin"]);
+    let key = fs::File::open(folder.path("a.key")).expect("a key");
+    works(&piped.stdin(key).output().expect("the program starts"));
+    works(&folder.aotc(["verify", "one.so", "--key", "a.pub"]));
+}
+
+#[test]
+fn what_cannot_be_signed_afterwards_keeps_its_signature() {
+    let folder = Folder::new();
+    works(&folder.aotc(["one.wat", "--sign", "a.key"]));
+    let signature = folder.read("one.so.minisig");
+    fs::create_dir(folder.path("folder")).expect("room");
+    let made = Command::new("mkfifo").arg(folder.path("pipe")).status();
+    assert!(made.expect("mkfifo(1)").success());
+    let module = folder.read("one.so");
+    folder.write("cut.so", &module[..module.len() / 2]);
+    folder.write("empty.so", "");
+    let key = text(&folder.read("a.key"));
+    folder.write("short.key", &key[..key.len() / 2]);
+    folder.write("secret", "right\n");
+    folder.write("wrong", "wrong\n");
+    works(&folder.aotc(["keygen", "-o", "locked", "--password-file", "secret"]));
+    fs::copy(folder.path("one.so"), folder.path("k")).expect("room");
+    fs::copy(folder.path("a.key"), folder.path("k.minisig")).expect("room");
+    let names = folder.names();
+    for (args, parts) in [
+        (
+            &["missing.so", "--key", "a.key"][..],
+            &["cannot read missing.so"][..],
+        ),
+        (
+            &["folder", "--key", "a.key"],
+            &["cannot read folder", "directory"],
+        ),
+        (
+            &["pipe", "--key", "a.key"],
+            &["cannot read pipe", "it is a pipe"],
+        ),
+        (&["/dev/zero", "--key", "a.key"], &["name a regular file"]),
+        (&["one.wat", "--key", "a.key"], &["one.wat: "]),
+        (&["a.key", "--key", "a.key"], &["a.key: "]),
+        (&["cut.so", "--key", "a.key"], &["cut.so: "]),
+        (&["empty.so", "--key", "a.key"], &["empty.so: "]),
+        (
+            &["one.so", "--key", "missing.key"],
+            &["cannot read missing.key"],
+        ),
+        (&["one.so", "--key", "folder"], &["cannot read folder"]),
+        (&["one.so", "--key", "a.pub"], &["a.pub is a public key"]),
+        (
+            &["one.so", "--key", "one.wat"],
+            &["one.wat is not a secret key"],
+        ),
+        (&["one.so", "--key", "short.key"], &["short.key"]),
+        (
+            &["one.so", "--key", "locked.key", "--password-file", "wrong"],
+            &["password does not open locked.key"],
+        ),
+        (
+            &["one.so", "--key", "locked.key", "--password-file", "none"],
+            &["cannot read the password file none"],
+        ),
+        (
+            &["k", "--key", "k.minisig"],
+            &["k.minisig: it is the secret key"],
+        ),
+    ] {
+        let output = folder.aotc([&["sign"], args].concat());
+        refused(&output, parts);
+        assert_eq!(folder.names(), names, "{args:?}");
+    }
+    assert_eq!(folder.read("one.so.minisig"), signature);
+    assert_eq!(text(&folder.read("k.minisig")), key);
+    works(&folder.aotc([
+        "sign",
+        "one.so",
+        "--key",
+        "locked.key",
+        "--password-file",
+        "secret",
+    ]));
+    works(&folder.aotc(["verify", "one.so", "--key", "locked.pub"]));
+    // The place of the signature is taken by a folder.
+    fs::remove_file(folder.path("one.so.minisig")).expect("it is there");
+    fs::create_dir(folder.path("one.so.minisig")).expect("room");
+    refused(
+        &folder.aotc(["sign", "one.so", "--key", "a.key"]),
+        &["cannot write one.so.minisig"],
     );
 }
 

@@ -90,7 +90,7 @@ const CRATES: [(&str, &[&str]); 22] = [
     ),
     (
         "compiler/src/bin/aotc",
-        &["key", "args", "signing", "inspect"],
+        &["key", "args", "inspect", "signing"],
     ),
     (
         "runtime/src",

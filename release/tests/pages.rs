@@ -9,7 +9,12 @@ use tempfile::TempDir;
 
 /// Each program, its section of the manual, its commands, and the page that describes its options.
 const PROGRAMS: [(&str, &str, &[&str], &str); 3] = [
-    ("aotc", "1", &["keygen", "verify", "inspect"], "cli.md"),
+    (
+        "aotc",
+        "1",
+        &["keygen", "sign", "verify", "inspect"],
+        "cli.md",
+    ),
     ("aotrun", "1", &[], "cli.md"),
     ("pirn-serve", "8", &[], "pirn-serve.md"),
 ];

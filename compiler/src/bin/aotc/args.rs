@@ -89,6 +89,19 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
+    /// Signs a compiled module or a snapshot: writes the signature beside it, with .minisig after
+    /// its name
+    Sign {
+        /// The compiled module
+        file: PathBuf,
+        /// Secret key: a .key file
+        #[arg(long, value_name = "KEY")]
+        key: PathBuf,
+        /// File whose first line is the password of the secret key [default: AOTC_PASSWORD of the
+        /// environment, or the terminal]
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
     /// Proves from a module's machine code that it stays in its sandbox; with --key, checks that it
     /// is signed with one of the keys, and nothing else
     Verify {

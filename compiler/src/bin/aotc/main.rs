@@ -5,8 +5,8 @@
 
 mod key;
 mod args;
-mod signing;
 mod inspect;
+mod signing;
 
 use anyhow::{Context, Result};
 use args::{Args, Command};
@@ -79,6 +79,14 @@ fn run(args: &Args) -> Result<()> {
             let told = key::generate(output, !no_password, password_file.as_deref())?;
             output::print(&told)
         }
+        (
+            Some(Command::Sign {
+                file,
+                key,
+                password_file,
+            }),
+            _,
+        ) => signing::sign(file, key, password_file.as_deref()),
         (Some(Command::Verify { file, keys }), _) if keys.is_empty() => {
             output::print(&prove(file)?)
         }

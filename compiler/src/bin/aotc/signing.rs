@@ -1,11 +1,13 @@
-//! `aotc --sign` and `aotc verify`: signatures of modules, in minisign's format.
+//! `aotc --sign`, `aotc sign` and `aotc verify`: signatures of modules, in minisign's format.
 
 use crate::args::{Args, Kind};
-use crate::key;
+use crate::{inspect, key};
 use anyhow::{Context, Result, anyhow, bail};
 use minisign::SecretKey;
-use pirn_cli::output::{Output, is_same};
-use pirn_signature::{PublicKey, describe, printable, read_signed, signature_path};
+use pirn_cli::output::{Output, is_same, write_signature};
+use pirn_signature::{
+    PublicKey, SIGNED_BYTES_MAX, describe, printable, read_regular, read_signed, signature_path,
+};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -77,6 +79,29 @@ pub(crate) fn signer(args: &Args, input: &Path, output: &Output) -> Result<Optio
     Signer::open(key, args.password_file.as_deref()).map(Some)
 }
 
+/// Signs a compiled module that exists: a snapshot, or one that was compiled earlier.
+///
+/// Fails before the password prompt if the file is no compiled module, or cannot be signed.
+pub(crate) fn sign(module: &Path, key: &Path, password_file: Option<&Path>) -> Result<()> {
+    let name = || module.display().to_string();
+    let bytes = read_regular(module, SIGNED_BYTES_MAX);
+    let bytes = bytes.with_context(|| format!("cannot read {}", name()))?;
+    inspect::describe(&bytes).with_context(name)?;
+    let signature = signature_path(module);
+    for (other, what) in [(key, "the secret key"), (module, "the module")] {
+        if is_same(&signature, other) {
+            bail!(
+                "cannot write {}: it is {what}, {}; rename one of them",
+                signature.display(),
+                other.display()
+            );
+        }
+    }
+    let signer = Signer::open(key, password_file)?;
+    let text = signer.sign(module.file_name().unwrap_or_default(), &bytes)?;
+    write_signature(&signature, &text)
+}
+
 /// Warns if the new module is beside the signature of an earlier module.
 pub(crate) fn outdated(args: &Args, output: &Output) -> Option<String> {
     let is_module = matches!(args.emit, Kind::So);
@@ -84,7 +109,7 @@ pub(crate) fn outdated(args: &Args, output: &Output) -> Option<String> {
     let signature = signature_path(module);
     signature.symlink_metadata().is_ok().then(|| {
         format!(
-            "{} is the signature of an earlier module; sign this one with --sign, or remove it",
+            "{} is the signature of an earlier module; sign this one with `aotc sign`, or remove it",
             signature.display()
         )
     })
