@@ -16,6 +16,7 @@
 
 // In this order each module uses only modules before it (`format/tests/layers.rs`).
 mod error;
+mod chunks;
 mod value;
 mod abi;
 mod state;

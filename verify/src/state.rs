@@ -1,11 +1,13 @@
 //! [`State`]: what is known before an instruction about registers, the frame and comparisons.
 
 use crate::abi::value_bytes;
+use crate::chunks::Chunks;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
 use iced_x86::RflagsBits;
 use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
 use pirn_format::types::ValType;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// General registers.
 pub(crate) const REGISTERS: usize = 16;
@@ -174,13 +176,15 @@ const FACTS_MAX: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) registers: [Value; REGISTERS],
-    pub(crate) vectors: [Vector; VECTORS],
+    /// Shared with copies of this state until one of them changes.
+    vectors: Rc<[Vector; VECTORS]>,
     pub(crate) flags: Option<Comparison>,
     /// The flags that the guest may read, because they depend only on numbers.
     pub(crate) readable: u32,
-    facts: Vec<Fact>,
+    /// Shared as the vectors are.
+    facts: Rc<Vec<Fact>>,
     /// Words from `end` downwards.
-    slots: Vec<Slot>,
+    slots: Chunks<Slot>,
     /// End of the arguments on the stack, in bytes above the stack pointer at entry.
     top: i32,
     /// End of the result area, which has the offsets after the arguments here.
@@ -196,7 +200,7 @@ pub(crate) struct State {
 const VECTOR_NAMES: usize = 1 << 23;
 
 /// Vector registers that hold data of the host. The symbols follow from a name.
-pub(crate) fn unknown_vectors(name: u64) -> [Vector; VECTORS] {
+fn unknown_vectors(name: u64) -> [Vector; VECTORS] {
     std::array::from_fn(|at| Vector {
         extent: Extent::Nothing,
         symbol: Symbol(name | (at as u64) << 40),
@@ -210,12 +214,12 @@ impl State {
         Self {
             end: top + area_bytes,
             registers: [Value::JUNK; REGISTERS],
-            vectors: unknown_vectors(1 << 53),
+            vectors: Rc::new(unknown_vectors(1 << 53)),
             flags: None,
             readable: 0,
             is_landed: false,
-            facts: vec![],
-            slots: vec![],
+            facts: Rc::default(),
+            slots: Chunks::new(),
             top,
             touched: 0,
         }
@@ -234,11 +238,25 @@ impl State {
     pub(crate) fn without_frame(&self) -> Self {
         Self {
             registers: self.registers,
-            vectors: self.vectors,
-            facts: self.facts.clone(),
-            slots: vec![],
+            vectors: Rc::clone(&self.vectors),
+            facts: Rc::clone(&self.facts),
+            slots: Chunks::new(),
             ..*self
         }
+    }
+
+    pub(crate) fn vector(&self, register: usize) -> Vector {
+        self.vectors[register]
+    }
+
+    /// A vector register that the caller changes.
+    pub(crate) fn vector_mut(&mut self, register: usize) -> &mut Vector {
+        &mut Rc::make_mut(&mut self.vectors)[register]
+    }
+
+    /// Forgets what all vector registers hold. The symbols of their values follow from a name.
+    pub(crate) fn forget_vectors(&mut self, name: u64) {
+        self.vectors = Rc::new(unknown_vectors(name));
     }
 
     pub(crate) fn area_bytes(&self) -> i32 {
@@ -258,10 +276,10 @@ impl State {
 
     pub(crate) fn set_slot(&mut self, offset: i32, slot: Slot) {
         let Some(at) = self.index(offset) else { return };
-        if at >= self.slots.len() {
-            self.slots.resize(at + 1, Slot::UNWRITTEN);
+        self.slots.grow(at + 1, Slot::UNWRITTEN);
+        if let Some(old) = self.slots.get_mut(at) {
+            *old = slot;
         }
-        self.slots[at] = slot;
     }
 
     /// Stores a value of a type at an offset that is a multiple of 8.
@@ -306,121 +324,139 @@ impl State {
         if self.has(fact) {
             return;
         }
-        if self.facts.len() == FACTS_MAX {
-            self.facts.remove(0);
+        let facts = Rc::make_mut(&mut self.facts);
+        if facts.len() == FACTS_MAX {
+            facts.remove(0);
         }
-        self.facts.push(fact);
+        facts.push(fact);
     }
 
     /// Forgets which exception was caught: a call may catch another one.
     pub(crate) fn forget_caught(&mut self) {
-        self.is_landed = false;
+        // Only a state that has landed knows anything of an exception: where such a state is joined
+        // with another one, what they have in common is not about exceptions.
+        if !std::mem::take(&mut self.is_landed) {
+            return;
+        }
         let is_caught =
             |value: &Value| matches!(value.kind, Kind::ExceptionTag | Kind::ExceptionValues);
-        self.facts.retain(|fact| match fact {
+        Rc::make_mut(&mut self.facts).retain(|fact| match fact {
             Fact::Caught(_) => false,
             Fact::Holds(comparison, _) => {
                 !is_caught(&comparison.left) && !is_caught(&comparison.right)
             }
             _ => true,
         });
-        for value in self.values().filter(|value| is_caught(value)) {
-            *value = Value::JUNK;
-        }
+        self.update(is_caught, |value| *value = Value::JUNK);
     }
 
-    fn values(&mut self) -> impl Iterator<Item = &mut Value> {
-        let slots = self.slots.iter_mut().map(|slot| &mut slot.value);
-        self.registers.iter_mut().chain(slots)
+    /// Changes all registers and words of the frame for which `is_wanted` returns true.
+    fn update(&mut self, is_wanted: impl Fn(&Value) -> bool, change: impl Fn(&mut Value)) {
+        let registers = self.registers.iter_mut();
+        registers.filter(|value| is_wanted(value)).for_each(&change);
+        let is_wanted = |slot: &Slot| is_wanted(&slot.value);
+        self.slots.update(is_wanted, |slot| change(&mut slot.value));
     }
 
     /// Takes over what another path knows here. Returns whether anything changed. `name` gives the
-    /// symbol of a location whose values differ.
+    /// symbol of a location whose values differ: that of location 0, plus the location.
     pub(crate) fn join(
         &mut self,
         other: &Self,
         widen: bool,
         name: impl Fn(usize) -> Symbol,
     ) -> bool {
+        let mut names = Names::new(name(0));
         let mut changed = false;
-        // Locations that have the same unknown bits on both paths have the same ones after them.
-        let mut unknown = HashMap::new();
-        // Names of locations that have other bits than before.
-        let mut given = HashSet::new();
-        let mut update = |old: &mut Value, new: Value, at: usize| {
-            let is_unknown = old.is_unknown() && new.is_unknown();
-            // The join may have given this symbol to other bits at an earlier location. Then this
-            // location needs another symbol.
-            let is_same = *old == new;
-            if is_same && !(is_unknown && given.contains(&old.symbol)) {
-                return;
+        for (at, (old, new)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
+            if let Some(joined) = names.join(old, new, at, widen) {
+                (*old, changed) = (joined, true);
             }
-            let own = name(at);
-            let bits = |value: Value| (value.symbol, value.kind == Kind::Byte);
-            let symbol = match is_unknown {
-                true => *unknown.entry((bits(*old), bits(new))).or_insert(own),
-                false => own,
-            };
-            given.insert(symbol);
-            let mut joined = match is_same {
-                true => old.renamed(symbol),
-                false => old.join(new, symbol, widen),
-            };
-            // On the other path, the symbol may name a value of an earlier loop iteration.
-            if joined.symbol == new.symbol && joined.symbol != old.symbol {
-                joined = joined.renamed(own);
-            }
-            changed |= joined != *old;
-            *old = joined;
-        };
-        for (at, (old, new)) in self.registers.iter_mut().zip(other.registers).enumerate() {
-            update(old, new, at);
         }
         let len = self.slots.len().min(other.slots.len());
-        let pairs = self.slots.iter_mut().zip(&other.slots);
-        let mut written = false;
-        for (at, (old, new)) in pairs.enumerate() {
-            update(&mut old.value, new.value, REGISTERS + at);
-            written |= old.written & !new.written != 0;
-            old.written &= new.written;
-        }
-        changed |= written || len < self.slots.len();
+        changed |= len < self.slots.len();
         self.slots.truncate(len);
-        let mut vectors = self.vectors;
-        for (at, (vector, other)) in vectors.iter_mut().zip(other.vectors).enumerate() {
-            vector.extent = vector.extent.min(other.extent);
-            if vector.symbol != other.symbol {
-                vector.symbol = name(VECTOR_NAMES + at);
+        for chunk in 0..Chunks::<Slot>::count(len) {
+            changed |= self.join_chunk(other, chunk, &mut names, widen);
+        }
+        if !Rc::ptr_eq(&self.vectors, &other.vectors) && self.vectors != other.vectors {
+            let mut vectors = *self.vectors;
+            for (at, (vector, other)) in vectors.iter_mut().zip(&*other.vectors).enumerate() {
+                vector.extent = vector.extent.min(other.extent);
+                if vector.symbol != other.symbol {
+                    vector.symbol = name(VECTOR_NAMES + at);
+                }
+            }
+            if vectors != *self.vectors {
+                (self.vectors, changed) = (Rc::new(vectors), true);
+            }
+        }
+        if !Rc::ptr_eq(&self.facts, &other.facts) {
+            let is_known = |fact: &Fact| other.facts.contains(fact);
+            if !self.facts.iter().all(is_known) {
+                Rc::make_mut(&mut self.facts).retain(is_known);
+                changed = true;
             }
         }
         let flags = self.flags.filter(|_| self.flags == other.flags);
         let readable = self.readable & other.readable;
         let is_landed = self.is_landed && other.is_landed;
-        let facts = self.facts.len();
-        self.facts.retain(|fact| other.facts.contains(fact));
         let touched = self.touched.max(other.touched);
-        changed |= vectors != self.vectors
-            || flags != self.flags
+        changed |= flags != self.flags
             || readable != self.readable
             || is_landed != self.is_landed
-            || facts != self.facts.len()
             || touched != self.touched;
-        (self.vectors, self.flags, self.touched) = (vectors, flags, touched);
+        (self.flags, self.touched) = (flags, touched);
         (self.readable, self.is_landed) = (readable, is_landed);
+        changed
+    }
+
+    /// Joins a chunk of the frame's words. Returns whether anything changed.
+    fn join_chunk(&mut self, other: &Self, chunk: usize, names: &mut Names, widen: bool) -> bool {
+        let places = Chunks::<Slot>::chunk(chunk, self.slots.len());
+        let unknown = |at: usize| {
+            let slot = self.slots.get(at);
+            slot.is_some_and(|slot| slot.value.is_unknown())
+        };
+        // Equal words stay as they are, except unknown bits whose symbol another location got.
+        if self.slots.is_shared(&other.slots, chunk) && !places.clone().any(unknown) {
+            return false;
+        }
+        let mut changed = false;
+        for at in places {
+            let (Some(old), Some(new)) = (self.slots.get(at), other.slots.get(at)) else {
+                break;
+            };
+            let joined = names.join(&old.value, &new.value, REGISTERS + at, widen);
+            let written = old.written & new.written;
+            if joined.is_none() && written == old.written {
+                continue;
+            }
+            let value = joined.unwrap_or(old.value);
+            if let Some(slot) = self.slots.get_mut(at) {
+                *slot = Slot { value, written };
+            }
+            changed = true;
+        }
         changed
     }
 
     /// Gives all values new symbols. This is for a path that jumps back: when its instructions run
     /// again, they make new values under the symbols of their previous results.
     pub(crate) fn rename(&mut self, name: impl Fn(usize) -> Symbol) {
-        for (at, value) in self.values().enumerate() {
+        for (at, value) in self.registers.iter_mut().enumerate() {
             *value = value.renamed(name(at));
         }
-        for (at, vector) in self.vectors.iter_mut().enumerate() {
-            vector.symbol = name(VECTOR_NAMES + at);
+        for at in 0..self.slots.len() {
+            if let Some(slot) = self.slots.get_mut(at) {
+                slot.value = slot.value.renamed(name(REGISTERS + at));
+            }
+        }
+        for at in 0..VECTORS {
+            self.vector_mut(at).symbol = name(VECTOR_NAMES + at);
         }
         self.flags = None;
-        self.facts.retain(|fact| match fact {
+        Rc::make_mut(&mut self.facts).retain(|fact| match fact {
             Fact::FunctionType(of, _) => of.0 & Symbol::FUNCTION != 0,
             Fact::Elements(..) | Fact::IsHost(_) | Fact::Caught(_) => true,
             Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Holds(..) => false,
@@ -477,9 +513,8 @@ impl State {
                     && left.constant == 0
                     && left.symbol != Symbol::ZERO =>
             {
-                for value in self.values().filter(|value| value.symbol == left.symbol) {
-                    value.below = table;
-                }
+                let symbol = left.symbol;
+                self.update(|value| value.symbol == symbol, |value| value.below = table);
                 self.add(Fact::Elements(table, 1));
             }
             (Kind::TypeOf(reference), Kind::TypeId(ty), Relation::Equal) => {
@@ -496,11 +531,11 @@ impl State {
             (Kind::Reference(_), Kind::Number, Relation::NotEqual)
                 if right.exact() == Some(0) && left.symbol != Symbol::ZERO =>
             {
-                for value in self.values() {
-                    if value.symbol == left.symbol && value.as_reference().is_some() {
-                        value.null = false;
-                    }
-                }
+                let symbol = left.symbol;
+                self.update(
+                    |value| value.symbol == symbol && value.as_reference().is_some(),
+                    |value| value.null = false,
+                );
             }
             (Kind::TableLen(table), Kind::Number, Relation::NotEqual)
                 if right.exact() == Some(0) =>
@@ -519,7 +554,7 @@ impl State {
     /// The lowest 32 bits of a number, with the bounds that a comparison of them has found.
     pub(crate) fn low_word(&self, number: Value, fresh: Symbol) -> Value {
         let mut word = number.low_word(fresh);
-        for fact in &self.facts {
+        for fact in self.facts.iter() {
             if let Fact::Bounds(symbol, low, high) = *fact
                 && symbol == word.symbol
                 && word.shift == 0
@@ -545,20 +580,109 @@ impl State {
         if value.symbol.is_word() && value.shift == 0 {
             self.add(Fact::Bounds(value.symbol, low, high));
         }
-        for other in self.values().filter(|other| other.symbol == value.symbol) {
-            let Some(by) = other.shift.checked_sub(value.shift) else {
-                continue;
-            };
+        let narrowed = |other: &Value| {
+            let by = other.shift.checked_sub(value.shift)?;
             let place = |bound: i64| {
                 let scaled = bound.checked_mul(1 << by)?;
                 scaled.checked_add(other.constant)
             };
             // A number that may have wrapped around has no bounds that narrow others.
-            if let (Some(low), Some(high)) = (place(low), place(high)) {
-                other.low = other.low.max(low);
-                other.high = other.high.min(high).max(other.low);
-            }
+            let (low, high) = (place(low)?, place(high)?);
+            let low = other.low.max(low);
+            let high = other.high.min(high).max(low);
+            (low > other.low || high < other.high).then_some((low, high))
+        };
+        self.update(
+            |other| other.symbol == value.symbol && narrowed(other).is_some(),
+            |other| (other.low, other.high) = narrowed(other).unwrap_or((other.low, other.high)),
+        );
+    }
+}
+
+/// Symbols that one join gives to locations.
+struct Names {
+    /// The symbol of location 0. That of another location is the location more.
+    first: u64,
+    /// Locations that got their symbol: a bit for each.
+    given: Vec<u64>,
+    /// The symbol of locations that have the same unknown bits on both paths, by those bits.
+    unknown: Vec<(UnknownPair, Symbol)>,
+    /// The same for further pairs, so that the search takes little time.
+    further: HashMap<UnknownPair, Symbol>,
+}
+
+/// The symbols of unknown bits on both paths, and whether their lowest byte is a number.
+type UnknownPair = [(Symbol, bool); 2];
+
+impl Names {
+    /// Maximum number of pairs that are compared one by one.
+    const COMPARED_MAX: usize = 16;
+
+    fn new(first: Symbol) -> Self {
+        Self {
+            first: first.0,
+            given: vec![],
+            unknown: vec![],
+            further: HashMap::new(),
         }
+    }
+
+    /// What a location holds after the join, if it is not what the location holds now.
+    fn join(&mut self, old: &Value, new: &Value, at: usize, widen: bool) -> Option<Value> {
+        let is_unknown = old.is_unknown() && new.is_unknown();
+        // The join may have given this symbol to other bits at an earlier location. Then this
+        // location needs another symbol.
+        let is_same = old == new;
+        if is_same && !(is_unknown && self.is_given(old.symbol)) {
+            return None;
+        }
+        let own = Symbol(self.first + at as u64);
+        let symbol = match is_unknown {
+            // Locations that have the same unknown bits on both paths have the same ones after
+            // them.
+            true => self.unknown(old, new, own),
+            false => own,
+        };
+        if symbol == own {
+            self.give(at);
+        }
+        let mut joined = match is_same {
+            true => old.renamed(symbol),
+            false => old.join(*new, symbol, widen),
+        };
+        // On the other path, the symbol may name a value of an earlier loop iteration.
+        if joined.symbol == new.symbol && joined.symbol != old.symbol {
+            joined = joined.renamed(own);
+        }
+        (joined != *old).then_some(joined)
+    }
+
+    fn give(&mut self, at: usize) {
+        if self.given.len() <= at / 64 {
+            self.given.resize(at / 64 + 1, 0);
+        }
+        self.given[at / 64] |= 1 << (at % 64);
+    }
+
+    fn is_given(&self, symbol: Symbol) -> bool {
+        let at = symbol.0.wrapping_sub(self.first) as usize;
+        let bits = self.given.get(at / 64);
+        bits.is_some_and(|bits| bits >> (at % 64) & 1 != 0)
+    }
+
+    /// The symbol of a location that has these unknown bits.
+    fn unknown(&mut self, old: &Value, new: &Value, own: Symbol) -> Symbol {
+        let bits = |value: &Value| (value.symbol, value.kind == Kind::Byte);
+        let pair = [bits(old), bits(new)];
+        let mut known = self.unknown.iter();
+        if let Some((_, symbol)) = known.find(|(other, _)| *other == pair) {
+            return *symbol;
+        }
+        if self.unknown.len() < Self::COMPARED_MAX {
+            self.unknown.push((pair, own));
+            return own;
+        }
+        *self.further.entry(pair).or_insert(own)
     }
 }
 

@@ -5,12 +5,13 @@ use crate::abi::{self, Place, Places, RBP, RDI, RDX, RSI, RSP};
 use crate::access::{of_type, typed};
 use crate::error::{Proof, Property, refuse};
 use crate::frame::touch;
-use crate::state::{Extent, Fact, Slot, State, unknown_vectors};
+use crate::state::{Extent, Fact, Slot, State};
 use crate::value::{Entries, Kind, Symbol, Value};
 use iced_x86::OpKind;
 use pirn_format::exit::{self, Builtin, CELL_BYTES, TrapCode};
 use pirn_format::traps::CodeKind;
 use pirn_format::types::{FuncType, ValType};
+use std::borrow::Cow;
 
 /// What a call enters.
 enum Callee {
@@ -207,7 +208,7 @@ impl Step<'_, '_> {
             match (*place, area) {
                 (Place::General(register), _) => self.state.registers[register] = value,
                 (Place::Vector(register), _) => {
-                    self.state.vectors[register].extent = Extent::of(*ty);
+                    self.state.vector_mut(register).extent = Extent::of(*ty);
                 }
                 (Place::Memory(at), Some(area)) => self.state.set_cell(area + at, *ty, value),
                 (Place::Memory(_), None) => {}
@@ -240,7 +241,7 @@ impl Step<'_, '_> {
     }
 
     fn has_vector(&self, register: usize, ty: ValType) -> Proof<()> {
-        if self.state.vectors[register].extent >= Extent::of(ty) {
+        if self.state.vector(register).extent >= Extent::of(ty) {
             return Ok(());
         }
         refuse(
@@ -350,7 +351,8 @@ impl Step<'_, '_> {
             let name = Symbol(u64::from(self.at) << 4 | 1 << 59 | (register as u64) << 40);
             self.state.registers[register] = Value::named(name, Kind::Junk);
         }
-        self.state.vectors = unknown_vectors(u64::from(self.at) << 4 | 1 << 52);
+        let name = u64::from(self.at) << 4 | 1 << 52;
+        self.state.forget_vectors(name);
         self.walk.spend(self.state.words())?;
         (self.state.flags, self.state.readable) = (None, 0);
         self.state.forget_below(after);
@@ -387,7 +389,7 @@ impl Step<'_, '_> {
         touch(&mut state, pointer - 8)?;
         state.forget_below(pointer);
         state.is_landed = true;
-        self.walk.flow(handler.handler, &state)
+        self.walk.flow(handler.handler, Cow::Owned(state))
     }
 
     /// A call of a host function, by the descriptor of an import.

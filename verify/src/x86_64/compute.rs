@@ -289,7 +289,7 @@ impl Step<'_, '_> {
         let old = match instruction.op0_kind() {
             OpKind::Register if instruction.op0_register().is_vector_register() => {
                 let kept = vectors::kept(&instruction);
-                self.state.vectors[kept.number()].extent
+                self.state.vector(kept.number()).extent
             }
             // A register is spilled as a whole.
             OpKind::Memory if vectors::is_whole_move(&instruction) && self.is_stack()? => {
@@ -455,7 +455,7 @@ impl Step<'_, '_> {
             let register = instruction.op_register(at);
             register
                 .is_xmm()
-                .then(|| self.state.vectors[register.number()].symbol)
+                .then(|| self.state.vector(register.number()).symbol)
         };
         known && count >= 2 && symbol(count - 1).is_some() && symbol(count - 1) == symbol(count - 2)
     }
@@ -470,7 +470,7 @@ impl Step<'_, '_> {
             };
             (is_number, Extent::Whole)
         } else if register.is_vector_register() {
-            let extent = self.state.vectors[register.number()].extent;
+            let extent = self.state.vector(register.number()).extent;
             (extent >= needed, extent)
         } else {
             (true, Extent::Whole)
@@ -503,8 +503,8 @@ impl Step<'_, '_> {
             let copied = vectors::is_whole_move(&self.instruction)
                 .then(|| self.instruction.op1_register())
                 .filter(|source| source.is_xmm())
-                .map(|source| self.state.vectors[source.number()].symbol);
-            self.state.vectors[register.number()] = Vector {
+                .map(|source| self.state.vector(source.number()).symbol);
+            *self.state.vector_mut(register.number()) = Vector {
                 extent,
                 symbol: copied.unwrap_or(fresh),
             };

@@ -22,6 +22,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
 use pirn_format::exit::{Builtin, CELL_BYTES};
 use pirn_format::traps::{CodeEntry, CodeKind};
 use pirn_format::types::{FuncType, ValType};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
@@ -164,7 +165,7 @@ impl<'m> Walk<'m> {
     /// Walks over all paths. `at` is the instruction that is being proven.
     fn run(&mut self, at: &mut u32) -> Proof<()> {
         let entry = self.entry_state()?;
-        self.flow(self.entry.start, &entry)?;
+        self.flow(self.entry.start, Cow::Borrowed(&entry))?;
         while let Some(block) = self.todo.pop_first() {
             let Some(found) = self.blocks.get(&block) else {
                 continue;
@@ -187,7 +188,7 @@ impl<'m> Walk<'m> {
                     Next::Ends => break,
                 };
                 if is_jump || self.leaders.contains(&continues) {
-                    self.flow(continues, &state)?;
+                    self.flow(continues, Cow::Owned(state))?;
                     break;
                 }
                 *at = continues;
@@ -197,7 +198,7 @@ impl<'m> Walk<'m> {
                 self.held = 0;
                 self.todo.clear();
                 self.walked.fill(false);
-                self.flow(self.entry.start, &entry)?;
+                self.flow(self.entry.start, Cow::Borrowed(&entry))?;
             }
         }
         Ok(())
@@ -216,7 +217,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Adds a path to a block.
-    fn flow(&mut self, target: u32, state: &State) -> Proof<()> {
+    fn flow(&mut self, target: u32, state: Cow<'_, State>) -> Proof<()> {
         let end = self.entry.start + self.entry.len;
         if !(self.entry.start..end).contains(&target) {
             return refuse(
@@ -247,7 +248,7 @@ impl<'m> Walk<'m> {
                         format!("has blocks and a frame of more than {WORDS_MAX} words"),
                     );
                 }
-                let mut state = state.clone();
+                let mut state = state.into_owned();
                 if is_late {
                     state.rename(name);
                 }
@@ -256,7 +257,7 @@ impl<'m> Walk<'m> {
             Some(block) => {
                 block.joins += 1;
                 let widen = block.joins > PRECISE_JOINS;
-                if !block.state.join(state, widen, name) {
+                if !block.state.join(&state, widen, name) {
                     return Ok(());
                 }
             }
@@ -398,7 +399,7 @@ impl<'m> Walk<'m> {
             };
             match place {
                 Place::General(register) => state.registers[*register] = value,
-                Place::Vector(register) => state.vectors[*register].extent = Extent::of(*ty),
+                Place::Vector(register) => state.vector_mut(*register).extent = Extent::of(*ty),
                 Place::Memory(offset) => state.set_cell(8 + offset, *ty, value),
             }
         }

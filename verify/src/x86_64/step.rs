@@ -7,6 +7,7 @@ use crate::state::{Comparison, Relation, Slot};
 use crate::value::{Kind, Value};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 use pirn_format::traps::CodeKind;
+use std::borrow::Cow;
 
 impl Step<'_, '_> {
     /// Proves the instruction, and changes the state as it does.
@@ -85,13 +86,13 @@ impl Step<'_, '_> {
         let target = self.instruction.near_branch_target() as u32;
         let relation = relation(self.instruction.condition_code());
         let Some((comparison, relation)) = self.state.flags.zip(relation) else {
-            self.walk.flow(target, self.state)?;
+            self.walk.flow(target, Cow::Borrowed(self.state))?;
             return Ok(Next::Falls);
         };
         self.walk.spend(self.state.words())?;
         let mut taken = self.state.clone();
         if taken.assume(comparison, relation) {
-            self.walk.flow(target, &taken)?;
+            self.walk.flow(target, Cow::Owned(taken))?;
         }
         match self.state.assume(comparison, relation.negated()) {
             true => Ok(Next::Falls),
@@ -141,7 +142,8 @@ impl Step<'_, '_> {
                     "jumps by a table that ends after the text",
                 );
             };
-            self.walk.flow(table.wrapping_add(offset), self.state)?;
+            let target = table.wrapping_add(offset);
+            self.walk.flow(target, Cow::Borrowed(self.state))?;
         }
         Ok(Next::Ends)
     }

@@ -1,0 +1,113 @@
+//! [`Chunks`]: a vector whose copies share what none of them has changed.
+//!
+//! The verifier copies the state of a function at each branch. Most branches leave most words of
+//! the frame as they are. So a copy shares chunks of words, and a change copies one chunk.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Items of a chunk.
+const ITEMS: usize = 8;
+
+/// A vector of items. Those after its end in the last chunk have no meaning.
+#[derive(Debug, Clone)]
+pub(crate) struct Chunks<T> {
+    chunks: Vec<Rc<[T; ITEMS]>>,
+    len: usize,
+}
+
+impl<T: Copy> Chunks<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            chunks: vec![],
+            len: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
+        let chunk = self.chunks.get(at / ITEMS).filter(|_| at < self.len)?;
+        Some(&chunk[at % ITEMS])
+    }
+
+    /// The item at a position, which the caller changes.
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        let chunk = self.chunks.get_mut(at / ITEMS).filter(|_| at < self.len)?;
+        Some(&mut Rc::make_mut(chunk)[at % ITEMS])
+    }
+
+    /// Appends items until there are `len`.
+    pub(crate) fn grow(&mut self, len: usize, item: T) {
+        let used = self.len % ITEMS;
+        if used != 0 && len > self.len {
+            // What a longer vector had here before it was truncated.
+            if let Some(last) = self.chunks.last_mut() {
+                Rc::make_mut(last)[used..].fill(item);
+            }
+        }
+        let count = len.div_ceil(ITEMS);
+        if count > self.chunks.len() {
+            // All new chunks are one until they change.
+            self.chunks.resize(count, Rc::new([item; ITEMS]));
+        }
+        self.len = self.len.max(len);
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        if len < self.len {
+            self.chunks.truncate(len.div_ceil(ITEMS));
+            self.len = len;
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flat_map(|chunk| &**chunk).take(self.len)
+    }
+
+    /// Changes all items for which `is_wanted` returns true.
+    pub(crate) fn update(
+        &mut self,
+        is_wanted: impl Fn(&T) -> bool,
+        mut change: impl FnMut(&mut T),
+    ) {
+        let mut left = self.len;
+        for chunk in &mut self.chunks {
+            let len = left.min(ITEMS);
+            left -= len;
+            if chunk[..len].iter().any(&is_wanted) {
+                let items = Rc::make_mut(chunk)[..len].iter_mut();
+                items.filter(|item| is_wanted(item)).for_each(&mut change);
+            }
+        }
+    }
+
+    /// Positions of the items of a chunk, which has the same number in all vectors. None of them is
+    /// `end` or more.
+    pub(crate) fn chunk(number: usize, end: usize) -> Range<usize> {
+        number * ITEMS..((number + 1) * ITEMS).min(end)
+    }
+
+    /// Number of chunks of `len` items.
+    pub(crate) fn count(len: usize) -> usize {
+        len.div_ceil(ITEMS)
+    }
+
+    /// Whether both vectors share a chunk, so that its items are equal.
+    pub(crate) fn is_shared(&self, other: &Self, chunk: usize) -> bool {
+        match (self.chunks.get(chunk), other.chunks.get(chunk)) {
+            (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl<T: PartialEq + Copy> PartialEq for Chunks<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl<T: Eq + Copy> Eq for Chunks<T> {}
