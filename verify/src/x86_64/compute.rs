@@ -390,7 +390,7 @@ impl Step<'_, '_> {
         let register = self.instruction.op0_register();
         let mut at = self.instruction.next_ip() as u32;
         for _ in 0..=MOVES_MAX {
-            let next = match self.walk.leaders.contains(&at) {
+            let next = match self.walk.is_leader(at) {
                 true => None,
                 false => self.walk.known_instruction(at),
             };

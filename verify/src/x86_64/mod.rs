@@ -61,8 +61,8 @@ pub(crate) struct Walk<'m> {
     restarts: u32,
     /// Whether the walk must restart.
     is_stale: bool,
-    /// Bytes at which blocks start.
-    leaders: BTreeSet<u32>,
+    /// By byte of the function: whether a block starts there.
+    leaders: Vec<bool>,
     blocks: BTreeMap<u32, Block>,
     todo: BTreeSet<u32>,
     /// Words of all states in `blocks`, at most [`WORDS_MAX`].
@@ -154,7 +154,7 @@ impl<'m> Walk<'m> {
             restarts: 0,
             is_stale: false,
             instructions: vec![],
-            leaders: BTreeSet::new(),
+            leaders: vec![false; code.len()],
             blocks: BTreeMap::new(),
             todo: BTreeSet::new(),
             held: 0,
@@ -187,7 +187,7 @@ impl<'m> Walk<'m> {
                     Next::Jumps(target) => (target, true),
                     Next::Ends => break,
                 };
-                if is_jump || self.leaders.contains(&continues) {
+                if is_jump || self.is_leader(continues) {
                     self.flow(continues, Cow::Owned(state))?;
                     break;
                 }
@@ -202,6 +202,12 @@ impl<'m> Walk<'m> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a block starts at a text offset.
+    fn is_leader(&self, at: u32) -> bool {
+        let index = at.checked_sub(self.entry.start).map(|index| index as usize);
+        index.is_some_and(|index| self.leaders.get(index) == Some(&true))
     }
 
     /// Counts words that the proof compares or copies. Enforces the limit of a function.
@@ -225,7 +231,8 @@ impl<'m> Walk<'m> {
                 format!("jumps to text offset {target:#x}, outside of the function"),
             );
         }
-        if self.leaders.insert(target) {
+        let index = (target - self.entry.start) as usize;
+        if !std::mem::replace(&mut self.leaders[index], true) {
             self.discover(target);
         }
         let name = |at: usize| Symbol(1 << 63 | u64::from(target) << 24 | at as u64);
@@ -283,7 +290,7 @@ impl<'m> Walk<'m> {
                 let is_branch =
                     instruction.is_jcc_short_or_near() || instruction.is_jmp_short_or_near();
                 if is_branch && (self.entry.start..end).contains(&target) {
-                    self.leaders.insert(target);
+                    self.leaders[(target - self.entry.start) as usize] = true;
                     todo.push(target);
                 }
                 let falls = !matches!(

@@ -196,7 +196,7 @@ impl Step<'_, '_> {
         let first = self.instruction;
         if first.op0_register() != Register::RSP
             || !is_immediate(&first, 1)
-            || !self.walk.leaders.contains(&self.at)
+            || !self.walk.is_leader(self.at)
         {
             return false;
         }
