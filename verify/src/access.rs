@@ -593,6 +593,7 @@ pub(crate) fn of_type(module: &Module<'_>, value: Value, ty: ValType) -> Proof<(
                 Some((heap, null)) => {
                     (wanted.nullable || !null) && heap.matches(wanted.heap, is_sub)
                 }
+                None if value.is_i31() => HeapType::I31.matches(wanted.heap, is_sub),
                 None => is_null && wanted.nullable,
             }
         }

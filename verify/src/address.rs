@@ -79,5 +79,5 @@ impl Access {
 
 /// Whether the lowest bytes of a value are a number that the guest may see.
 pub(crate) fn is_data(value: Value, bytes: u32) -> bool {
-    value.is_number() || (value.kind == Kind::Byte && bytes == 1)
+    value.is_number() || (matches!(value.kind, Kind::Byte | Kind::Bit(_)) && bytes == 1)
 }

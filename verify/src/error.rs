@@ -54,8 +54,6 @@ pub enum VerifyError {
     Format(FormatError),
     /// The verifier does not know the machine code of this architecture.
     Architecture(&'static str),
-    /// The module makes structs, arrays or boxed references, whose code the verifier does not know.
-    Heap,
     /// The ELF file is not of the shape that the compiler writes, so the dynamic loader may do more
     /// than map it.
     Container(String),
@@ -84,10 +82,6 @@ impl fmt::Display for VerifyError {
                 f,
                 "the machine code is for {name}, and the verifier reads x86_64 only; verify the \
                  x86_64 module"
-            ),
-            Self::Heap => f.write_str(
-                "the module makes structs or arrays, whose code the verifier does not know; only \
-                 modules without them can be proven",
             ),
             Self::Container(what) => {
                 write!(

@@ -19,12 +19,15 @@ mod error;
 mod chunks;
 mod value;
 mod abi;
+mod heap;
 mod state;
 mod container;
 mod module;
 mod address;
 mod frame;
 mod access;
+mod objects;
+mod casts;
 mod x86_64;
 
 pub use error::{Property, Refusal, VerifyError};
@@ -55,9 +58,8 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] and
-/// [`VerifyError::Heap`] for machine code that the verifier does not know,
-/// [`VerifyError::Container`] for an ELF file of another shape than the compiler's,
+/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] for machine
+/// code that the verifier does not know, [`VerifyError::Container`] for an ELF file of another shape than the compiler's,
 /// [`VerifyError::Refused`] for the first function, in the order of the text, that could not be
 /// proven. Its offset is where the proof of that function stopped.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
@@ -67,9 +69,12 @@ pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     verifier.verify()
 }
 
-/// Whether the verifier knows the code for all types of a module: it has neither structs nor
-/// arrays, nor references to any of them or to 31-bit integers. Other modules may be refused
-/// whatever their code is.
+/// Whether the verifier knows all code that the optimising compiler emits for a module with these
+/// types: there are neither structs nor arrays, nor references to any of them or to 31-bit
+/// integers.
+///
+/// Most other modules are proven, too. But code that converts between `externref` and `anyref` is
+/// refused, and a new array of unknown length whose elements must not be null.
 #[must_use]
 pub fn is_known(metadata: &Metadata) -> bool {
     let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
@@ -92,16 +97,12 @@ impl<'a> Verifier<'a> {
     ///
     /// # Errors
     ///
-    /// [`VerifyError::Architecture`] and [`VerifyError::Heap`] for machine code that the verifier
-    /// does not know, [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables
+    /// [`VerifyError::Architecture`] for machine code that the verifier does not know, [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables
     /// contradict `checked`.
     pub fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
         let arch = checked.header.cpu.arch();
         if arch != ARCH {
             return Err(VerifyError::Architecture(arch.name()));
-        }
-        if checked.metadata.heap {
-            return Err(VerifyError::Heap);
         }
         let mut module = Module::new(file, checked)?;
         let stubs = module.code.iter();

@@ -14,7 +14,7 @@ use pirn_format::metadata::{Imported, Metadata};
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerTable, TrapTable};
-use pirn_format::types::{CompositeKind, Subtypes};
+use pirn_format::types::{CompositeKind, CompositeType, HeapType, Layouts, Subtypes, ValType};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 
@@ -58,6 +58,10 @@ pub(crate) struct Module<'a> {
     pub(crate) layout: &'a InstanceLayout,
     pub(crate) subtypes: Subtypes<'a>,
     pub(crate) imported: Imported,
+    /// Where the fields of structs lie.
+    pub(crate) structs: Layouts,
+    /// Whether code can use structs, arrays or references to them.
+    pub(crate) has_objects: bool,
     /// End of the last function. Dispatch tables follow it.
     pub(crate) code_end: u32,
     /// Text offsets of trap stubs that are proven for any value of their argument.
@@ -106,6 +110,8 @@ impl<'a> Module<'a> {
             layout: &checked.layout,
             subtypes: checked.metadata.subtypes(),
             imported: checked.metadata.imported(),
+            structs: Layouts::new(&checked.metadata.types),
+            has_objects: has_objects(&checked.metadata),
             code_end: code_end.unwrap_or(0),
             plain_stubs: HashSet::new(),
             work: AtomicUsize::new(0),
@@ -256,4 +262,18 @@ impl<'a> Module<'a> {
         self.function_record(offset)
             .and_then(|(function, byte)| (byte == 0).then_some(function))
     }
+}
+
+/// Whether a module has structs, arrays, types with subtypes, or references to structs, arrays or
+/// 31-bit integers.
+fn has_objects(metadata: &Metadata) -> bool {
+    let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
+    metadata.heap
+        || metadata.types.iter().any(|ty| !ty.is_final)
+        || metadata.types.iter().any(|ty| match &ty.composite {
+            CompositeType::Func(func) => func.values().any(is_any),
+            CompositeType::Struct(_) | CompositeType::Array(_) => true,
+        })
+        || metadata.tables.iter().any(|table| is_any(table.element))
+        || metadata.globals.iter().any(|global| is_any(global.content))
 }

@@ -2,10 +2,11 @@
 
 use crate::abi::value_bytes;
 use crate::chunks::Chunks;
+use crate::heap::Heap;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
 use iced_x86::RflagsBits;
 use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
-use pirn_format::types::ValType;
+use pirn_format::types::{HeapType, ValType};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -101,9 +102,26 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
             (Kind::Reference(_), Kind::Reference(_)) => true,
             (Kind::TypeOf(_), Kind::TypeId(_)) => true,
             (Kind::ExceptionTag, Kind::TagId(_)) => true,
+            (Kind::Ancestor(_), Kind::TypeId(_)) => true,
+            // An address is none of the highest 64 numbers.
+            (Kind::InArray(..), Kind::Number) => {
+                left.exact().is_some() && matches!(right.exact(), Some(-64..=0))
+            }
+            (Kind::Reference(heap), _) if heap.top() == HeapType::Any => right.is_i31(),
             _ => false,
         }
     };
+    // Whether there is room for an object, how far two elements are apart, and how many supertypes
+    // a type has.
+    let is_order = |left: Value, right: Value| match (left.kind, right.kind) {
+        (Kind::HeapNext, Kind::HeapEnd) => true,
+        (Kind::InArray(a, _), Kind::InArray(b, _)) => a == b,
+        (Kind::RowLen(_), _) => right.is_number(),
+        _ => false,
+    };
+    if is_order(left, right) || is_order(right, left) {
+        return RflagsBits::ZF | RflagsBits::CF;
+    }
     match is_equality(left, right) || is_equality(right, left) {
         true => RflagsBits::ZF,
         false => 0,
@@ -183,6 +201,7 @@ pub(crate) struct State {
     pub(crate) readable: u32,
     /// Shared as the vectors are.
     facts: Rc<Vec<Fact>>,
+    pub(crate) heap: Heap,
     /// Words from `end` downwards.
     slots: Chunks<Slot>,
     /// End of the arguments on the stack, in bytes above the stack pointer at entry.
@@ -219,6 +238,7 @@ impl State {
             readable: 0,
             is_landed: false,
             facts: Rc::default(),
+            heap: Heap::default(),
             slots: Chunks::new(),
             top,
             touched: 0,
@@ -240,6 +260,7 @@ impl State {
             registers: self.registers,
             vectors: Rc::clone(&self.vectors),
             facts: Rc::clone(&self.facts),
+            heap: self.heap.clone(),
             slots: Chunks::new(),
             ..*self
         }
@@ -351,11 +372,83 @@ impl State {
     }
 
     /// Changes all registers and words of the frame for which `is_wanted` returns true.
-    fn update(&mut self, is_wanted: impl Fn(&Value) -> bool, change: impl Fn(&mut Value)) {
+    pub(crate) fn update(
+        &mut self,
+        is_wanted: impl Fn(&Value) -> bool,
+        change: impl Fn(&mut Value),
+    ) {
         let registers = self.registers.iter_mut();
         registers.filter(|value| is_wanted(value)).for_each(&change);
         let is_wanted = |slot: &Slot| is_wanted(&slot.value);
         self.slots.update(is_wanted, |slot| change(&mut slot.value));
+    }
+
+    /// Forgets where the next object is allocated, because that changes. The values that contain
+    /// its address become unknown, but for those of `kept`.
+    pub(crate) fn forget_next_object(&mut self, kept: impl Fn(&Value) -> bool) {
+        let is_next = |value: &Value| value.kind == Kind::HeapNext;
+        let compares =
+            |comparison: &Comparison| is_next(&comparison.left) || is_next(&comparison.right);
+        let is_stale =
+            |fact: &Fact| matches!(fact, Fact::Holds(comparison, _) if compares(comparison));
+        if self.facts.iter().any(is_stale) {
+            Rc::make_mut(&mut self.facts).retain(|fact| !is_stale(fact));
+        }
+        if self.flags.as_ref().is_some_and(compares) {
+            self.flags = None;
+        }
+        self.heap.forget_next();
+        self.update(
+            |value| is_next(value) && !kept(value),
+            |value| *value = Value::JUNK,
+        );
+    }
+
+    /// What each register and each word of the frame holds, in the order of their numbers.
+    pub(crate) fn locations(&self) -> Vec<Value> {
+        let slots = self.slots.iter().map(|slot| slot.value);
+        self.registers.iter().copied().chain(slots).collect()
+    }
+
+    /// Sets what a register or a word of the frame holds, by its number in `locations`. A word that
+    /// the frame no longer has is left out.
+    pub(crate) fn set_location(&mut self, location: usize, value: Value) {
+        match location.checked_sub(REGISTERS) {
+            None => self.registers[location] = value,
+            Some(at) => {
+                if let Some(slot) = self.slots.get_mut(at) {
+                    slot.value = value;
+                }
+            }
+        }
+    }
+
+    /// Changes the locations of this state and of another one, in pairs. Returns whether one of
+    /// this state has changed, as `change` says.
+    pub(crate) fn update_pairs(
+        &mut self,
+        other: &mut Self,
+        change: impl Fn(&mut Value, &mut Value) -> bool,
+    ) -> bool {
+        let mut changed = false;
+        for (own, other) in self.registers.iter_mut().zip(&mut other.registers) {
+            changed |= change(own, other);
+        }
+        for at in 0..self.slots.len().min(other.slots.len()) {
+            let (Some(own), Some(others)) = (self.slots.get(at), other.slots.get(at)) else {
+                break;
+            };
+            let (mut left, mut right) = (own.value, others.value);
+            changed |= change(&mut left, &mut right);
+            let (is_left, is_right) = (left != own.value, right != others.value);
+            if is_left && let Some(slot) = self.slots.get_mut(at) {
+                slot.value = left;
+            }
+            if is_right && let Some(slot) = other.slots.get_mut(at) {
+                slot.value = right;
+            }
+        }
+        changed
     }
 
     /// Takes over what another path knows here. Returns whether anything changed. `name` gives the
@@ -402,6 +495,7 @@ impl State {
         let readable = self.readable & other.readable;
         let is_landed = self.is_landed && other.is_landed;
         let touched = self.touched.max(other.touched);
+        changed |= self.heap.join(&other.heap);
         changed |= flags != self.flags
             || readable != self.readable
             || is_landed != self.is_landed
@@ -456,6 +550,7 @@ impl State {
             self.vector_mut(at).symbol = name(VECTOR_NAMES + at);
         }
         self.flags = None;
+        self.heap = Heap::default();
         Rc::make_mut(&mut self.facts).retain(|fact| match fact {
             Fact::FunctionType(of, _) => of.0 & Symbol::FUNCTION != 0,
             Fact::Elements(..) | Fact::IsHost(_) | Fact::Caught(_) => true,
@@ -711,7 +806,7 @@ impl Relation {
     }
 
     /// The relation with its operands exchanged.
-    fn swapped(self) -> Self {
+    pub(crate) fn swapped(self) -> Self {
         match self {
             Self::Equal | Self::NotEqual => self,
             Self::Below => Self::Above,

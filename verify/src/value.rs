@@ -5,7 +5,8 @@
 //! code has computed, so two values with one symbol are related: a comparison of one of them bounds
 //! the other.
 
-use pirn_format::types::HeapType;
+use pirn_format::layout::TAG_ARRAY;
+use pirn_format::types::{CompositeKind, HeapType};
 
 /// A value number: two values with one symbol contain the same integer or reference at run time.
 /// [`Symbol::ZERO`] is the integer 0, so a constant is the zero symbol plus that constant.
@@ -22,6 +23,7 @@ use pirn_format::types::HeapType;
 /// | 59, 58 | a register after a call, at the function's start | text offset, register |
 /// | 57 | a function of the module | its index |
 /// | 56 | the lowest 32 bits of another symbol | that symbol |
+/// | 55 | an object that the function allocated | text offset |
 /// | 54 to 52 | a vector register: a result, at the start, after a call | text offset, register |
 /// | 50 | the upper half of a vector in memory | that of the lower half |
 /// | none | any other instruction | text offset, number |
@@ -36,6 +38,29 @@ impl Symbol {
 
     /// Tag bit: the lowest 32 bits of the number that has the symbol without this bit.
     const WORD: u64 = 1 << 56;
+
+    /// Tag bit: an object that this function allocated. A reference with such a symbol has exactly
+    /// the type that it names, and no subtype of it.
+    const ALLOCATED: u64 = 1 << 55;
+
+    /// Names the object that the instruction at a text offset allocates.
+    pub(crate) fn allocated(at: u32) -> Self {
+        Self(Self::ALLOCATED | u64::from(at) << 4 | 8)
+    }
+
+    /// Whether it names an object that this function allocated.
+    pub(crate) fn is_allocated(self) -> bool {
+        self.0 & !(u64::from(u32::MAX) << 4 | 8) == Self::ALLOCATED
+    }
+
+    /// A name of the same object that does not say that its type is exact. The instruction that
+    /// allocates makes no other value.
+    pub(crate) fn inexact(self) -> Self {
+        match self.is_allocated() {
+            true => Self(self.0 & !Self::ALLOCATED),
+            false => self,
+        }
+    }
 
     /// Names the upper half of a vector whose lower half this symbol names.
     pub(crate) fn upper(self) -> Self {
@@ -139,6 +164,38 @@ pub(crate) enum Kind {
     TagId(u32),
     /// The values of the caught exception.
     ExceptionValues,
+    /// The address of the next struct or array of the instance.
+    HeapNext,
+    /// The end of the accessible memory for structs and arrays, or a lower address.
+    HeapEnd,
+    /// The address of an object that the function allocates and has not completely written.
+    Fresh(Symbol),
+    /// The header of the array that this symbol names, and the index of the array's type.
+    InArray(Symbol, u32),
+    /// The number of elements of the array with this reference.
+    ArrayLen(Symbol),
+    /// Some of the tag bits of a reference: those of the mask.
+    Tag(Symbol, u8),
+    /// The table of types and their supertypes.
+    TypeRows,
+    /// The type identity of an object, multiplied by the bytes of a row in that table.
+    RowIndex(Symbol),
+    /// The address of the row of an object's type.
+    Row(Symbol),
+    /// The row of an object's type.
+    RowWord(Symbol),
+    /// The number of supertypes of an object's type: the lower half of the row.
+    RowLen(Symbol),
+    /// The distance of an object's chain of supertypes from the table: the upper half of the row.
+    RowChain(Symbol),
+    /// The address of an object's chain of supertypes.
+    Chain(Symbol),
+    /// The identity of a supertype of an object's type.
+    Ancestor(Symbol),
+    /// The lowest 8 bits are 1 or 0. The others are as in [`Junk`](Self::Junk).
+    Bit(bool),
+    /// A reference that the runtime made for the builtin of this trampoline.
+    BuiltinResult,
 }
 
 /// Entries of a table of code: those between two text offsets, of which one was selected.
@@ -277,7 +334,11 @@ impl Value {
     pub(crate) fn is_number(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Number | Kind::MemoryBytes | Kind::TableLen(_)
+            Kind::Number
+                | Kind::MemoryBytes
+                | Kind::TableLen(_)
+                | Kind::ArrayLen(_)
+                | Kind::Tag(..)
         )
     }
 
@@ -286,7 +347,14 @@ impl Value {
         self.is_number()
             || matches!(
                 self.kind,
-                Kind::Instance | Kind::Memory(_) | Kind::Table(_) | Kind::Stack | Kind::Text
+                Kind::Instance
+                    | Kind::Memory(_)
+                    | Kind::Table(_)
+                    | Kind::Stack
+                    | Kind::Text
+                    | Kind::HeapNext
+                    | Kind::Fresh(_)
+                    | Kind::InArray(..)
             )
     }
 
@@ -308,9 +376,9 @@ impl Value {
             return Some(code);
         }
         let (base, number) = match (self.is_number(), other.is_number()) {
-            (_, true) => (self, other),
-            (true, false) => (other, self),
-            (false, false) => return None,
+            (_, true) => (self.in_array(), other),
+            (true, false) => (other.in_array(), self),
+            (false, false) => return self.row(other).or_else(|| other.row(self)),
         };
         if !base.has_integer() || base.null {
             return None;
@@ -337,14 +405,64 @@ impl Value {
             let fresh = Self::number(fresh, low, high);
             (fresh, fresh.constant)
         };
-        Some(Self {
+        let sum = Self {
             kind,
             constant,
             low,
             high,
             null: false,
             ..term
-        })
+        };
+        Some(sum.as_array())
+    }
+
+    /// A reference to an array, as an address in this array.
+    pub(crate) fn in_array(self) -> Self {
+        match self.kind {
+            Kind::Reference(HeapType::Concrete(CompositeKind::Array, ty))
+                if !self.null && self.symbol != Symbol::ZERO =>
+            {
+                Self::at(Kind::InArray(self.symbol, ty), TAG_ARRAY as i64)
+            }
+            _ => self,
+        }
+    }
+
+    /// An address in an array, as a reference if it is the array's.
+    pub(crate) fn as_array(self) -> Self {
+        match (self.kind, self.exact()) {
+            (Kind::InArray(array, ty), Some(at)) if at == TAG_ARRAY as i64 => {
+                Self::reference(array, HeapType::Concrete(CompositeKind::Array, ty), false)
+            }
+            _ => self,
+        }
+    }
+
+    /// An address in the table of types, if this is the table's address.
+    fn row(self, other: Self) -> Option<Self> {
+        match (self.kind, other.kind) {
+            (Kind::TypeRows, Kind::RowIndex(object)) => Some(Self::of(Kind::Row(object))),
+            (Kind::TypeRows, Kind::RowChain(object)) => Some(Self::of(Kind::Chain(object))),
+            _ => None,
+        }
+    }
+
+    /// Whether the value is a number that is a reference to a 31-bit integer, too: it is odd and
+    /// has 32 bits.
+    pub(crate) fn is_i31(&self) -> bool {
+        let is_odd = match self.exact() {
+            Some(exact) => exact & 1 == 1,
+            None => self.shift > 0 && self.constant & 1 == 1,
+        };
+        self.is_number() && is_odd && self.low >= 0 && self.high <= i64::from(u32::MAX)
+    }
+
+    /// The lowest byte, if it is known.
+    pub(crate) fn low_byte(&self) -> Option<i64> {
+        match self.kind {
+            Kind::Bit(bit) => Some(i64::from(bit)),
+            _ => self.as_constant().map(|value| value & 0xff),
+        }
     }
 
     /// The value multiplied by a power of two.
@@ -524,6 +642,11 @@ impl Value {
                 (Some(a_heap), Some(b_heap)) if a_heap.top() == b_heap.top() => {
                     Self::reference(fresh, a_heap.top(), a.null || b.null)
                 }
+                _ if a.low_byte().is_some_and(|byte| matches!(byte, 0 | 1))
+                    && a.low_byte() == b.low_byte() =>
+                {
+                    Self::of(Kind::Bit(a.low_byte() == Some(1)))
+                }
                 _ if a.has_byte() && b.has_byte() => Self::named(fresh, Kind::Byte),
                 _ => Self::named(fresh, Kind::Junk),
             },
@@ -547,6 +670,17 @@ impl Value {
                 Self::named(name, Kind::Junk)
             }
             Kind::DispatchType(_) => Self::named(name, Kind::Junk),
+            Kind::ArrayLen(_) | Kind::Tag(..) => Self::number(name, self.low, self.high),
+            Kind::HeapNext
+            | Kind::Fresh(_)
+            | Kind::InArray(..)
+            | Kind::RowIndex(_)
+            | Kind::Row(_)
+            | Kind::RowWord(_)
+            | Kind::RowLen(_)
+            | Kind::RowChain(_)
+            | Kind::Chain(_)
+            | Kind::Ancestor(_) => Self::named(name, Kind::Junk),
             _ if self.symbol == Symbol::ZERO => self,
             _ => Self {
                 symbol: name,
@@ -570,7 +704,7 @@ impl Value {
 
     /// Whether the lowest byte is a number.
     pub(crate) fn has_byte(&self) -> bool {
-        self.is_number() || self.kind == Kind::Byte
+        self.is_number() || matches!(self.kind, Kind::Byte | Kind::Bit(_))
     }
 
     pub(crate) fn as_reference(&self) -> Option<HeapType> {

@@ -56,6 +56,47 @@ const CALLS: &str = r#"(module
             (i32.const 0)))
 )"#;
 
+/// A module with structs, arrays and casts, and without tables: each comparison of an order is one
+/// of an index, of a range, or of the room for an object.
+const OBJECTS: &str = r#"(module
+    (type $words (array (mut i32)))
+    (type $node (sub (struct (field $value (mut i32)) (field $next (mut (ref null $node))))))
+    (type $leaf (sub $node (struct (field $value (mut i32)) (field $next (mut (ref null $node)))
+        (field $extra (ref $words)) (field $wide (mut i64)))))
+    (type $nodes (array (mut (ref null $node))))
+    (data $d "0123456789")
+    (func (export "node") (param i32 (ref null $node)) (result (ref $node))
+        (struct.new $node (local.get 0) (local.get 1)))
+    (func (export "leaf") (param i32 (ref $words) i64) (result (ref $leaf))
+        (struct.new $leaf (local.get 0) (ref.null $node) (local.get 1) (local.get 2)))
+    (func (export "words") (param i32 i32) (result (ref $words))
+        (array.new $words (local.get 0) (local.get 1)))
+    (func (export "empty") (param i32) (result (ref $nodes))
+        (array.new_default $nodes (local.get 0)))
+    (func (export "get") (param (ref $words) i32) (result i32)
+        (array.get $words (local.get 0) (local.get 1)))
+    (func (export "set") (param (ref $nodes) i32 (ref null $node))
+        (array.set $nodes (local.get 0) (local.get 1) (local.get 2)))
+    (func (export "fill") (param (ref $words) i32 i32 i32)
+        (array.fill $words (local.get 0) (local.get 1) (local.get 2) (local.get 3)))
+    (func (export "copy") (param (ref $nodes) i32 (ref $nodes) i32 i32)
+        (array.copy $nodes $nodes (local.get 0) (local.get 1) (local.get 2) (local.get 3)
+            (local.get 4)))
+    (func (export "data") (param (ref $words) i32 i32 i32)
+        (array.init_data $words $d (local.get 0) (local.get 1) (local.get 2) (local.get 3)))
+    (func (export "extra") (param anyref i32) (result i32)
+        (array.get $words (struct.get $leaf $extra (ref.cast (ref $leaf) (local.get 0)))
+            (local.get 1)))
+    (func (export "sum") (param (ref null $node)) (result i32) (local $sum i32)
+        (loop $next
+            (if (ref.is_null (local.get 0)) (then (return (local.get $sum))))
+            (local.set $sum
+                (i32.add (local.get $sum) (struct.get $node $value (local.get 0))))
+            (local.set 0 (struct.get $node $next (local.get 0)))
+            (br $next))
+        (unreachable))
+)"#;
+
 /// A jump to the second byte of an instruction.
 const OVERLAP: &str = "jump into an instruction";
 
@@ -99,7 +140,7 @@ fn reachable(text: &[u8], entry: CodeEntry) -> BTreeMap<u32, Instruction> {
 }
 
 /// All changes to one function.
-fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>) -> Vec<Change> {
+fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>, has_objects: bool) -> Vec<Change> {
     let code = reachable(text, entry);
     let falls = code.values().filter(|instruction| {
         let mnemonic = instruction.mnemonic();
@@ -130,6 +171,9 @@ fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>) -> Vec<Change> 
             frames(entry, *at, instruction, &mut add);
         }
         accesses(text, *at, instruction, traps, &mut add);
+        if has_objects {
+            objects(text, *at, instruction, &mut add);
+        }
         calls(&code, *at, instruction, &mut add);
     }
     all
@@ -266,6 +310,32 @@ fn accesses(text: &[u8], at: u32, instruction: &Instruction, traps: &TrapTable<'
     }
 }
 
+/// Fields of objects, and comparisons before allocations and accesses to arrays.
+fn objects(text: &[u8], at: u32, instruction: &Instruction, add: Add<'_>) {
+    let property = Property::Accesses;
+    let nop = [0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00];
+    match instruction.mnemonic() {
+        Mnemonic::Jae | Mnemonic::Jb if instruction.len() == 6 => {
+            add("no comparison of an index", property, 0, &nop);
+        }
+        Mnemonic::Ja if instruction.len() == 6 => {
+            add("no comparison of room or of a range", property, 0, &nop);
+        }
+        _ => {}
+    }
+    let is_access = (0..2).any(|at| instruction.op_kind(at) == OpKind::Memory)
+        && instruction.mnemonic() != Mnemonic::Lea;
+    let base = instruction.memory_base();
+    let is_frame = matches!(base, Register::RSP | Register::RBP | Register::RIP);
+    let displacement = instruction.memory_displacement64().cast_signed();
+    if is_access && !is_frame && displacement > 0 && instruction.memory_displ_size() == 1 {
+        let bytes = &text[at as usize..at as usize + instruction.len()];
+        let offset = bytes.iter().rposition(|byte| *byte == displacement as u8);
+        let offset = offset.expect("it has a displacement");
+        add("beside a field", property, offset, &[0x7f]);
+    }
+}
+
 /// Indirect calls.
 fn calls(code: &BTreeMap<u32, Instruction>, at: u32, instruction: &Instruction, add: Add<'_>) {
     let mut after = code.range(at + 1..).map(|(_, instruction)| instruction);
@@ -364,7 +434,7 @@ fn guest(wasm: &[u8]) -> Guest {
             .verify_code(entry)
             .expect("the code is proven before it is changed");
         if matches!(entry.kind, CodeKind::Func(_)) {
-            let changes = changes(text, entry, &traps);
+            let changes = changes(text, entry, &traps, checked.metadata.heap);
             found.extend(changes.into_iter().map(|change| (entry, change)));
         }
     }
@@ -385,7 +455,8 @@ fn no_change_that_breaks_a_property_is_proven() {
     let count: usize = count.unwrap_or(4_000);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
     let read = |name: &&str| std::fs::read(folder.join(name)).expect("it is readable");
-    let sources = GUESTS.iter().map(read).chain([CALLS.as_bytes().to_vec()]);
+    let written = [CALLS, OBJECTS].map(|text| text.as_bytes().to_vec());
+    let sources = GUESTS.iter().map(read).chain(written);
     let guests = sources.map(|source| {
         let wasm = pirn_compiler::parse_text(&source).expect("it is a module");
         guest(&wasm)

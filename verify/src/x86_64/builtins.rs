@@ -1,14 +1,18 @@
 //! Calls of builtins: the parameters that the runtime trusts.
 
 use super::Step;
-use crate::abi::{Place, Places, RAX};
+use crate::abi::{self, Place, Places, RAX};
 use crate::access::typed;
 use crate::error::{Proof, Property, refuse};
 use crate::frame::touch;
 use crate::module::Module;
-use crate::value::{Kind, Value};
+use crate::objects::{self, Amount};
+use crate::state::REGISTERS;
+use crate::value::{Kind, Symbol, Value};
 use pirn_format::exit::Builtin;
-use pirn_format::types::{AddrType, FuncType, HeapType, ValType};
+use pirn_format::types::{
+    AddrType, CompositeKind, FieldType, FuncType, HeapType, StorageType, ValType,
+};
 
 /// Whether a parameter of a builtin is an address or a length of 32 bits, zero-extended. The
 /// trampolines of copies and fills add such parameters without a check.
@@ -24,14 +28,38 @@ pub(super) fn is_word(module: &Module<'_>, builtin: Builtin, number: usize) -> b
 pub(super) fn is_address(builtin: Builtin, number: usize) -> bool {
     matches!(
         (builtin, number),
-        (Builtin::TableGrow | Builtin::Throw, 1) | (Builtin::TableFill, 2) | (Builtin::ThrowRef, 0)
+        (Builtin::TableGrow | Builtin::Throw, 1)
+            | (Builtin::TableFill, 2)
+            | (Builtin::ThrowRef | Builtin::HostBox, 0)
+            | (
+                Builtin::ArrayInitData | Builtin::ArrayInitElem | Builtin::ArrayCopy,
+                1
+            )
+            | (Builtin::ArrayCopy, 0)
     )
+}
+
+/// The heap type of a reference that the runtime makes for a builtin, if the builtin's arguments
+/// decide the reference's type. The trampoline must return that reference and no other one.
+pub(super) fn made(builtin: Builtin) -> Option<HeapType> {
+    match builtin {
+        Builtin::ArrayNewData | Builtin::ArrayNewElem => Some(HeapType::Array),
+        Builtin::HostBox => Some(HeapType::Any),
+        _ => None,
+    }
+}
+
+/// Whether a parameter is an offset in a segment, or a number of elements of a new array, which the
+/// runtime takes for 32 bits.
+fn is_array_word(builtin: Builtin, number: usize) -> bool {
+    matches!(builtin, Builtin::ArrayNewData | Builtin::ArrayNewElem) && number >= 2
 }
 
 /// The signature of a builtin. All its parameters are words.
 pub(super) fn signature(builtin: Builtin) -> FuncType {
-    let result = match builtin {
-        Builtin::Keep => ValType::non_null(HeapType::Exn),
+    let result = match (builtin, made(builtin)) {
+        (_, Some(heap)) => ValType::nullable(heap),
+        (Builtin::Keep, _) => ValType::non_null(HeapType::Exn),
         _ => ValType::I64,
     };
     FuncType {
@@ -58,15 +86,37 @@ impl Step<'_, '_> {
                 Place::Vector(_) => Value::JUNK,
             })
             .collect();
-        self.builtin(builtin, &words)?;
+        let array = self.builtin(builtin, &words)?;
+        let next_object = match builtin {
+            Builtin::HeapGrow => Some((self.state.locations(), self.state.heap.clone())),
+            _ => None,
+        };
         self.after_call(pointer, places.argument_bytes, next)?;
+        if let Some((values, heap)) = next_object {
+            self.restore_next_objects(&values, words[0]);
+            self.state.heap.restore_places(&heap);
+        }
         if let Some(result) = ty.results.first() {
-            self.state.registers[RAX] = typed(*result, self.result(0));
+            let result = array.unwrap_or(*result);
+            self.state.registers[RAX] = typed(result, self.result(0));
         }
         Ok(())
     }
 
-    fn builtin(&mut self, builtin: Builtin, words: &[Value]) -> Proof<()> {
+    /// After `heap.grow`, which does not allocate, there is room for an object of the given size.
+    /// `before` has what each location held before the call.
+    fn restore_next_objects(&mut self, before: &[Value], bytes: Value) {
+        for (location, value) in before.iter().enumerate() {
+            let survives = location >= REGISTERS || abi::PRESERVED.contains(&location);
+            if survives && value.kind == Kind::HeapNext {
+                self.state.set_location(location, *value);
+            }
+        }
+        self.state.heap.room = Value::of(Kind::HeapNext).plus(bytes, Symbol::ZERO);
+    }
+
+    /// Returns the type of the result, if the arguments decide it.
+    fn builtin(&mut self, builtin: Builtin, words: &[Value]) -> Proof<Option<ValType>> {
         let metadata = self.walk.module.metadata;
         let index = |at: usize, count: usize, what: &str| {
             let found = words[at].as_constant();
@@ -95,6 +145,7 @@ impl Step<'_, '_> {
             self.walk.module.changes_tables()?;
         }
         let mut numbers = 0..words.len();
+        let mut result = None;
         match builtin {
             Builtin::MemoryGrow | Builtin::MemoryFill => {
                 memory(0)?;
@@ -151,20 +202,63 @@ impl Step<'_, '_> {
                 memory(0)?;
                 numbers.start = 1;
             }
-            _ => {
-                return refuse(
-                    Property::Types,
-                    format!(
-                        "calls {}; the verifier does not know structs and arrays",
-                        builtin.name()
-                    ),
-                );
+            Builtin::HeapGrow => self.object_size(words[0])?,
+            Builtin::ArrayNewData | Builtin::ArrayNewElem => {
+                let ty = index(0, metadata.types.len(), "type")? as u32;
+                let element = self.element(ty)?;
+                if builtin == Builtin::ArrayNewData {
+                    data(1)?;
+                    self.holds_numbers(element)?;
+                } else {
+                    let segment = index(1, metadata.elements.len(), "element segment")?;
+                    self.walk.spend(metadata.elements[segment].items.len())?;
+                    self.segment_fits(segment, element.storage.value())?;
+                }
+                self.makes_objects()?;
+                let heap = HeapType::Concrete(CompositeKind::Array, ty);
+                result = Some(ValType::non_null(heap));
+                numbers.start = 2;
+            }
+            Builtin::ArrayInitData => {
+                data(0)?;
+                let element = self.range(words[1], words[3], Amount::Bytes)?;
+                self.holds_numbers(element)?;
+                self.is_mutable(element, words[1])?;
+                self.has_type(words[2], ValType::I64)?;
+                numbers.start = 3;
+            }
+            Builtin::ArrayInitElem => {
+                let segment = index(0, metadata.elements.len(), "element segment")?;
+                let element = self.range(words[1], words[3], Amount::Elements)?;
+                self.walk.spend(metadata.elements[segment].items.len())?;
+                self.segment_fits(segment, element.storage.value())?;
+                self.is_mutable(element, words[1])?;
+                self.has_type(words[2], ValType::I64)?;
+                numbers.start = 3;
+            }
+            Builtin::ArrayCopy => {
+                let to = self.range(words[0], words[2], Amount::Bytes)?;
+                let from = self.range(words[1], words[2], Amount::Bytes)?;
+                self.is_mutable(to, words[0])?;
+                self.copies(from, to)?;
+                numbers.start = 2;
+            }
+            Builtin::HostBox => {
+                self.has_type(words[0], ValType::EXTERNREF)?;
+                self.makes_objects()?;
+                numbers.start = 1;
             }
         }
         for number in numbers {
             self.has_type(words[number], ValType::I64)?;
             let value = words[number];
             let fits = value.low >= 0 && value.high <= i64::from(u32::MAX);
+            if is_array_word(builtin, number) && !fits {
+                return refuse(
+                    Property::Accesses,
+                    format!("passes {} to {} as a length", value.low, value.high),
+                );
+            }
             if is_word(self.walk.module, builtin, number) && !fits {
                 return refuse(
                     Property::Accesses,
@@ -177,7 +271,7 @@ impl Step<'_, '_> {
                 );
             }
         }
-        Ok(())
+        Ok(result)
     }
 
     /// Checks that the references of an element segment have the type of a table's elements.
@@ -200,5 +294,93 @@ impl Step<'_, '_> {
         let ty = metadata.func_type(metadata.tags[tag]);
         let at = self.cells_at(cells, ty.params.len())?;
         self.has_cells(at, &ty.params)
+    }
+
+    /// The element type of an array type.
+    fn element(&self, ty: u32) -> Proof<FieldType> {
+        match self.walk.module.metadata.array_element(ty) {
+            Some(element) => Ok(element),
+            None => refuse(
+                Property::Types,
+                format!("makes an array of type {ty}, which is none"),
+            ),
+        }
+    }
+
+    /// Refuses allocations in a module that has no memory for objects.
+    fn makes_objects(&self) -> Proof<()> {
+        match self.walk.module.metadata.heap {
+            true => Ok(()),
+            false => refuse(
+                Property::Types,
+                "makes objects in a module that has no place for them",
+            ),
+        }
+    }
+
+    /// Checks the size of an object for which the runtime makes room.
+    fn object_size(&self, bytes: Value) -> Proof<()> {
+        self.makes_objects()?;
+        match bytes.is_number()
+            && (0..=objects::OBJECT_BYTES_MAX).contains(&bytes.low)
+            && bytes.high <= objects::OBJECT_BYTES_MAX
+        {
+            true => Ok(()),
+            false => refuse(
+                Property::Accesses,
+                format!("asks for room of {} to {} bytes", bytes.low, bytes.high),
+            ),
+        }
+    }
+
+    /// Checks that a range of elements lies in an array. Returns the element type.
+    fn range(&self, address: Value, amount: Value, of: Amount) -> Proof<FieldType> {
+        let range = objects::range(self.walk.module, self.state, address, (amount, of));
+        match range {
+            Some(element) => Ok(element),
+            None => refuse(
+                Property::Accesses,
+                format!(
+                    "passes {:?} as a range of elements without a comparison with the length",
+                    address.kind
+                ),
+            ),
+        }
+    }
+
+    fn holds_numbers(&self, element: FieldType) -> Proof<()> {
+        match element.storage {
+            StorageType::Val(ValType::Ref(_)) => {
+                refuse(Property::Types, "copies data to an array of references")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_mutable(&self, element: FieldType, address: Value) -> Proof<()> {
+        match element.mutable || objects::is_new(address) {
+            true => Ok(()),
+            false => refuse(Property::Accesses, "copies to an array that is immutable"),
+        }
+    }
+
+    /// Checks that elements of one array may be copied to another one.
+    fn copies(&self, from: FieldType, to: FieldType) -> Proof<()> {
+        let matches = match (from.storage, to.storage) {
+            (StorageType::Val(from), StorageType::Val(to)) => {
+                self.walk.module.subtypes.matches(from, to)
+            }
+            (from, to) => from == to,
+        };
+        match matches {
+            true => Ok(()),
+            false => refuse(
+                Property::Types,
+                format!(
+                    "copies elements of type {:?} to {:?}",
+                    from.storage, to.storage
+                ),
+            ),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Calls, tail calls, returns and exits to the host.
 
-use super::{Step, builtin_parameter, signature};
+use super::{Step, builtin_parameter, builtins, signature};
 use crate::abi::{self, Place, Places, RBP, RDI, RDX, RSI, RSP};
 use crate::access::{of_type, typed};
 use crate::error::{Proof, Property, refuse};
@@ -27,6 +27,7 @@ enum Callee {
 
 impl Step<'_, '_> {
     pub(super) fn call(&mut self) -> Proof<()> {
+        self.grows_only()?;
         let next = self.instruction.next_ip() as u32;
         if self.instruction.op0_kind() == OpKind::NearBranch64 {
             let target = self.instruction.near_branch_target() as u32;
@@ -52,6 +53,24 @@ impl Step<'_, '_> {
                 self.call_guest(ty, context, next)
             }
         }
+    }
+
+    /// Refuses calls of the trampoline of `heap.grow`, except the exit. The caller relies on it that the next object is allocated at the same address.
+    pub(super) fn grows_only(&self) -> Proof<()> {
+        let is_exit = self.instruction.op0_kind() == OpKind::Register
+            && self.read_register(self.instruction.op0_register()).kind == Kind::Exit;
+        match self.is_heap_grow() && !is_exit {
+            true => refuse(
+                Property::Targets,
+                "the trampoline of heap.grow calls a function",
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether this is the trampoline of `heap.grow`.
+    pub(super) fn is_heap_grow(&self) -> bool {
+        self.walk.entry.kind == CodeKind::Builtin(Builtin::HeapGrow as u32)
     }
 
     /// Checks the argument of a trap stub, if the stub uses it. Refuses calls from a stub to a
@@ -357,6 +376,7 @@ impl Step<'_, '_> {
         (self.state.flags, self.state.readable) = (None, 0);
         self.state.forget_below(after);
         self.state.forget_caught();
+        self.state.forget_next_object(|_| false);
         self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(after));
         self.handler(next)
     }
@@ -479,8 +499,16 @@ impl Step<'_, '_> {
             self.state.set_slot(at, Slot::UNWRITTEN);
         }
         self.after_call(pointer, 0, next)?;
+        self.state.heap.has_grown = self.is_heap_grow();
+        let is_made = match self.walk.entry.kind {
+            CodeKind::Builtin(number) => Builtin::from_number(number).and_then(builtins::made),
+            _ => None,
+        };
         for (number, (at, ty)) in cell_offsets(cells).zip(&ty.results).enumerate() {
-            let value = typed(*ty, self.result(number));
+            let value = match is_made {
+                Some(_) => Value::of(Kind::BuiltinResult),
+                None => typed(*ty, self.result(number)),
+            };
             self.state.set_cell(at, *ty, value);
         }
         Ok(())
@@ -631,6 +659,25 @@ impl Step<'_, '_> {
             };
         }
         self.leaves(popped)?;
+        if self.is_heap_grow() && !self.state.heap.has_grown {
+            return refuse(
+                Property::Types,
+                "heap.grow returns without a request for room",
+            );
+        }
+        if let CodeKind::Builtin(number) = self.walk.entry.kind
+            && Builtin::from_number(number)
+                .and_then(builtins::made)
+                .is_some()
+        {
+            return match self.state.registers[abi::RAX] == Value::of(Kind::BuiltinResult) {
+                true => Ok(()),
+                false => refuse(
+                    Property::Types,
+                    "returns another reference than the runtime's",
+                ),
+            };
+        }
         self.has_values(&self.walk.places.results, self.state.top())
     }
 }

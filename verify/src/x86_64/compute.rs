@@ -3,8 +3,10 @@
 use super::operands::{is_high_byte, plain};
 use super::{Step, list, step, vectors};
 use crate::address::{Use, is_data};
+use crate::casts;
 use crate::error::{Proof, Property, refuse};
-use crate::state::{Extent, FLAGS, VECTORS, Vector, readable_flags};
+use crate::objects;
+use crate::state::{Comparison, Extent, FLAGS, VECTORS, Vector, readable_flags};
 use crate::value::{Kind, Symbol, Value};
 use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
@@ -14,6 +16,19 @@ impl Step<'_, '_> {
         let mnemonic = self.instruction.mnemonic();
         if list::is_cmov(mnemonic) {
             return self.conditional_move();
+        }
+        if list::is_setcc(mnemonic)
+            && self.instruction.op0_kind() == OpKind::Register
+            && !is_high_byte(self.instruction.op0_register())
+        {
+            self.reads_flags()?;
+            let relation = step::relation(self.instruction.condition_code());
+            if self.set_condition(relation)? {
+                return Ok(());
+            }
+        }
+        if self.reference_tag()? {
+            return Ok(());
         }
         match mnemonic {
             Mnemonic::Nop => Ok(()),
@@ -29,6 +44,8 @@ impl Step<'_, '_> {
             Mnemonic::Lea => self.lea(),
             Mnemonic::Cmp => {
                 let (left, right) = (self.read(0)?, self.read(1)?);
+                let in_array = casts::in_one_array(left, right);
+                let (left, right) = in_array.unwrap_or((left, right));
                 self.state.flags = self.comparison(left, right);
                 self.state.readable = readable_flags(left, right);
                 Ok(())
@@ -36,7 +53,8 @@ impl Step<'_, '_> {
             Mnemonic::Test => {
                 let (left, right) = (self.read(0)?, self.read(1)?);
                 // `test` of a value and its copy compares it with 0.
-                self.state.flags = match left.is_same(&right) {
+                let is_same = left.is_same(&right) || casts::is_same_reference(left, right);
+                self.state.flags = match is_same {
                     true => self.comparison(left, Value::constant(0)),
                     false => self
                         .comparison(left, Value::constant(0))
@@ -116,12 +134,17 @@ impl Step<'_, '_> {
                 && right.has_byte() =>
             {
                 let register = self.instruction.op0_register().full_register();
-                let value = Value::named(fresh, Kind::Byte);
+                let value = bits(mnemonic, left, right).unwrap_or(Value::named(fresh, Kind::Byte));
                 self.state.registers[register.number()] = value;
                 self.change_flags(false);
                 return Ok(());
             }
-            Mnemonic::Add => left.plus(right, fresh),
+            Mnemonic::Add => match objects::sum(self.state, left, right)
+                .or_else(|| objects::neighbour_sum(self.walk.module, self.state, left, right))
+            {
+                Some(sum) => Some(sum),
+                None => left.plus(right, fresh),
+            },
             // The distance of two addresses in one memory.
             Mnemonic::Sub
                 if left.kind == right.kind
@@ -137,7 +160,55 @@ impl Step<'_, '_> {
                     .plus(right.negated(self.fresh(1)), fresh)
                     .filter(|_| right.is_number()),
             },
+            Mnemonic::Imul => match right
+                .as_constant()
+                .and_then(|by| objects::row_index(left, by))
+            {
+                Some(index) => Some(index),
+                None if left.is_number() && right.is_number() => Some(product(left, right, fresh)),
+                None => None,
+            },
+            Mnemonic::Shl if matches!(left.kind, Kind::TypeOf(_)) => {
+                let by = right.as_constant().filter(|by| (0..8).contains(by));
+                by.and_then(|by| objects::row_index(left, 1 << by))
+            }
+            Mnemonic::Shr if let Kind::RowWord(object) = left.kind => {
+                let is_upper = right.as_constant() == Some(32) && self.bytes(0) == 8;
+                is_upper.then_some(Value::of(Kind::RowChain(object)))
+            }
+            Mnemonic::And if let Some(tag) = casts::tag(left, right, fresh) => {
+                self.change_flags(true);
+                let register = self.instruction.op0_register().full_register();
+                return self.write_register(register, tag);
+            }
             _ if !(left.is_number() && right.is_number()) => None,
+            Mnemonic::And | Mnemonic::Or | Mnemonic::Xor
+                if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant()) =>
+            {
+                Some(Value::constant(match mnemonic {
+                    Mnemonic::And => a & b,
+                    Mnemonic::Or => a | b,
+                    _ => a ^ b,
+                }))
+            }
+            Mnemonic::And
+                if self.walk.module.has_objects
+                    && self.bytes(0) == 8
+                    && right.as_constant() == Some(-8)
+                    && let Some(size) = objects::rounded(self.state, left, fresh) =>
+            {
+                Some(size)
+            }
+            // The result is odd.
+            Mnemonic::Or
+                if self.walk.module.has_objects
+                    && right.as_constant() == Some(1)
+                    && left.low >= 0 =>
+            {
+                let mut odd = united(left, right, fresh);
+                (odd.shift, odd.constant, odd.low) = (1, 1, 1);
+                Some(odd)
+            }
             Mnemonic::And => Some(masked(left, right, fresh)),
             Mnemonic::Or | Mnemonic::Xor => Some(united(left, right, fresh)),
             Mnemonic::Shl => Some(match right.as_constant() {
@@ -145,7 +216,6 @@ impl Step<'_, '_> {
                 _ => Value::any(fresh),
             }),
             Mnemonic::Shr => Some(shifted_right(left, right, self.bytes(0), fresh)),
-            Mnemonic::Imul => Some(product(left, right, fresh)),
             _ => None,
         };
         let Some(value) = value else {
@@ -154,6 +224,9 @@ impl Step<'_, '_> {
                 format!("computes with {:?} and {:?}", left.kind, right.kind),
             );
         };
+        if mnemonic == Mnemonic::Add && self.walk.module.has_objects {
+            objects::note_sum(self.state, left, right, value);
+        }
         // The comparison that `sub` implies is not tracked.
         self.change_flags(left.is_number() && right.is_number());
         let register = self.instruction.op0_register();
@@ -199,11 +272,13 @@ impl Step<'_, '_> {
 
     fn lea(&mut self) -> Proof<()> {
         let address = self.address()?;
+        self.note_sum(address.base);
         let displacement = Value::constant(address.displacement);
         let register = self.instruction.op0_register();
         let sum = match address.displacement {
             0 => Some(address.base),
-            _ => address.base.plus(displacement, self.fresh(1)),
+            _ => objects::neighbour_sum(self.walk.module, self.state, address.base, displacement)
+                .or_else(|| address.base.plus(displacement, self.fresh(1))),
         };
         match sum {
             Some(sum) if register.is_gpr64() => self.write_register(register, sum),
@@ -218,20 +293,77 @@ impl Step<'_, '_> {
         }
     }
 
+    /// Notes the sum of two registers.
+    fn note_sum(&mut self, sum: Value) {
+        let (base, index) = (
+            self.instruction.memory_base(),
+            self.instruction.memory_index(),
+        );
+        let is_sum = base.is_gpr64() && index.is_gpr64();
+        if self.walk.module.has_objects && is_sum && self.instruction.memory_index_scale() == 1 {
+            let registers = &self.state.registers;
+            let (left, right) = (registers[base.number()], registers[index.number()]);
+            objects::note_sum(self.state, left, right, sum);
+        }
+    }
+
+    /// An instruction that reads the tag bits of a reference: `test` or `and` with a mask. Returns
+    /// whether the instruction is one.
+    fn reference_tag(&mut self) -> Proof<bool> {
+        let instruction = self.instruction;
+        let mnemonic = instruction.mnemonic();
+        if !matches!(mnemonic, Mnemonic::Test | Mnemonic::And)
+            || instruction.op0_kind() != OpKind::Register
+            || !instruction.op0_register().is_gpr()
+            || matches!(instruction.op1_kind(), OpKind::Register | OpKind::Memory)
+            || is_high_byte(instruction.op0_register())
+        {
+            return Ok(false);
+        }
+        let register = instruction.op0_register();
+        let value = self.state.registers[register.full_register().number()];
+        let mask = Value::constant(instruction.immediate(1).cast_signed());
+        let whole = register.size() >= 4 || mnemonic == Mnemonic::Test;
+        let Some(tag) = casts::tag(value, mask, self.fresh(0)).filter(|_| whole) else {
+            return Ok(false);
+        };
+        self.change_flags(true);
+        // The flags are those of a comparison of the tag with 0.
+        self.state.flags = Some(Comparison {
+            left: tag,
+            right: Value::constant(0),
+            is_word: true,
+        });
+        if mnemonic == Mnemonic::And {
+            self.write_register(register.full_register(), tag)?;
+        }
+        Ok(true)
+    }
+
     fn conditional_move(&mut self) -> Proof<()> {
         self.reads_flags()?;
+        let relation = step::relation(self.instruction.condition_code());
+        if self.fork_move(relation)? {
+            return Ok(());
+        }
         let old = self.read(0)?;
         let new = self.read(1)?;
-        let relation = step::relation(self.instruction.condition_code());
+        let module = self.walk.module;
+        let join = |mut a: Value, mut b: Value, fresh: Symbol| {
+            if module.has_objects {
+                casts::unite(module, &mut a, &mut b);
+            }
+            a.join(b, fresh, false)
+        };
         let value = match self.state.flags.zip(relation) {
             None if old == new => old,
-            None => old.join(new, self.fresh(0), false),
+            None => join(old, new, self.fresh(0)),
             Some((comparison, relation)) => {
                 // The operands may be what was compared.
                 let mut moved = self.state.without_frame();
                 let mut kept = self.state.without_frame();
-                let moves = moved.assume(comparison, relation);
-                let keeps = kept.assume(comparison, relation.negated());
+                let moves = casts::assume(module, &mut moved, comparison, relation);
+                let keeps = casts::assume(module, &mut kept, comparison, relation.negated());
                 let source = match self.instruction.op1_kind() {
                     OpKind::Register => {
                         self.read_register_in(&moved, self.instruction.op1_register())
@@ -243,7 +375,7 @@ impl Step<'_, '_> {
                     (true, false) => source,
                     (false, _) => target,
                     (true, true) if source == target => source,
-                    (true, true) => target.join(source, self.fresh(0), false),
+                    (true, true) => join(target, source, self.fresh(0)),
                 }
             }
         };
@@ -569,6 +701,18 @@ fn united(left: Value, right: Value, fresh: Symbol) -> Value {
         0,
         (u64::MAX.checked_shr(64 - bits).unwrap_or(0)).cast_signed(),
     )
+}
+
+/// The lowest bit of a result, if it follows from the lowest bytes of the operands.
+fn bits(mnemonic: Mnemonic, left: Value, right: Value) -> Option<Value> {
+    let (left, right) = (left.low_byte()?, right.low_byte()?);
+    let byte = match mnemonic {
+        Mnemonic::And => left & right,
+        Mnemonic::Or => left | right,
+        Mnemonic::Xor => left ^ right,
+        _ => return None,
+    };
+    matches!(byte, 0 | 1).then_some(Value::of(Kind::Bit(byte == 1)))
 }
 
 fn shifted_right(left: Value, right: Value, bytes: u32, fresh: Symbol) -> Value {

@@ -7,6 +7,7 @@
 mod builtins;
 mod calls;
 mod compute;
+mod fork;
 mod list;
 mod operands;
 mod step;
@@ -14,6 +15,7 @@ mod vectors;
 
 use crate::abi::{self, Place, Places};
 use crate::access::typed;
+use crate::casts;
 use crate::error::{Proof, Property, Refusal, Unproven, refuse};
 use crate::module::Module;
 use crate::state::{Extent, Slot, State};
@@ -65,6 +67,8 @@ pub(crate) struct Walk<'m> {
     leaders: Vec<bool>,
     blocks: BTreeMap<u32, Block>,
     todo: BTreeSet<u32>,
+    /// Paths that are walked apart from others, see `fork.rs`.
+    forks: fork::Forks,
     /// Words of all states in `blocks`, at most [`WORDS_MAX`].
     held: usize,
     /// Words compared or copied so far, at most [`WORK_MAX`].
@@ -157,6 +161,7 @@ impl<'m> Walk<'m> {
             leaders: vec![false; code.len()],
             blocks: BTreeMap::new(),
             todo: BTreeSet::new(),
+            forks: fork::Forks::default(),
             held: 0,
             work: 0,
         })
@@ -166,15 +171,14 @@ impl<'m> Walk<'m> {
     fn run(&mut self, at: &mut u32) -> Proof<()> {
         let entry = self.entry_state()?;
         self.flow(self.entry.start, Cow::Borrowed(&entry))?;
-        while let Some(block) = self.todo.pop_first() {
-            let Some(found) = self.blocks.get(&block) else {
-                continue;
-            };
-            let mut state = found.state.clone();
-            *at = block;
+        while let Some((start, mut state)) = self.next_path() {
+            *at = start;
             loop {
                 let instruction = self.instruction(*at)?;
-                self.walked[(*at - self.entry.start) as usize] = true;
+                self.forks.at = *at;
+                if !self.forks.is_fork {
+                    self.walked[(*at - self.entry.start) as usize] = true;
+                }
                 let next = instruction.next_ip() as u32;
                 let step = Step {
                     at: *at,
@@ -187,16 +191,19 @@ impl<'m> Walk<'m> {
                     Next::Jumps(target) => (target, true),
                     Next::Ends => break,
                 };
-                if is_jump || self.is_leader(continues) {
+                let is_leader = is_jump || self.is_leader(continues);
+                if is_leader && !self.forks.passes(continues) {
                     self.flow(continues, Cow::Owned(state))?;
                     break;
                 }
+                self.spend(usize::from(is_leader) * state.words())?;
                 *at = continues;
             }
             if std::mem::take(&mut self.is_stale) {
                 self.blocks.clear();
                 self.held = 0;
                 self.todo.clear();
+                self.forks = fork::Forks::default();
                 self.walked.fill(false);
                 self.flow(self.entry.start, Cow::Borrowed(&entry))?;
             }
@@ -246,6 +253,7 @@ impl<'m> Walk<'m> {
         }
         let words = state.words();
         self.spend(words)?;
+        let is_renamed = is_late || self.forks.closes_loop(target);
         match self.blocks.get_mut(&target) {
             None => {
                 self.held += words;
@@ -256,7 +264,7 @@ impl<'m> Walk<'m> {
                     );
                 }
                 let mut state = state.into_owned();
-                if is_late {
+                if is_renamed {
                     state.rename(name);
                 }
                 self.blocks.insert(target, Block { state, joins: 0 });
@@ -264,7 +272,16 @@ impl<'m> Walk<'m> {
             Some(block) => {
                 block.joins += 1;
                 let widen = block.joins > PRECISE_JOINS;
-                if !block.state.join(&state, widen, name) {
+                let changed = match self.module.has_objects {
+                    false => block.state.join(&state, widen, name),
+                    true => {
+                        let mut state = state.into_owned();
+                        let changed =
+                            casts::unite_states(self.module, &mut block.state, &mut state);
+                        block.state.join(&state, widen, name) || changed
+                    }
+                };
+                if !changed {
                     return Ok(());
                 }
             }

@@ -4,9 +4,11 @@ use super::{Step, vectors};
 use crate::access;
 use crate::address::{Access, Address, Use, is_data};
 use crate::error::{Proof, Property, refuse};
+use crate::objects;
 use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use iced_x86::{OpKind, Register};
+use pirn_format::types::HeapType;
 
 impl Step<'_, '_> {
     /// A symbol for a value that this instruction makes.
@@ -49,13 +51,16 @@ impl Step<'_, '_> {
         let scale = instruction.memory_index_scale().trailing_zeros();
         let index = match scale {
             0 => index,
+            _ if let Some(row) = objects::row_index(index, 1 << scale) => row,
             _ if index.is_number() => index.shifted(scale, self.fresh(6)),
             _ => return refuse(Property::Accesses, "multiplies an address"),
         };
         let displacement = instruction.memory_displacement64().cast_signed();
         let base = match instruction.memory_index() {
             Register::None => base,
-            _ => match base.plus(index, self.fresh(7)) {
+            _ => match objects::sum(self.state, base, index)
+                .or_else(|| base.plus(index, self.fresh(7)))
+            {
                 Some(sum) => sum,
                 None => {
                     return refuse(
@@ -83,7 +88,16 @@ impl Step<'_, '_> {
             fresh: self.fresh(5),
             is_aligned: bytes == 16 && vectors::needs_alignment(&self.instruction),
         };
-        access::access(self.walk.module, self.state, access)
+        if self.is_heap_grow() && usage.writes() && access.address.base.kind != Kind::Stack {
+            return refuse(
+                Property::Accesses,
+                "the trampoline of heap.grow writes beside its frame",
+            );
+        }
+        match objects::access(self.walk.module, self.state, &access)? {
+            Some(value) => Ok(value),
+            None => access::access(self.walk.module, self.state, access),
+        }
     }
 
     /// The value of an operand, zero-extended.
@@ -117,7 +131,15 @@ impl Step<'_, '_> {
             4 if value.is_number() => state.low_word(value, fresh),
             4 if value.kind == Kind::Single => Value::word(fresh),
             // Unknown bits, of which only some are used.
-            4 if matches!(value.kind, Kind::Junk | Kind::Byte) => value,
+            4 if matches!(value.kind, Kind::Junk | Kind::Byte | Kind::Bit(_)) => value,
+            4 if let Kind::RowWord(object) = value.kind => Value::of(Kind::RowLen(object)),
+            // The bits of a 31-bit integer are no secret, nor those of null.
+            4 if matches!(value.kind, Kind::Reference(HeapType::I31)) => Value::word(fresh),
+            1 if let Kind::Bit(bit) = value.kind
+                && !is_high_byte(register) =>
+            {
+                Value::constant(i64::from(bit))
+            }
             2 if value.is_number() => low_part(value, 16, fresh),
             1 if is_high_byte(register) => match value.is_number() {
                 true => Value::number(fresh, 0, 255),
@@ -152,6 +174,7 @@ impl Step<'_, '_> {
             4 if value.is_number() => value.low_word(fresh),
             // The upper half is cleared, so these are other bits.
             4 if value.kind == Kind::Byte => Value::named(fresh, Kind::Byte),
+            4 if matches!(value.kind, Kind::Bit(_)) => value,
             2 if old.is_number() && value.is_number() => merged(old, 0xffff, fresh),
             1 if is_high_byte(register) => match old.is_number() && value.is_number() {
                 true => merged(old, 0xffff, fresh),
@@ -211,7 +234,11 @@ pub(super) fn is_high_byte(register: Register) -> bool {
 fn is_word_kind(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::TypeOf(_) | Kind::TypeId(_) | Kind::DispatchType(_)
+        Kind::TypeOf(_)
+            | Kind::TypeId(_)
+            | Kind::DispatchType(_)
+            | Kind::Ancestor(_)
+            | Kind::RowLen(_)
     )
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Next, Step, list};
 use crate::abi::RSP;
+use crate::casts;
 use crate::error::{Proof, Property, refuse};
 use crate::state::{Comparison, Relation, Slot};
 use crate::value::{Kind, Value};
@@ -86,15 +87,23 @@ impl Step<'_, '_> {
         let target = self.instruction.near_branch_target() as u32;
         let relation = relation(self.instruction.condition_code());
         let Some((comparison, relation)) = self.state.flags.zip(relation) else {
+            self.walk.forks.joins();
             self.walk.flow(target, Cow::Borrowed(self.state))?;
             return Ok(Next::Falls);
         };
         self.walk.spend(self.state.words())?;
+        let module = self.walk.module;
         let mut taken = self.state.clone();
-        if taken.assume(comparison, relation) {
-            self.walk.flow(target, Cow::Owned(taken))?;
+        let takes = casts::assume(module, &mut taken, comparison, relation);
+        let falls = casts::assume(module, self.state, comparison, relation.negated());
+        // A path that is walked apart ends at the branch that tests its answer.
+        if takes == falls || comparison.left.as_constant().is_some() {
+            self.walk.forks.joins();
         }
-        match self.state.assume(comparison, relation.negated()) {
+        if takes {
+            self.walk.taken(target, taken)?;
+        }
+        match falls {
             true => Ok(Next::Falls),
             false => Ok(Next::Ends),
         }
@@ -288,10 +297,14 @@ impl Step<'_, '_> {
     /// What a comparison of two operands compares.
     pub(super) fn comparison(&self, left: Value, right: Value) -> Option<Comparison> {
         let bytes = self.bytes(0);
-        (bytes >= 4).then_some(Comparison {
+        // Bytes are compared only if both are small and known, so that their order is that of the
+        // numbers.
+        let is_small = |value: Value| matches!(value.as_constant(), Some(0..=0x7f));
+        let is_known = bytes == 1 && is_small(left) && is_small(right);
+        (bytes >= 4 || is_known).then_some(Comparison {
             left,
             right,
-            is_word: bytes == 4,
+            is_word: bytes <= 4,
         })
     }
 }

@@ -22,12 +22,20 @@ const FUNCTIONS: [&str; 13] = [
     "swapped", "wide",
 ];
 
+/// Names of the functions of the guest with structs and arrays, by index.
+const OBJECT_FUNCTIONS: [&str; 5] = ["empty", "o", "p", "q", "w"];
+
 /// The function that most attacks replace: `(param i64 i64 f64) (result i64)`.
 pub(crate) const F: u32 = 4;
 
-/// The index of a function.
+/// The index of a function in its guest.
 pub(crate) fn function(name: &str) -> u32 {
     let at = FUNCTIONS.iter().position(|function| *function == name);
+    let at = at.or_else(|| {
+        OBJECT_FUNCTIONS
+            .iter()
+            .position(|function| *function == name)
+    });
     at.unwrap_or_else(|| panic!("no function is {name}")) as u32
 }
 
@@ -81,6 +89,18 @@ pub(crate) const MARKS: &[(&str, Mark)] = &[
     ("tag_e", Cell(|layout| layout.tag(0))),
     ("swapped", Call(CodeKind::Func(11))),
     ("wide", Call(CodeKind::Func(12))),
+    // The guest with structs and arrays.
+    ("empty", Call(CodeKind::Func(0))),
+    ("heap_grow", call(Builtin::HeapGrow)),
+    ("array_copy", call(Builtin::ArrayCopy)),
+    ("id_s", Cell(|layout| layout.type_id(0))),
+    ("id_base", Cell(|layout| layout.type_id(1))),
+    ("id_derived", Cell(|layout| layout.type_id(2))),
+    ("id_words", Cell(|layout| layout.type_id(3))),
+    ("id_nonnull", Cell(|layout| layout.type_id(6))),
+    ("id_wide", Cell(|layout| layout.type_id(8))),
+    ("id_narrow", Cell(|layout| layout.type_id(9))),
+    ("global_any", Cell(|layout| layout.global(0))),
 ];
 
 /// The number that stands for a mark in code, by its position in the list.
@@ -154,6 +174,52 @@ fn source() -> String {
     )
 }
 
+/// A module with structs and arrays, whose functions are long enough for the attacks. Sizes:
+/// `$s` has fields at 8, 12, 16, 24 and 32 and 48 bytes; `$base` at 8 and 16 bytes; `$derived` at
+/// 8, 16 and 24 and 32 bytes.
+fn object_source() -> String {
+    let load = |local: u32| {
+        format!("(local.set {local} (i32.load offset=1000 (local.get {local})))").repeat(200)
+    };
+    let [loads_3, loads_0, loads_4] = [load(3), load(0), load(4)];
+    format!(
+        r#"(module
+    (type $s (struct (field (mut i32)) (field (mut i8)) (field i64) (field (mut anyref))
+        (field (mut v128))))
+    (type $base (sub (struct (field (mut i32)))))
+    (type $derived (sub $base
+        (struct (field (mut i32)) (field (mut (ref null $s))) (field (mut (ref $s))))))
+    (type $words (array (mut i32)))
+    (type $bytes (array (mut i8)))
+    (type $refs (array (mut anyref)))
+    (type $nonnull (array (mut (ref $s))))
+    (type $const (array i32))
+    (type $wide (sub (struct (field anyref))))
+    (type $narrow (sub $wide (struct (field (ref null $s)))))
+    (memory 1)
+    (global $any (mut anyref) (ref.null any))
+    (data $d "abcd")
+    (func $empty)
+    (func (export "o") (param (ref $s) (ref $words) anyref i32 (ref $refs)) (result i64)
+        {loads_3}
+        (array.copy $words $words (local.get 1) (local.get 3) (local.get 1) (local.get 3)
+            (local.get 3))
+        (call $empty)
+        (i64.const 0))
+    (func (export "p") (param i32 anyref (ref $base) externref i64) (result anyref)
+        {loads_0}
+        (drop (array.new_data $bytes $d (local.get 0) (local.get 0)))
+        (local.get 1))
+    (func (export "q") (param (ref $s) funcref (ref $const) (ref $bytes) i32) (result i64)
+        {loads_4}
+        (i64.const 0))
+    (func (export "w") (param i32 (ref $words) (ref $s) i32 i32) (result (ref $words))
+        {loads_0}
+        (drop (struct.new_default $base))
+        (local.get 1)))"#
+    )
+}
+
 /// Compiles a text in the WebAssembly text format, without the optimiser.
 fn compile(text: &str, cpu: CpuFeatures) -> Vec<u8> {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
@@ -187,6 +253,12 @@ impl Guest {
             let all = ARCH.features().iter().try_fold(none, with);
             compile(&source(), all.expect("they are the architecture's own"))
         });
+        Self::of(FILE.clone())
+    }
+
+    /// The module with structs and arrays that a list attacks.
+    pub(crate) fn with_objects() -> Self {
+        static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| compile(&object_source(), baseline()));
         Self::of(FILE.clone())
     }
 
@@ -305,9 +377,10 @@ impl Guest {
 
 /// Verifies the last piece of an attack. The pieces before it must be proven.
 pub(crate) fn verify(attack: &Attack) -> Result<usize, VerifyError> {
-    let mut guest = match attack.has_all_features {
-        true => Guest::with_all_features(),
-        false => Guest::new(),
+    let mut guest = match (attack.has_all_features, attack.has_objects) {
+        (true, _) => Guest::with_all_features(),
+        (_, true) => Guest::with_objects(),
+        _ => Guest::new(),
     };
     let pieces = attack.pieces.iter();
     // Replaces the marks before any function's kind changes.

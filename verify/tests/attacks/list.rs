@@ -10,6 +10,8 @@
 //! hex: 488b06e8085a5a5ac3
 //! ```
 //!
+//! A block with `guest: objects` replaces code of a guest with structs and arrays.
+//!
 //! A block without `features` is for a file whose header names only the baseline's features. A
 //! block with `proven:` instead of `refused:` is a control: harmless code that resembles an attack.
 //!
@@ -39,6 +41,8 @@ pub(crate) struct Attack {
     pub(crate) name: String,
     /// Whether the file's header names all features that a header can name.
     pub(crate) has_all_features: bool,
+    /// Whether the guest has structs and arrays.
+    pub(crate) has_objects: bool,
     /// The property for which the verifier refuses the code. `None` for a control.
     pub(crate) refused: Option<Property>,
     pub(crate) pieces: Vec<Piece>,
@@ -80,6 +84,7 @@ fn block(text: &str) -> Attack {
     let mut attack = Attack {
         name: name.to_owned(),
         has_all_features: false,
+        has_objects: false,
         refused: None,
         pieces: vec![],
     };
@@ -96,6 +101,7 @@ fn block(text: &str) -> Attack {
         };
         match key {
             "features" => attack.has_all_features = value == "all",
+            "guest" => attack.has_objects = value == "objects",
             "refused" => attack.refused = Some(property(value)),
             "in" if !is_continued => attack.pieces.push(piece(value)),
             "in" | "hex" => {

@@ -23,13 +23,14 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-const LISTS: [(&str, &str); 6] = [
+const LISTS: [(&str, &str); 7] = [
     ("values.txt", include_str!("values.txt")),
     ("addresses.txt", include_str!("addresses.txt")),
     ("stack.txt", include_str!("stack.txt")),
     ("exceptions.txt", include_str!("exceptions.txt")),
     ("trampolines.txt", include_str!("trampolines.txt")),
     ("instructions.txt", include_str!("instructions.txt")),
+    ("objects.txt", include_str!("objects.txt")),
 ];
 
 /// All attacks and controls, each with the name of its list.

@@ -1,0 +1,319 @@
+//! [`Heap`]: what is known about structs and arrays that a [`Value`] cannot express.
+//!
+//! An object never moves, and neither its type nor its length changes. So what is known about them
+//! stays true, until another value gets the symbol of the object or of the index.
+
+use crate::value::{Symbol, Value};
+
+/// An object between its allocation and the last write that makes it a valid object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fresh {
+    /// Names its address.
+    pub(crate) object: Symbol,
+    /// The number of its bytes: an integer that was added to `Kind::HeapNext`.
+    pub(crate) bytes: Value,
+    /// The type in its header, once that was written.
+    pub(crate) ty: Option<u32>,
+    /// Offsets of references that must not be null, and that were not written yet.
+    pub(crate) missing: Vec<i64>,
+    /// Whether its header has all words.
+    pub(crate) is_headed: bool,
+}
+
+/// An integer: a symbol, shifted, plus a constant. [`Symbol::ZERO`] is the integer 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Term {
+    pub(crate) symbol: Symbol,
+    pub(crate) shift: u8,
+    pub(crate) constant: i64,
+}
+
+impl Term {
+    pub(crate) const fn constant(constant: i64) -> Self {
+        Self {
+            symbol: Symbol::ZERO,
+            shift: 0,
+            constant,
+        }
+    }
+
+    /// The integer of a value.
+    pub(crate) fn of(value: Value) -> Self {
+        match value.exact() {
+            Some(exact) => Self::constant(exact),
+            None => Self {
+                symbol: value.symbol,
+                shift: value.shift,
+                constant: value.constant,
+            },
+        }
+    }
+
+    /// The integer divided by a power of two, if that leaves no remainder.
+    pub(crate) fn divided(self, log2: u32) -> Option<Self> {
+        let is_exact = self.constant & ((1 << log2) - 1) == 0;
+        let shift = match self.symbol {
+            Symbol::ZERO => Some(0),
+            _ => u32::from(self.shift).checked_sub(log2),
+        };
+        let shift = shift.filter(|_| is_exact)?;
+        Some(Self {
+            symbol: self.symbol,
+            shift: shift as u8,
+            constant: self.constant >> log2,
+        })
+    }
+
+    pub(crate) fn plus(self, constant: i64) -> Option<Self> {
+        let constant = self.constant.checked_add(constant)?;
+        Some(Self { constant, ..self })
+    }
+}
+
+/// What lies at a constant distance after the header of an object that the function allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Neighbour {
+    /// The address of the next object.
+    Next,
+    /// An object that is not completely written.
+    Fresh(Symbol),
+    /// An object of the type with this index.
+    Object(Symbol, u32),
+}
+
+/// Objects that are allocated in turn lie side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    after: Symbol,
+    distance: i64,
+    what: Neighbour,
+}
+
+/// Most places that are known, the newest ones.
+const PLACES_MAX: usize = 48;
+
+/// An integer of 64 bits, of which another one is at least the sum, or the multiple.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sum {
+    sum: Symbol,
+    left: Symbol,
+    right: Symbol,
+}
+
+/// A size that was rounded up: a multiple of 8 that is at least `term`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rounded {
+    size: Symbol,
+    term: Term,
+}
+
+/// The array with this symbol has at least `len` elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Length {
+    array: Symbol,
+    len: Term,
+}
+
+/// Most entries of each list, the newest ones.
+const ENTRIES_MAX: usize = 12;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Heap {
+    /// The address up to which an object can be allocated, as a `Kind::HeapNext`.
+    pub(crate) room: Option<Value>,
+    /// Whether the runtime has made room, and no call was made since then.
+    pub(crate) has_grown: bool,
+    pub(crate) fresh: Vec<Fresh>,
+    sums: Vec<Sum>,
+    rounded: Vec<Rounded>,
+    lengths: Vec<Length>,
+    places: Vec<Place>,
+    /// Types of objects with at least so many supertypes.
+    depths: Vec<(Symbol, i64)>,
+}
+
+fn add<T: PartialEq>(list: &mut Vec<T>, entry: T) {
+    if list.contains(&entry) {
+        return;
+    }
+    if list.len() == ENTRIES_MAX {
+        list.remove(0);
+    }
+    list.push(entry);
+}
+
+fn keep<T: PartialEq>(list: &mut Vec<T>, other: &[T]) {
+    list.retain(|entry| other.contains(entry));
+}
+
+impl Heap {
+    /// Keeps what both paths know. Returns whether anything was forgotten.
+    pub(crate) fn join(&mut self, other: &Self) -> bool {
+        if self == other {
+            return false;
+        }
+        let before = self.words();
+        let (room, has_grown) = (self.room, self.has_grown);
+        self.has_grown &= other.has_grown;
+        self.room = self.room.filter(|room| other.room == Some(*room));
+        keep(&mut self.fresh, &other.fresh);
+        keep(&mut self.sums, &other.sums);
+        keep(&mut self.rounded, &other.rounded);
+        keep(&mut self.lengths, &other.lengths);
+        keep(&mut self.depths, &other.depths);
+        keep(&mut self.places, &other.places);
+        before != self.words() || room != self.room || has_grown != self.has_grown
+    }
+
+    fn words(&self) -> usize {
+        self.fresh.len()
+            + self.sums.len()
+            + self.rounded.len()
+            + self.lengths.len()
+            + self.depths.len()
+            + self.places.len()
+    }
+
+    /// Notes that a new object lies at the address of the next object. `bytes` is its size, if that
+    /// is known.
+    pub(crate) fn add_object(&mut self, object: Symbol, bytes: Option<i64>) {
+        let is_old = |what| match what {
+            Neighbour::Next => false,
+            Neighbour::Fresh(of) | Neighbour::Object(of, _) => of == object,
+        };
+        self.places
+            .retain(|place| place.after != object && !is_old(place.what));
+        let mut added = vec![];
+        for place in &mut self.places {
+            if place.what != Neighbour::Next {
+                continue;
+            }
+            place.what = Neighbour::Fresh(object);
+            let distance = bytes.and_then(|bytes| place.distance.checked_add(bytes));
+            added.extend(distance.map(|distance| Place {
+                distance,
+                what: Neighbour::Next,
+                ..*place
+            }));
+        }
+        added.extend(bytes.map(|distance| Place {
+            after: object,
+            distance,
+            what: Neighbour::Next,
+        }));
+        self.places.extend(added);
+        let surplus = self.places.len().saturating_sub(PLACES_MAX);
+        self.places.drain(..surplus);
+    }
+
+    /// Takes over the places of objects that another state knows.
+    pub(crate) fn restore_places(&mut self, other: &Self) {
+        self.places.clone_from(&other.places);
+    }
+
+    /// An object is completely written.
+    pub(crate) fn set_complete(&mut self, object: Symbol, ty: u32) {
+        for place in &mut self.places {
+            if place.what == Neighbour::Fresh(object) {
+                place.what = Neighbour::Object(object, ty);
+            }
+        }
+    }
+
+    /// Forgets where the next object is allocated.
+    pub(crate) fn forget_next(&mut self) {
+        self.room = None;
+        self.has_grown = false;
+        self.places.retain(|place| place.what != Neighbour::Next);
+    }
+
+    /// What is the nearest at an offset from the header of an object, and the rest of the offset.
+    pub(crate) fn neighbour(&self, object: Symbol, offset: i64) -> Option<(Neighbour, i64)> {
+        let of = self.places.iter();
+        let before = of.filter(|place| place.after == object && place.distance <= offset);
+        let nearest = before.max_by_key(|place| place.distance)?;
+        Some((nearest.what, offset - nearest.distance))
+    }
+
+    /// Notes that `sum` is the sum of two integers.
+    pub(crate) fn add_sum(&mut self, sum: Symbol, left: Symbol, right: Symbol) {
+        add(&mut self.sums, Sum { sum, left, right });
+    }
+
+    /// The name of a sum.
+    pub(crate) fn sum(&self, left: Symbol, right: Symbol) -> Option<Symbol> {
+        let is_it = |found: &&Sum| {
+            (found.left, found.right) == (left, right) || (found.left, found.right) == (right, left)
+        };
+        self.sums.iter().find(is_it).map(|found| found.sum)
+    }
+
+    /// Notes a size that is a multiple of 8 and at least `term`. Returns its name: equal sizes
+    /// have one name.
+    pub(crate) fn add_rounded(&mut self, term: Term, size: Symbol) -> Symbol {
+        let found = self.rounded.iter().find(|found| found.term == term);
+        if let Some(found) = found {
+            return found.size;
+        }
+        add(&mut self.rounded, Rounded { size, term });
+        size
+    }
+
+    /// What a size is at least, if it is a multiple of 8.
+    pub(crate) fn rounded(&self, size: Symbol) -> Option<Term> {
+        let found = self.rounded.iter().find(|found| found.size == size);
+        found.map(|found| found.term)
+    }
+
+    /// Notes that an array has at least `len` elements.
+    pub(crate) fn add_length(&mut self, array: Symbol, len: Term) {
+        if array != Symbol::ZERO {
+            add(&mut self.lengths, Length { array, len });
+        }
+    }
+
+    /// Whether an array has at least `len` elements.
+    pub(crate) fn has_length(&self, array: Symbol, len: Term) -> bool {
+        self.lengths.iter().any(|found| {
+            found.array == array
+                && found.len.symbol == len.symbol
+                && found.len.shift == len.shift
+                && found.len.constant >= len.constant
+        })
+    }
+
+    /// Whether an array has at least `from + count` elements.
+    pub(crate) fn has_range(&self, array: Symbol, from: Term, count: Term) -> bool {
+        let Some(constant) = from.constant.checked_add(count.constant) else {
+            return false;
+        };
+        let of = |symbol, shift| {
+            self.has_length(
+                array,
+                Term {
+                    symbol,
+                    shift,
+                    constant,
+                },
+            )
+        };
+        match (from.symbol, count.symbol) {
+            (_, Symbol::ZERO) => of(from.symbol, from.shift),
+            (Symbol::ZERO, _) => of(count.symbol, count.shift),
+            (a, b) if from.shift == 0 && count.shift == 0 => {
+                self.sum(a, b).is_some_and(|sum| of(sum, 0))
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes that the type of an object has at least so many supertypes.
+    pub(crate) fn add_depth(&mut self, object: Symbol, depth: i64) {
+        add(&mut self.depths, (object, depth));
+    }
+
+    pub(crate) fn has_depth(&self, object: Symbol, depth: i64) -> bool {
+        let mut depths = self.depths.iter();
+        depths.any(|(of, least)| *of == object && *least >= depth)
+    }
+}
