@@ -77,6 +77,7 @@ const CRATES: [(&str, &[&str]); 22] = [
         "verify/src",
         &[
             "error",
+            "chunks",
             "value",
             "abi",
             "heap",
