@@ -59,7 +59,8 @@ pub struct Report {
 /// # Errors
 ///
 /// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] for machine
-/// code that the verifier does not know, [`VerifyError::Container`] for an ELF file of another shape than the compiler's,
+/// code that the verifier does not know, [`VerifyError::Container`] for an ELF file of another
+/// shape than the compiler's,
 /// [`VerifyError::Refused`] for the first function, in the order of the text, that could not be
 /// proven. Its offset is where the proof of that function stopped.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
@@ -97,7 +98,8 @@ impl<'a> Verifier<'a> {
     ///
     /// # Errors
     ///
-    /// [`VerifyError::Architecture`] for machine code that the verifier does not know, [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables
+    /// [`VerifyError::Architecture`] for machine code that the verifier does not know,
+    /// [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables
     /// contradict `checked`.
     pub fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
         let arch = checked.header.cpu.arch();

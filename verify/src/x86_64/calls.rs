@@ -55,7 +55,8 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Refuses calls of the trampoline of `heap.grow`, except the exit. The caller relies on it that the next object is allocated at the same address.
+    /// Refuses calls of the trampoline of `heap.grow`, except the exit. The caller relies on it
+    /// that the next object is allocated at the same address.
     pub(super) fn grows_only(&self) -> Proof<()> {
         let is_exit = self.instruction.op0_kind() == OpKind::Register
             && self.read_register(self.instruction.op0_register()).kind == Kind::Exit;
