@@ -5,10 +5,11 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pirn_compiler::Options;
+use pirn_format::cpu::Arch;
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeTable};
-use pirn_verify::{ARCH, Verifier};
+use pirn_verify::Verifier;
 use std::hint::black_box;
 use std::path::Path;
 
@@ -21,7 +22,7 @@ fn verify(c: &mut Criterion) {
     for name in GUESTS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
         let wasm = std::fs::read(folder.join(name).with_extension("wasm")).expect("it is there");
-        let file = pirn_compiler::compile(&wasm, &Options::new(ARCH)).expect("it compiles");
+        let file = pirn_compiler::compile(&wasm, &Options::new(Arch::X86_64)).expect("it compiles");
         let checked = Checked::new(&file).expect("it is a module");
         let code = slice(&file, checked.header.section(Section::Code)).expect("it is in the file");
         let code = CodeTable::new(code).expect("the compiler wrote it");

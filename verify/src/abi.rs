@@ -1,16 +1,18 @@
-//! Where parameters and results lie at a call of guest code on x86_64.
+//! Where parameters and results lie at a call of guest code.
 //!
-//! Source: Cranelift's calling convention `tail`. Parameters are passed as in the System V psABI
-//! (x86-64 psABI 3.2.3). Results use eight registers of each class. More results lie in memory of
-//! the caller, whose address is the first parameter. The callee removes the parameters on the
-//! stack.
+//! Source: Cranelift's calling convention `tail`, and the platform's for calls of the host.
 //!
-//! An i32 in memory is a whole word, because Cranelift's code loads the whole word. Of an f32 in
-//! memory, only its 4 bytes are passed.
+//! On x86_64, parameters are passed as in the System V psABI (x86-64 psABI 3.2.3). Results use
+//! eight registers of each class. On aarch64, parameters and results use the same registers: x2 to
+//! x7, and v0 to v7. More results lie in memory of the caller, whose address is the first parameter
+//! on x86_64, and in x8 on aarch64. The callee removes the parameters on the stack.
+//!
+//! On x86_64 an i32 in memory is a whole word, because Cranelift's code loads the whole word. On
+//! aarch64 only its 4 bytes are passed. Of an f32 in memory, only its 4 bytes are passed on both.
 
 use pirn_format::types::{FuncType, ValType};
 
-/// Numbers of general registers in instructions.
+/// Numbers of general registers in instructions of x86_64.
 pub(crate) const RAX: usize = 0;
 pub(crate) const RCX: usize = 1;
 pub(crate) const RDX: usize = 2;
@@ -20,11 +22,82 @@ pub(crate) const RBP: usize = 5;
 pub(crate) const RSI: usize = 6;
 pub(crate) const RDI: usize = 7;
 
-const PARAMETERS: [usize; 6] = [RDI, RSI, RDX, RCX, 8, 9];
-const RESULTS: [usize; 8] = [RAX, RCX, RDX, RSI, RDI, 8, 9, 10];
+/// Numbers of aarch64 registers: the frame pointer, the register of the return address, and the
+/// stack pointer. In some operands, number 31 is the zero register.
+pub(crate) const X29: usize = 29;
+pub(crate) const X30: usize = 30;
+pub(crate) const SP: usize = 31;
 
-/// Registers that a callee restores.
-pub(crate) const PRESERVED: [usize; 6] = [RBX, RBP, 12, 13, 14, 15];
+/// What the calling convention of an architecture says of registers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Convention {
+    /// Number of general registers, with the stack pointer.
+    pub(crate) registers: usize,
+    pub(crate) stack: usize,
+    pub(crate) frame: usize,
+    /// The register that has the return address when a function is entered. `None` if a call pushes
+    /// it.
+    pub(crate) link: Option<usize>,
+    /// Bytes that a call pushes.
+    pub(crate) pushed: i32,
+    /// Parameters of guest code, the context first.
+    parameters: &'static [usize],
+    pub(crate) results: &'static [usize],
+    /// The register of the address of the memory for results. `None` if it is the first parameter.
+    area: Option<usize>,
+    /// Registers that a callee restores.
+    pub(crate) preserved: &'static [usize],
+    /// Whether an i32 in memory is a whole word. Otherwise its upper half is not written.
+    has_whole_words: bool,
+    /// The first three parameters of the host.
+    pub(crate) host: [usize; 3],
+    /// Vector registers whose lower half the callee restores.
+    pub(crate) preserved_vectors: core::ops::Range<usize>,
+}
+
+pub(crate) static X86_64: Convention = Convention {
+    registers: 16,
+    stack: RSP,
+    frame: RBP,
+    link: None,
+    pushed: 8,
+    parameters: &[RDI, RSI, RDX, RCX, 8, 9],
+    results: &[RAX, RCX, RDX, RSI, RDI, 8, 9, 10],
+    area: None,
+    preserved: &[RBX, RBP, 12, 13, 14, 15],
+    has_whole_words: true,
+    host: [RDI, RSI, RDX],
+    preserved_vectors: 0..0,
+};
+
+/// AAPCS64 6.1.1 and 6.1.2, and Cranelift's convention `tail`.
+pub(crate) static AARCH64: Convention = Convention {
+    registers: 32,
+    stack: SP,
+    frame: X29,
+    link: Some(X30),
+    pushed: 0,
+    parameters: &[2, 3, 4, 5, 6, 7],
+    results: &[2, 3, 4, 5, 6, 7],
+    area: Some(8),
+    preserved: &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, X29],
+    has_whole_words: false,
+    host: [0, 1, 2],
+    preserved_vectors: 8..16,
+};
+
+impl Convention {
+    /// The parameter of guest code with this number. The context has number 0.
+    pub(crate) fn parameter(&self, number: usize) -> usize {
+        self.parameters[number]
+    }
+
+    /// The distance of the stack pointer from its value at entry, modulo 16, if its value is a
+    /// multiple of 16.
+    pub(crate) fn aligned(&self) -> i32 {
+        self.pushed
+    }
+}
 
 /// Vector registers that carry parameters, and as many that carry results.
 const VECTORS: usize = 8;
@@ -38,8 +111,8 @@ pub(crate) enum Place {
     Memory(i32),
 }
 
-/// The places of a signature's values. The type of an i32 in memory is i64, because the whole word
-/// is written.
+/// The places of a signature's values. On x86_64 the type of an i32 in memory is i64, because the
+/// whole word is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     /// The register of the result area's address.
@@ -56,12 +129,12 @@ pub(crate) struct Places {
 
 impl Places {
     /// The places of a function's parameters and results.
-    pub(crate) fn of(ty: &FuncType) -> Self {
-        let (results, area_bytes) = assign(&RESULTS, &ty.results);
-        let area = (area_bytes > 0).then_some(PARAMETERS[0]);
-        let context = PARAMETERS[usize::from(area.is_some())];
-        let free = &PARAMETERS[1 + usize::from(area.is_some())..];
-        let (params, argument_bytes) = assign(free, &ty.params);
+    pub(crate) fn of(abi: &Convention, ty: &FuncType) -> Self {
+        let (results, area_bytes) = assign(abi, abi.results, &ty.results);
+        let area = (area_bytes > 0).then(|| abi.area.unwrap_or(abi.parameters[0]));
+        let first = usize::from(area.is_some() && abi.area.is_none());
+        let context = abi.parameters[first];
+        let (params, argument_bytes) = assign(abi, &abi.parameters[first + 1..], &ty.params);
         Self {
             area,
             context,
@@ -87,7 +160,7 @@ pub(crate) fn value_bytes(ty: ValType) -> u32 {
     }
 }
 
-fn assign(general: &[usize], types: &[ValType]) -> (Vec<(Place, ValType)>, i32) {
+fn assign(abi: &Convention, general: &[usize], types: &[ValType]) -> (Vec<(Place, ValType)>, i32) {
     let (mut general, mut vectors, mut bytes) = (general.iter(), 0..VECTORS, 0_i32);
     let places = types.iter().map(|ty| {
         let register = match ty {
@@ -103,7 +176,7 @@ fn assign(general: &[usize], types: &[ValType]) -> (Vec<(Place, ValType)>, i32) 
             Place::Memory(bytes - size)
         });
         let ty = match (place, ty) {
-            (Place::Memory(_), ValType::I32) => ValType::I64,
+            (Place::Memory(_), ValType::I32) if abi.has_whole_words => ValType::I64,
             _ => *ty,
         };
         (place, ty)

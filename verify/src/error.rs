@@ -52,8 +52,9 @@ impl Property {
 pub enum VerifyError {
     /// The file is damaged, or no module of this version.
     Format(FormatError),
-    /// The verifier does not know the machine code of this architecture.
-    Architecture(&'static str),
+    /// The module is for aarch64, and has structs, arrays, or references to them or to 31-bit
+    /// integers. The verifier knows the code for these on x86_64 only.
+    Heap,
     /// The ELF file is not of the shape that the compiler writes, so the dynamic loader may do more
     /// than map it.
     Container(String),
@@ -78,10 +79,9 @@ impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Format(error) => error.fmt(f),
-            Self::Architecture(name) => write!(
-                f,
-                "the machine code is for {name}, and the verifier reads x86_64 only; verify the \
-                 x86_64 module"
+            Self::Heap => f.write_str(
+                "the module has structs, arrays or 31-bit references, whose aarch64 code the \
+                 verifier does not know; compile it for x86_64 to prove it",
             ),
             Self::Container(what) => {
                 write!(

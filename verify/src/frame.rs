@@ -1,6 +1,5 @@
 //! Loads and stores of the function's frame, and of arguments on the stack.
 
-use crate::abi::RSP;
 use crate::address::{Access, Use, is_data};
 use crate::error::{Proof, Property, refuse};
 use crate::state::{Extent, Slot, State};
@@ -22,7 +21,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
         );
     };
     let bytes = access.bytes as i32;
-    let pointer = state.registers[RSP];
+    let pointer = state.registers[state.abi.stack];
     let (Kind::Stack, Some(lowest)) = (pointer.kind, pointer.exact()) else {
         return refuse(Property::Stack, "the stack pointer is unknown");
     };
@@ -158,6 +157,13 @@ fn part(extent: Extent, byte: i32, fresh: Symbol) -> Value {
 
 /// Notes the lowest byte of the stack that was accessed. It must not skip the guard.
 pub(crate) fn touch(state: &mut State, at: i32) -> Proof<()> {
+    reach(state, at)?;
+    state.touched = state.touched.min(at);
+    Ok(())
+}
+
+/// Checks that a place of the stack is not far below the lowest byte that was accessed.
+pub(crate) fn reach(state: &State, at: i32) -> Proof<()> {
     if at < -FRAME_BYTES_MAX {
         return refuse(
             Property::Stack,
@@ -177,6 +183,5 @@ pub(crate) fn touch(state: &mut State, at: i32) -> Proof<()> {
             ),
         );
     }
-    state.touched = state.touched.min(at);
     Ok(())
 }

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! let wasm = pirn_compiler::parse_text(b"(module (memory 1) (func (export \"f\")))")?;
-//! let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::new(pirn_verify::ARCH))?;
+//! let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default())?;
 //! let report = pirn_verify::verify(&so)?;
 //! assert!(report.instructions > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -18,6 +18,7 @@
 mod error;
 mod chunks;
 mod value;
+mod arithmetic;
 mod abi;
 mod heap;
 mod state;
@@ -28,6 +29,8 @@ mod frame;
 mod access;
 mod objects;
 mod casts;
+mod walk;
+mod aarch64;
 mod x86_64;
 
 pub use error::{Property, Refusal, VerifyError};
@@ -39,9 +42,6 @@ use pirn_format::read::Checked;
 use pirn_format::traps::{CodeEntry, CodeKind};
 use pirn_format::types::{CompositeType, HeapType, SubType, ValType};
 use rayon::prelude::*;
-
-/// The architecture whose machine code the verifier reads.
-pub const ARCH: Arch = Arch::X86_64;
 
 /// What was proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,11 +58,10 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Architecture`] for machine
-/// code that the verifier does not know, [`VerifyError::Container`] for an ELF file of another
-/// shape than the compiler's,
-/// [`VerifyError::Refused`] for the first function, in the order of the text, that could not be
-/// proven. Its offset is where the proof of that function stopped.
+/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Heap`] for machine code that
+/// the verifier does not know, [`VerifyError::Container`] for an ELF file of another shape than the
+/// compiler's, [`VerifyError::Refused`] for the first function, in the order of the text, that
+/// could not be proven. Its offset is where the proof of that function stopped.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     let checked = Checked::new(file)?;
     let verifier = Verifier::new(file, &checked)?;
@@ -74,7 +73,8 @@ pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
 /// types: there are neither structs nor arrays, nor references to any of them or to 31-bit
 /// integers.
 ///
-/// Most other modules are proven, too. But code that converts between `externref` and `anyref` is
+/// Other modules are refused if they are for aarch64. Most of them are proven if they are for
+/// x86_64. But code that converts between `externref` and `anyref` is
 /// refused, and a new array of unknown length whose elements must not be null.
 #[must_use]
 pub fn is_known(metadata: &Metadata) -> bool {
@@ -98,18 +98,17 @@ impl<'a> Verifier<'a> {
     ///
     /// # Errors
     ///
-    /// [`VerifyError::Architecture`] for machine code that the verifier does not know,
+    /// [`VerifyError::Heap`] for machine code that the verifier does not know,
     /// [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables
     /// contradict `checked`.
     pub fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
-        let arch = checked.header.cpu.arch();
-        if arch != ARCH {
-            return Err(VerifyError::Architecture(arch.name()));
+        if checked.header.cpu.arch() == Arch::Aarch64 && !is_known(&checked.metadata) {
+            return Err(VerifyError::Heap);
         }
         let mut module = Module::new(file, checked)?;
         let stubs = module.code.iter();
         let stubs = stubs.filter(|entry| matches!(entry.kind, CodeKind::Trap(_)));
-        let plain = stubs.filter(|stub| x86_64::prove_without_argument(&module, *stub).is_ok());
+        let plain = stubs.filter(|stub| prove(&module, *stub, false).is_ok());
         module.plain_stubs = plain.map(|stub| stub.start).collect();
         Ok(Self(module))
     }
@@ -153,6 +152,14 @@ impl<'a> Verifier<'a> {
                 message: "the module's code table has no such entry".to_owned(),
             }));
         }
-        x86_64::prove(&self.0, entry).map_err(VerifyError::Refused)
+        prove(&self.0, entry, true).map_err(VerifyError::Refused)
+    }
+}
+
+/// Proves the code of one entry, on the architecture of the module.
+fn prove(module: &Module<'_>, entry: CodeEntry, has_argument: bool) -> Result<usize, Refusal> {
+    match module.cpu.arch() {
+        Arch::X86_64 => walk::prove::<x86_64::X86<'_>>(module, entry, has_argument),
+        Arch::Aarch64 => walk::prove::<aarch64::A64<'_>>(module, entry, has_argument),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Proof, Property, Refusal, VerifyError, refuse};
 use pirn_format::FormatError;
-use pirn_format::cpu::CpuFeatures;
+use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
     CONTEXT_BYTES, CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES, CONTEXT_EXIT, CONTEXT_FUEL,
@@ -60,7 +60,8 @@ pub(crate) struct Module<'a> {
     pub(crate) imported: Imported,
     /// Where the fields of structs lie.
     pub(crate) structs: Layouts,
-    /// Whether code can use structs, arrays or references to them.
+    /// Whether code can use structs, arrays or references to them. Modules for aarch64 that can are
+    /// refused.
     pub(crate) has_objects: bool,
     /// End of the last function. Dispatch tables follow it.
     pub(crate) code_end: u32,
@@ -111,7 +112,8 @@ impl<'a> Module<'a> {
             subtypes: checked.metadata.subtypes(),
             imported: checked.metadata.imported(),
             structs: Layouts::new(&checked.metadata.types),
-            has_objects: has_objects(&checked.metadata),
+            has_objects: checked.header.cpu.arch() == Arch::X86_64
+                && has_objects(&checked.metadata),
             code_end: code_end.unwrap_or(0),
             plain_stubs: HashSet::new(),
             work: AtomicUsize::new(0),

@@ -1,6 +1,6 @@
 //! [`State`]: what is known before an instruction about registers, the frame and comparisons.
 
-use crate::abi::value_bytes;
+use crate::abi::{Convention, value_bytes};
 use crate::chunks::Chunks;
 use crate::heap::Heap;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
@@ -9,9 +9,6 @@ use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
 use pirn_format::types::{HeapType, ValType};
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// General registers.
-pub(crate) const REGISTERS: usize = 16;
 
 /// A word of the frame, or of the arguments on the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,12 +63,33 @@ pub(crate) struct Vector {
     pub(crate) extent: Extent,
     /// Registers with one symbol have the same bits.
     pub(crate) symbol: Symbol,
+    /// The register whose lower half at the function's start this lower half is.
+    pub(crate) saved: Option<u8>,
+}
+
+impl Vector {
+    pub(crate) fn new(extent: Extent, symbol: Symbol) -> Self {
+        Self {
+            extent,
+            symbol,
+            saved: None,
+        }
+    }
 }
 
 /// Vector registers.
 pub(crate) const VECTORS: usize = 32;
 
-/// The flags that conditions read, as bits of [`RflagsBits`].
+/// The flag that is set if two values are equal. Flags are bits of [`RflagsBits`] on both
+/// architectures: N, Z, C and V of aarch64 are SF, ZF, CF and OF. PF has no counterpart.
+pub(crate) const ZERO_FLAG: u32 = RflagsBits::ZF;
+
+/// The other flags.
+pub(crate) const SIGN_FLAG: u32 = RflagsBits::SF;
+pub(crate) const CARRY_FLAG: u32 = RflagsBits::CF;
+pub(crate) const OVERFLOW_FLAG: u32 = RflagsBits::OF;
+
+/// The flags that conditions read.
 pub(crate) const FLAGS: u32 =
     RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::CF | RflagsBits::PF;
 
@@ -123,7 +141,7 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
         return RflagsBits::ZF | RflagsBits::CF;
     }
     match is_equality(left, right) || is_equality(right, left) {
-        true => RflagsBits::ZF,
+        true => ZERO_FLAG,
         false => 0,
     }
 }
@@ -193,7 +211,8 @@ const FACTS_MAX: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
-    pub(crate) registers: [Value; REGISTERS],
+    pub(crate) abi: &'static Convention,
+    pub(crate) registers: Vec<Value>,
     /// Shared with copies of this state until one of them changes.
     vectors: Rc<[Vector; VECTORS]>,
     pub(crate) flags: Option<Comparison>,
@@ -220,19 +239,17 @@ const VECTOR_NAMES: usize = 1 << 23;
 
 /// Vector registers that hold data of the host. The symbols follow from a name.
 fn unknown_vectors(name: u64) -> [Vector; VECTORS] {
-    std::array::from_fn(|at| Vector {
-        extent: Extent::Nothing,
-        symbol: Symbol(name | (at as u64) << 40),
-    })
+    std::array::from_fn(|at| Vector::new(Extent::Nothing, Symbol(name | (at as u64) << 40)))
 }
 
 impl State {
     /// The state of a function with `top` bytes of return address and arguments, and an area for
     /// results, which has offsets from `top` on.
-    pub(crate) fn new(top: i32, area_bytes: i32) -> Self {
+    pub(crate) fn new(abi: &'static Convention, top: i32, area_bytes: i32) -> Self {
         Self {
+            abi,
             end: top + area_bytes,
-            registers: [Value::JUNK; REGISTERS],
+            registers: vec![Value::JUNK; abi.registers],
             vectors: Rc::new(unknown_vectors(1 << 53)),
             flags: None,
             readable: 0,
@@ -251,13 +268,13 @@ impl State {
 
     /// Registers and known words of the frame.
     pub(crate) fn words(&self) -> usize {
-        REGISTERS + VECTORS + self.slots.len()
+        self.registers.len() + VECTORS + self.slots.len()
     }
 
     /// A copy of this state without the words of the frame.
     pub(crate) fn without_frame(&self) -> Self {
         Self {
-            registers: self.registers,
+            registers: self.registers.clone(),
             vectors: Rc::clone(&self.vectors),
             facts: Rc::clone(&self.facts),
             heap: self.heap.clone(),
@@ -275,9 +292,22 @@ impl State {
         &mut Rc::make_mut(&mut self.vectors)[register]
     }
 
-    /// Forgets what all vector registers hold. The symbols of their values follow from a name.
+    /// Forgets what all vector registers hold, except the lower halves that a callee restores. The
+    /// symbols of their values follow from a name.
     pub(crate) fn forget_vectors(&mut self, name: u64) {
-        self.vectors = Rc::new(unknown_vectors(name));
+        let mut vectors = unknown_vectors(name);
+        for vector in self.abi.preserved_vectors.clone() {
+            vectors[vector].saved = self.vectors[vector].saved;
+        }
+        self.vectors = Rc::new(vectors);
+    }
+
+    /// Forgets which vector registers have what they had at the function's start.
+    pub(crate) fn forget_saved_vectors(&mut self) {
+        if self.vectors.iter().any(|vector| vector.saved.is_some()) {
+            let vectors = Rc::make_mut(&mut self.vectors);
+            vectors.iter_mut().for_each(|vector| vector.saved = None);
+        }
     }
 
     pub(crate) fn area_bytes(&self) -> i32 {
@@ -413,7 +443,7 @@ impl State {
     /// Sets what a register or a word of the frame holds, by its number in `locations`. A word that
     /// the frame no longer has is left out.
     pub(crate) fn set_location(&mut self, location: usize, value: Value) {
-        match location.checked_sub(REGISTERS) {
+        match location.checked_sub(self.registers.len()) {
             None => self.registers[location] = value,
             Some(at) => {
                 if let Some(slot) = self.slots.get_mut(at) {
@@ -476,6 +506,7 @@ impl State {
             let mut vectors = *self.vectors;
             for (at, (vector, other)) in vectors.iter_mut().zip(&*other.vectors).enumerate() {
                 vector.extent = vector.extent.min(other.extent);
+                vector.saved = vector.saved.filter(|_| vector.saved == other.saved);
                 if vector.symbol != other.symbol {
                     vector.symbol = name(VECTOR_NAMES + at);
                 }
@@ -517,11 +548,12 @@ impl State {
             return false;
         }
         let mut changed = false;
+        let registers = self.registers.len();
         for at in places {
             let (Some(old), Some(new)) = (self.slots.get(at), other.slots.get(at)) else {
                 break;
             };
-            let joined = names.join(&old.value, &new.value, REGISTERS + at, widen);
+            let joined = names.join(&old.value, &new.value, registers + at, widen);
             let written = old.written & new.written;
             if joined.is_none() && written == old.written {
                 continue;
@@ -541,9 +573,10 @@ impl State {
         for (at, value) in self.registers.iter_mut().enumerate() {
             *value = value.renamed(name(at));
         }
+        let registers = self.registers.len();
         for at in 0..self.slots.len() {
             if let Some(slot) = self.slots.get_mut(at) {
-                slot.value = slot.value.renamed(name(REGISTERS + at));
+                slot.value = slot.value.renamed(name(registers + at));
             }
         }
         for at in 0..VECTORS {

@@ -349,6 +349,7 @@ impl Value {
                 self.kind,
                 Kind::Instance
                     | Kind::Memory(_)
+                    | Kind::MemoryDesc(_)
                     | Kind::Table(_)
                     | Kind::Stack
                     | Kind::Text
@@ -729,8 +730,14 @@ impl Value {
 }
 
 /// Thresholds that upper bounds are widened to, so that the iteration over a loop ends after few
-/// visits. 1024 is the bound of loops that copy few bytes, `u32::MAX` that of 32-bit numbers.
-const WIDENING_THRESHOLDS: [i64; 3] = [1024, u32::MAX as i64, i64::MAX];
+/// visits. 1024 is the bound of loops that copy few bytes, `u32::MAX` that of 32-bit numbers. The
+/// next one is that of a sum with a small constant, which is an address in a memory's reservation.
+const WIDENING_THRESHOLDS: [i64; 4] = [
+    1024,
+    u32::MAX as i64,
+    u32::MAX as i64 + (16 << 20),
+    i64::MAX,
+];
 
 fn widened_up(high: i64) -> i64 {
     let bound = WIDENING_THRESHOLDS.iter().find(|bound| high <= **bound);

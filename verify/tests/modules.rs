@@ -1,11 +1,12 @@
-//! What the compiler emits is proven: the example guests, and every module of the specification's
-//! test suite, optimised with and without fuel, and unoptimised.
+//! What the compiler emits for each architecture is proven: the example guests, and every module of
+//! the specification's test suite, optimised with and without fuel, and unoptimised.
 //!
 //! A refusal fails, unless its file is listed here.
 
 use pirn_compiler::{OptLevel, Options};
+use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::read::Checked;
-use pirn_verify::{ARCH, VerifyError, is_known, verify};
+use pirn_verify::{VerifyError, is_known, verify};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,11 +31,12 @@ const PROPOSALS: [Proposal; 12] = [
     Proposal::WideArithmetic,
 ];
 
-/// Modules that are refused without the optimiser: a lane is inserted into a register of unknown
-/// bits, and the bits are dropped after that.
+/// Modules that are refused without the optimiser on x86_64: a lane is inserted into a register of
+/// unknown bits, and the bits are dropped after that.
 const REFUSED_WITHOUT_OPTIMISER: [&str; 1] = ["simd_load_splat.wast"];
 
-/// Modules that are refused because they convert between `externref` and `anyref`: file and line.
+/// Modules of which the x86_64 code is refused because they convert between `externref` and
+/// `anyref`: file and line.
 const CONVERSIONS: [(&str, usize); 5] = [
     ("br_on_cast.wast", 3),
     ("br_on_cast_fail.wast", 3),
@@ -43,8 +45,20 @@ const CONVERSIONS: [(&str, usize); 5] = [
     ("ref_test.wast", 3),
 ];
 
-fn options(opt_level: OptLevel, fuel: bool) -> Options {
-    let mut options = Options::new(ARCH);
+/// Architecture, level of its features, optimisation, and whether the code counts fuel. On aarch64,
+/// the level decides which instructions atomic operators use.
+const SETTINGS: [(Arch, &str, OptLevel, bool); 6] = [
+    (Arch::X86_64, "baseline", OptLevel::Speed, false),
+    (Arch::X86_64, "baseline", OptLevel::Speed, true),
+    (Arch::X86_64, "baseline", OptLevel::None, false),
+    (Arch::Aarch64, "baseline", OptLevel::Speed, false),
+    (Arch::Aarch64, "armv8.6-a", OptLevel::Speed, true),
+    (Arch::Aarch64, "baseline", OptLevel::None, false),
+];
+
+fn options(arch: Arch, cpu: &str, opt_level: OptLevel, fuel: bool) -> Options {
+    let mut options = Options::new(arch);
+    options.cpu = CpuFeatures::level(arch, cpu).expect("the architecture has the level");
     options.opt_level = opt_level;
     options.fuel = fuel;
     options
@@ -76,12 +90,8 @@ fn modules_of_the_specification_are_proven() {
     let files: Vec<TestFile<'static>> = files
         .filter(|file| file.name().ends_with(".wast"))
         .collect();
-    for (level, fuel) in [
-        (OptLevel::Speed, false),
-        (OptLevel::Speed, true),
-        (OptLevel::None, false),
-    ] {
-        let options = options(level, fuel);
+    for (arch, cpu, level, fuel) in SETTINGS {
+        let options = options(arch, cpu, level, fuel);
         let results: Vec<_> = files
             .par_iter()
             .flat_map(|file| {
@@ -95,33 +105,47 @@ fn modules_of_the_specification_are_proven() {
                 modules.collect::<Vec<_>>()
             })
             .collect();
-        let known =
-            |name: &str| level == OptLevel::None && REFUSED_WITHOUT_OPTIMISER.contains(&name);
+        let known = |name: &str| {
+            (arch, level) == (Arch::X86_64, OptLevel::None)
+                && REFUSED_WITHOUT_OPTIMISER.contains(&name)
+        };
         let (mut proven, mut heaps, mut conversions) = (0, 0, BTreeSet::new());
+        let mut refused = 0;
         for (name, line, heap, result) in results {
             match result {
                 Ok(_) => {
                     proven += 1;
                     heaps += usize::from(heap);
                 }
-                Err(VerifyError::Refused(refusal)) if CONVERSIONS.contains(&(name, line)) => {
+                Err(VerifyError::Refused(refusal))
+                    if arch == Arch::X86_64 && CONVERSIONS.contains(&(name, line)) =>
+                {
                     assert!(
                         refusal.message.contains("computes with"),
                         "{name}: {refusal}"
                     );
                     conversions.insert((name, line));
                 }
+                Err(VerifyError::Heap) if heap && arch == Arch::Aarch64 => refused += 1,
                 Err(VerifyError::Refused(_)) if known(name) => {}
-                Err(error) => panic!("{name}:{line}: {error}"),
+                Err(error) => panic!("{arch} {name}:{line}: {error}"),
             }
         }
-        println!("{proven} modules proven, {heaps} with structs, arrays or 31-bit references");
-        assert!(proven > 3000, "{proven} modules were proven");
-        assert!(
-            heaps > 100,
-            "{heaps} modules with structs or arrays were proven"
+        println!(
+            "{arch}: {proven} modules proven, {heaps} with structs, arrays or 31-bit references"
         );
-        assert_eq!(conversions.len(), CONVERSIONS.len(), "{conversions:?}");
+        assert!(proven > 3000, "{proven} modules were proven");
+        let (with_objects, without) = match arch {
+            Arch::X86_64 => (heaps, refused),
+            Arch::Aarch64 => (refused, heaps),
+        };
+        assert!(
+            with_objects > 100 && without == 0,
+            "{arch}: {heaps} modules with structs or arrays were proven, {refused} refused"
+        );
+        if arch == Arch::X86_64 {
+            assert_eq!(conversions.len(), CONVERSIONS.len(), "{conversions:?}");
+        }
     }
 }
 
@@ -142,18 +166,14 @@ fn example_guests_are_proven() {
         files.len(),
         folder.display()
     );
-    let levels = [
-        (OptLevel::Speed, false),
-        (OptLevel::Speed, true),
-        (OptLevel::None, false),
-    ];
     files.par_iter().for_each(|file| {
         let bytes = std::fs::read(file).expect("it is readable");
         let wasm = pirn_compiler::parse_text(&bytes).expect("it is a module");
-        for (level, fuel) in levels {
-            let so = pirn_compiler::compile(&wasm, &options(level, fuel)).expect("it compiles");
+        for (arch, cpu, level, fuel) in SETTINGS {
+            let options = options(arch, cpu, level, fuel);
+            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
             if let Err(error) = verify(&so) {
-                panic!("{}: {error}", file.display());
+                panic!("{arch} {}: {error}", file.display());
             }
         }
     });
@@ -188,14 +208,11 @@ fn arguments_and_results_in_memory_are_proven() {
                 {changed} (return_call_indirect (type $t) (local.get 0))))"#
         );
         let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
-        for (level, fuel) in [
-            (OptLevel::Speed, false),
-            (OptLevel::Speed, true),
-            (OptLevel::None, false),
-        ] {
-            let so = pirn_compiler::compile(&wasm, &options(level, fuel)).expect("it compiles");
+        for (arch, cpu, level, fuel) in SETTINGS {
+            let options = options(arch, cpu, level, fuel);
+            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
             if let Err(error) = verify(&so) {
-                panic!("{count} of each type: {error}");
+                panic!("{arch}: {count} of each type: {error}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Code that was changed so that it breaks a property is refused.
+//! Code of x86_64 that was changed so that it breaks a property is refused.
 //!
 //! Each change breaks a property if its instruction can be reached, whatever the code around it
 //! does. The test applies each kind of change at places that are chosen at random in the code of
@@ -13,11 +13,12 @@ mod common;
 use common::section;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use pirn_compiler::Options;
+use pirn_format::cpu::Arch;
 use pirn_format::layout::{CONTEXT_ACTIVATION, CONTEXT_RUNTIME};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, TrapTable};
-use pirn_verify::{ARCH, Property, Verifier, VerifyError};
+use pirn_verify::{Property, Verifier, VerifyError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -421,7 +422,7 @@ impl Guest {
 }
 
 fn guest(wasm: &[u8]) -> Guest {
-    let file = pirn_compiler::compile(wasm, &Options::new(ARCH)).expect("it compiles");
+    let file = pirn_compiler::compile(wasm, &Options::new(Arch::X86_64)).expect("it compiles");
     let checked = Checked::new(&file).expect("the compiler wrote it");
     let range = |of| section(&checked, of);
     let text = &file[range(Section::Text)];

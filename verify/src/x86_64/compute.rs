@@ -3,6 +3,7 @@
 use super::operands::{is_high_byte, plain};
 use super::{Step, list, step, vectors};
 use crate::address::{Use, is_data};
+use crate::arithmetic::{masked, product, shifted_right, united};
 use crate::casts;
 use crate::error::{Proof, Property, refuse};
 use crate::objects;
@@ -409,7 +410,7 @@ impl Step<'_, '_> {
         let mut apart = instruction;
         apart.set_memory_base(Register::None);
         apart.set_memory_index(Register::None);
-        let info = self.walk.factory.info(&apart);
+        let info = self.walk.machine.factory.info(&apart);
         let memory = info.used_memory().first().map(UsedMemory::access);
         let memories = info.used_memory().len();
         let registers: Vec<_> = info
@@ -636,10 +637,8 @@ impl Step<'_, '_> {
                 .then(|| self.instruction.op1_register())
                 .filter(|source| source.is_xmm())
                 .map(|source| self.state.vector(source.number()).symbol);
-            *self.state.vector_mut(register.number()) = Vector {
-                extent,
-                symbol: copied.unwrap_or(fresh),
-            };
+            let symbol = copied.unwrap_or(fresh);
+            *self.state.vector_mut(register.number()) = Vector::new(extent, symbol);
         }
         Ok(())
     }
@@ -679,30 +678,6 @@ fn writes(access: OpAccess) -> bool {
     )
 }
 
-/// A bitwise AND. A mask with a sign bit of 0 bounds it.
-fn masked(left: Value, right: Value, fresh: Symbol) -> Value {
-    let bound = |value: Value| (value.low >= 0).then_some(value.high);
-    match (bound(left), bound(right)) {
-        (Some(a), Some(b)) => Value::number(fresh, 0, a.min(b)),
-        (Some(a), None) | (None, Some(a)) => Value::number(fresh, 0, a),
-        (None, None) => Value::any(fresh),
-    }
-}
-
-/// A bitwise OR or XOR of numbers that are not negative: less than the next power of two.
-fn united(left: Value, right: Value, fresh: Symbol) -> Value {
-    if left.low < 0 || right.low < 0 {
-        return Value::any(fresh);
-    }
-    let high = (left.high | right.high).unsigned_abs();
-    let bits = u64::BITS - high.leading_zeros();
-    Value::number(
-        fresh,
-        0,
-        (u64::MAX.checked_shr(64 - bits).unwrap_or(0)).cast_signed(),
-    )
-}
-
 /// The lowest bit of a result, if it follows from the lowest bytes of the operands.
 fn bits(mnemonic: Mnemonic, left: Value, right: Value) -> Option<Value> {
     let (left, right) = (left.low_byte()?, right.low_byte()?);
@@ -713,36 +688,4 @@ fn bits(mnemonic: Mnemonic, left: Value, right: Value) -> Option<Value> {
         _ => return None,
     };
     matches!(byte, 0 | 1).then_some(Value::of(Kind::Bit(byte == 1)))
-}
-
-fn shifted_right(left: Value, right: Value, bytes: u32, fresh: Symbol) -> Value {
-    let bits = i64::from(8 * bytes);
-    match right.as_constant() {
-        Some(0) => left,
-        Some(by) if by > 0 && by < bits => {
-            if left.low >= 0 {
-                return Value::number(fresh, left.low >> by, left.high >> by);
-            }
-            Value::number(fresh, 0, (u64::MAX >> by).cast_signed())
-        }
-        _ => Value::any(fresh),
-    }
-}
-
-fn product(left: Value, right: Value, fresh: Symbol) -> Value {
-    let (value, factor) = match (left.as_constant(), right.as_constant()) {
-        (_, Some(factor)) => (left, factor),
-        (Some(factor), _) => (right, factor),
-        _ => return Value::any(fresh),
-    };
-    if factor > 0 && factor.count_ones() == 1 {
-        return value.shifted(factor.trailing_zeros(), fresh);
-    }
-    match (
-        value.low.checked_mul(factor),
-        value.high.checked_mul(factor),
-    ) {
-        (Some(a), Some(b)) => Value::number(fresh, a.min(b), a.max(b)),
-        _ => Value::any(fresh),
-    }
 }

@@ -11,11 +11,6 @@ use iced_x86::{OpKind, Register};
 use pirn_format::types::HeapType;
 
 impl Step<'_, '_> {
-    /// A symbol for a value that this instruction makes.
-    pub(super) fn fresh(&self, number: u64) -> Symbol {
-        Symbol(u64::from(self.at) << 4 | 8 | number)
-    }
-
     /// Bytes of an operand.
     pub(super) fn bytes(&self, operand: u32) -> u32 {
         match self.instruction.op_kind(operand) {
@@ -187,27 +182,6 @@ impl Step<'_, '_> {
             _ => Value::named(fresh, Kind::Junk),
         };
         self.state.registers[number] = new;
-        Ok(())
-    }
-
-    fn write_stack_pointer(&mut self, value: Value) -> Proof<()> {
-        if value.kind != Kind::Stack || value.exact().is_none() {
-            return refuse(
-                Property::Stack,
-                format!("sets the stack pointer to {:?}", value.kind),
-            );
-        }
-        if value.high > i64::from(self.state.top()) {
-            return refuse(
-                Property::Stack,
-                format!(
-                    "moves the stack pointer to {}, above the arguments, which end at {}",
-                    value.high,
-                    self.state.top()
-                ),
-            );
-        }
-        self.state.registers[crate::abi::RSP] = value;
         Ok(())
     }
 

@@ -1,14 +1,13 @@
 //! One instruction: which file knows what it does, and where execution continues.
 
-use super::{Next, Step, list};
+use super::{Step, list};
 use crate::abi::RSP;
-use crate::casts;
 use crate::error::{Proof, Property, refuse};
 use crate::state::{Comparison, Relation, Slot};
 use crate::value::{Kind, Value};
+use crate::walk::Next;
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 use pirn_format::traps::CodeKind;
-use std::borrow::Cow;
 
 impl Step<'_, '_> {
     /// Proves the instruction, and changes the state as it does.
@@ -40,17 +39,6 @@ impl Step<'_, '_> {
             _ => self.compute()?,
         }
         Ok(Next::Falls)
-    }
-
-    /// Refuses an instruction that may fault but is not in the trap table.
-    pub(super) fn needs_trap(&self, what: &str) -> Proof<()> {
-        if self.walk.module.traps.code(self.at).is_some() {
-            return Ok(());
-        }
-        refuse(
-            Property::Instructions,
-            format!("{what} without an entry in the trap table"),
-        )
     }
 
     /// Refuses an access of an entry trampoline to its return address. The runtime replaces the
@@ -86,27 +74,8 @@ impl Step<'_, '_> {
         self.reads_flags()?;
         let target = self.instruction.near_branch_target() as u32;
         let relation = relation(self.instruction.condition_code());
-        let Some((comparison, relation)) = self.state.flags.zip(relation) else {
-            self.walk.forks.joins();
-            self.walk.flow(target, Cow::Borrowed(self.state))?;
-            return Ok(Next::Falls);
-        };
-        self.walk.spend(self.state.words())?;
-        let module = self.walk.module;
-        let mut taken = self.state.clone();
-        let takes = casts::assume(module, &mut taken, comparison, relation);
-        let falls = casts::assume(module, self.state, comparison, relation.negated());
-        // A path that is walked apart ends at the branch that tests its answer.
-        if takes == falls || comparison.left.as_constant().is_some() {
-            self.walk.forks.joins();
-        }
-        if takes {
-            self.walk.taken(target, taken)?;
-        }
-        match falls {
-            true => Ok(Next::Falls),
-            false => Ok(Next::Ends),
-        }
+        let compared = self.state.flags.zip(relation);
+        self.branch_on(target, compared)
     }
 
     /// An unconditional jump: within the function, by a jump table, or a tail call.
@@ -121,40 +90,31 @@ impl Step<'_, '_> {
             return Ok(Next::Ends);
         }
         let target = self.read(0)?;
-        let (table, entries) = match target.kind {
-            Kind::JumpTarget(table, entries) => (table, entries),
-            // An entry that is known.
-            Kind::Text if target.exact().is_some() => {
-                let target = target.exact().and_then(|at| u32::try_from(at).ok());
-                return Ok(Next::Jumps(target.unwrap_or(u32::MAX)));
-            }
-            _ => {
+        match self.computed_jump(target)? {
+            Some(next) => Ok(next),
+            None => {
                 self.tail_call(target)?;
-                return Ok(Next::Ends);
+                Ok(Next::Ends)
             }
+        }
+    }
+
+    fn call(&mut self) -> Proof<()> {
+        let next = self.instruction.next_ip() as u32;
+        if self.instruction.op0_kind() == OpKind::NearBranch64 {
+            let target = self.instruction.near_branch_target() as u32;
+            return self.call_direct(target, next);
+        }
+        let target = self.read(0)?;
+        self.call_indirect(target, next)
+    }
+
+    fn ret(&mut self) -> Proof<()> {
+        let popped = match self.instruction.op_count() {
+            0 => 0,
+            _ => self.instruction.immediate(0) as i32,
         };
-        let function_end = entry.start + entry.len;
-        if table < entry.start || entries.first < table || entries.last >= function_end {
-            return refuse(
-                Property::Targets,
-                format!(
-                    "jumps by entries {:#x} to {:#x} of the table at {table:#x}, outside of the \
-                     function",
-                    entries.first, entries.last
-                ),
-            );
-        }
-        for at in (entries.first..=entries.last).step_by(4) {
-            let Some(offset) = self.walk.module.word(at) else {
-                return refuse(
-                    Property::Targets,
-                    "jumps by a table that ends after the text",
-                );
-            };
-            let target = table.wrapping_add(offset);
-            self.walk.flow(target, Cow::Borrowed(self.state))?;
-        }
-        Ok(Next::Ends)
+        self.returns(popped)
     }
 
     fn push(&mut self, value: Value) -> Proof<()> {
@@ -183,17 +143,6 @@ impl Step<'_, '_> {
         }
         self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(at) + 8);
         Ok(slot.value)
-    }
-
-    /// The stack pointer's distance from its value at entry.
-    pub(super) fn stack_pointer(&self) -> Proof<i32> {
-        match self.state.registers[RSP].stack_distance() {
-            Some(at) => Ok(at),
-            None => refuse(
-                Property::Stack,
-                "the stack pointer is unknown, or no multiple of 8",
-            ),
-        }
     }
 
     /// Whether this is the loop that touches each page of a large frame:

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::list::{Attack, Override, Piece};
 use pirn_compiler::{OptLevel, Options};
-use pirn_format::cpu::{CpuFeatures, Feature};
+use pirn_format::cpu::{Arch, CpuFeatures, Feature};
 use pirn_format::exit::Builtin;
 use pirn_format::layout::{
     IMPORT_CODE, IMPORT_HOST, IMPORT_INSTANCE, IMPORT_VMCTX, InstanceLayout, TABLE_BASE,
@@ -12,7 +12,8 @@ use pirn_format::layout::{
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerEntry, TrapEntry};
-use pirn_verify::{ARCH, Verifier, VerifyError};
+use pirn_verify::{Verifier, VerifyError};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -39,7 +40,7 @@ pub(crate) fn function(name: &str) -> u32 {
     at.unwrap_or_else(|| panic!("no function is {name}")) as u32
 }
 
-/// The meaning of a mark, which the tests replace by a 32-bit distance.
+/// The meaning of a mark, which the tests replace by a distance.
 #[derive(Clone, Copy)]
 pub(crate) enum Mark {
     /// The distance from the next instruction to this code.
@@ -103,9 +104,15 @@ pub(crate) const MARKS: &[(&str, Mark)] = &[
     ("global_any", Cell(|layout| layout.global(0))),
 ];
 
-/// The number that stands for a mark in code, by its position in the list.
+/// The number that stands for a mark in code of x86_64, by its position in the list.
 pub(crate) fn mark(position: usize) -> u32 {
     0x5a5a_5a00 + position as u32
+}
+
+/// The lowest 16 bits of such a number stand for a mark in an instruction of aarch64: in the
+/// distance of `b` and `bl`, and in the constant of `movn`, which makes a negative distance.
+pub(crate) fn short_mark(position: usize) -> u32 {
+    mark(position) & 0xffff
 }
 
 /// A module in which each function that attacks replace has 200 loads, each with an entry in the
@@ -223,15 +230,35 @@ fn object_source() -> String {
 /// Compiles a text in the WebAssembly text format, without the optimiser.
 fn compile(text: &str, cpu: CpuFeatures) -> Vec<u8> {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
-    let mut options = Options::new(ARCH);
+    let mut options = Options::new(cpu.arch());
     options.opt_level = OptLevel::None;
     options.cpu = cpu;
     pirn_compiler::compile(&wasm, &options).expect("it compiles")
 }
 
-fn baseline() -> CpuFeatures {
-    CpuFeatures::level(ARCH, "baseline").expect("x86_64 has it")
+fn baseline(arch: Arch) -> CpuFeatures {
+    CpuFeatures::level(arch, "baseline").expect("each architecture has it")
 }
+
+/// The modules that the lists attack, by architecture: compiled for the baseline's features, and
+/// for all features that a header can name.
+static FILES: LazyLock<BTreeMap<&str, [Vec<u8>; 2]>> = LazyLock::new(|| {
+    let files = Arch::ALL.map(|arch| {
+        let with = |cpu: CpuFeatures, feature: &Feature| cpu.with(feature.name);
+        let mut all = arch.features().iter();
+        let all = all.try_fold(CpuFeatures::none(arch), with);
+        let all = all.expect("they are the architecture's own");
+        let files = [baseline(arch), all].map(|cpu| compile(&source(), cpu));
+        (arch.name(), files)
+    });
+    BTreeMap::from(files)
+});
+
+/// The modules with structs and arrays, by architecture.
+static OBJECT_FILES: LazyLock<BTreeMap<&str, Vec<u8>>> = LazyLock::new(|| {
+    let files = Arch::ALL.map(|arch| (arch.name(), compile(&object_source(), baseline(arch))));
+    BTreeMap::from(files)
+});
 
 pub(crate) struct Guest {
     pub(crate) file: Vec<u8>,
@@ -239,32 +266,19 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// The module that the lists attack, compiled for the baseline's features.
-    pub(crate) fn new() -> Self {
-        static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| compile(&source(), baseline()));
-        Self::of(FILE.clone())
-    }
-
-    /// The module that the lists attack, compiled for all features that a header can name.
-    pub(crate) fn with_all_features() -> Self {
-        static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-            let with = |cpu: CpuFeatures, feature: &Feature| cpu.with(feature.name);
-            let none = CpuFeatures::none(ARCH);
-            let all = ARCH.features().iter().try_fold(none, with);
-            compile(&source(), all.expect("they are the architecture's own"))
-        });
-        Self::of(FILE.clone())
+    /// The module that the lists for an architecture attack.
+    pub(crate) fn new(arch: Arch, has_all_features: bool) -> Self {
+        Self::of(FILES[arch.name()][usize::from(has_all_features)].clone())
     }
 
     /// The module with structs and arrays that a list attacks.
-    pub(crate) fn with_objects() -> Self {
-        static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| compile(&object_source(), baseline()));
-        Self::of(FILE.clone())
+    pub(crate) fn with_objects(arch: Arch) -> Self {
+        Self::of(OBJECT_FILES[arch.name()].clone())
     }
 
     /// Another module.
-    pub(crate) fn from_text(text: &str) -> Self {
-        Self::of(compile(text, baseline()))
+    pub(crate) fn from_text(arch: Arch, text: &str) -> Self {
+        Self::of(compile(text, baseline(arch)))
     }
 
     fn of(file: Vec<u8>) -> Self {
@@ -285,6 +299,13 @@ impl Guest {
 
     /// Replaces the marks in code at the start of an entry of the code table.
     fn resolve(&self, entry: CodeEntry, code: &mut [u8]) {
+        match self.checked.header.cpu.arch() {
+            Arch::X86_64 => self.resolve_bytes(entry, code),
+            Arch::Aarch64 => self.resolve_words(entry, code),
+        }
+    }
+
+    fn resolve_bytes(&self, entry: CodeEntry, code: &mut [u8]) {
         for at in 0..code.len().saturating_sub(3) {
             let number = u32::from_le_bytes(code[at..at + 4].try_into().expect("four bytes"));
             let distance = match number
@@ -299,6 +320,35 @@ impl Guest {
                 None => continue,
             };
             code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+    }
+
+    fn resolve_words(&self, entry: CodeEntry, code: &mut [u8]) {
+        const DISTANCE: u32 = (1 << 26) - 1;
+        const CONSTANT: u32 = 0xffff << 5;
+        let (words, _) = code.as_chunks_mut::<4>();
+        for (number, bytes) in words.iter_mut().enumerate() {
+            let word = u32::from_le_bytes(*bytes);
+            let found = |field: u32| {
+                let position = field.checked_sub(short_mark(0))?;
+                MARKS.get(position as usize).map(|(_, mark)| *mark)
+            };
+            let is_jump = word & 0x7c00_0000 == 0x1400_0000;
+            let is_constant = word & 0xffe0_0000 == 0x9280_0000;
+            let changed = match (found(word & DISTANCE), found((word & CONSTANT) >> 5)) {
+                (Some(Call(kind)), _) if is_jump => {
+                    let at = entry.start + 4 * number as u32;
+                    let distance = self.entry(kind).start.wrapping_sub(at) >> 2;
+                    word & !DISTANCE | distance & DISTANCE
+                }
+                (_, Some(Cell(offset))) if is_constant => {
+                    let distance = offset(&self.checked.layout);
+                    assert!((-0x1_0000..0).contains(&distance), "{distance}");
+                    word & !CONSTANT | (!distance.cast_unsigned() & 0xffff) << 5
+                }
+                _ => continue,
+            };
+            *bytes = changed.to_le_bytes();
         }
     }
 
@@ -377,10 +427,9 @@ impl Guest {
 
 /// Verifies the last piece of an attack. The pieces before it must be proven.
 pub(crate) fn verify(attack: &Attack) -> Result<usize, VerifyError> {
-    let mut guest = match (attack.has_all_features, attack.has_objects) {
-        (true, _) => Guest::with_all_features(),
-        (_, true) => Guest::with_objects(),
-        _ => Guest::new(),
+    let mut guest = match attack.has_objects {
+        true => Guest::with_objects(attack.arch),
+        false => Guest::new(attack.arch, attack.has_all_features),
     };
     let pieces = attack.pieces.iter();
     // Replaces the marks before any function's kind changes.

@@ -24,20 +24,23 @@
 //! * `handler RETURN LANDING BYTES`: the code at offset LANDING catches exceptions of the call that
 //!   returns to offset RETURN. The stack pointer at LANDING is BYTES below the frame pointer.
 //!
-//! The lines after `in` contain the code in Intel's syntax, and as hexadecimal digits. In the
-//! assembly, the names of [`MARKS`] are numbers that the tests replace by distances. A block with
+//! The lines after `in` contain the code as assembly, and as hexadecimal digits. Assembly of x86_64
+//! has Intel's syntax. In the assembly, the names of [`MARKS`] are numbers that the tests replace
+//! by distances. A block with
 //! several pieces of code repeats the lines from `in` on for each piece. The verifier must refuse
 //! only the last piece.
 //!
 //! [`MARKS`]: crate::guest::MARKS
 
 use crate::guest;
+use pirn_format::cpu::Arch;
 use pirn_format::exit::Builtin;
 use pirn_format::traps::CodeKind;
 use pirn_verify::Property;
 
 /// One block of a list.
 pub(crate) struct Attack {
+    pub(crate) arch: Arch,
     pub(crate) name: String,
     /// Whether the file's header names all features that a header can name.
     pub(crate) has_all_features: bool,
@@ -72,16 +75,17 @@ pub(crate) enum Override {
 }
 
 /// Reads a list.
-pub(crate) fn read(text: &str) -> Vec<Attack> {
+pub(crate) fn read(arch: Arch, text: &str) -> Vec<Attack> {
     let blocks = text.split("\n== ").skip(1);
-    let attacks: Vec<Attack> = blocks.map(block).collect();
+    let attacks: Vec<Attack> = blocks.map(|text| block(arch, text)).collect();
     assert!(!attacks.is_empty(), "a list has attacks");
     attacks
 }
 
-fn block(text: &str) -> Attack {
+fn block(arch: Arch, text: &str) -> Attack {
     let (name, lines) = text.split_once('\n').expect("a block has lines");
     let mut attack = Attack {
+        arch,
         name: name.to_owned(),
         has_all_features: false,
         has_objects: false,

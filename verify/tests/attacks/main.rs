@@ -11,8 +11,9 @@ mod common;
 mod guest;
 mod list;
 
-use guest::{F, Guest, MARKS, Mark, mark};
+use guest::{F, Guest, MARKS, Mark, mark, short_mark};
 use list::Attack;
+use pirn_format::cpu::Arch;
 use pirn_format::error::FormatError;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, TrapEntry};
@@ -23,20 +24,57 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-const LISTS: [(&str, &str); 7] = [
-    ("values.txt", include_str!("values.txt")),
-    ("addresses.txt", include_str!("addresses.txt")),
-    ("stack.txt", include_str!("stack.txt")),
-    ("exceptions.txt", include_str!("exceptions.txt")),
-    ("trampolines.txt", include_str!("trampolines.txt")),
-    ("instructions.txt", include_str!("instructions.txt")),
-    ("objects.txt", include_str!("objects.txt")),
+const LISTS: [(Arch, &str, &str); 12] = [
+    (Arch::X86_64, "values.txt", include_str!("values.txt")),
+    (Arch::X86_64, "addresses.txt", include_str!("addresses.txt")),
+    (Arch::X86_64, "stack.txt", include_str!("stack.txt")),
+    (
+        Arch::X86_64,
+        "exceptions.txt",
+        include_str!("exceptions.txt"),
+    ),
+    (
+        Arch::X86_64,
+        "trampolines.txt",
+        include_str!("trampolines.txt"),
+    ),
+    (
+        Arch::X86_64,
+        "instructions.txt",
+        include_str!("instructions.txt"),
+    ),
+    (Arch::X86_64, "objects.txt", include_str!("objects.txt")),
+    (
+        Arch::Aarch64,
+        "aarch64/values.txt",
+        include_str!("aarch64/values.txt"),
+    ),
+    (
+        Arch::Aarch64,
+        "aarch64/vectors.txt",
+        include_str!("aarch64/vectors.txt"),
+    ),
+    (
+        Arch::Aarch64,
+        "aarch64/addresses.txt",
+        include_str!("aarch64/addresses.txt"),
+    ),
+    (
+        Arch::Aarch64,
+        "aarch64/stack.txt",
+        include_str!("aarch64/stack.txt"),
+    ),
+    (
+        Arch::Aarch64,
+        "aarch64/instructions.txt",
+        include_str!("aarch64/instructions.txt"),
+    ),
 ];
 
 /// All attacks and controls, each with the name of its list.
 fn attacks() -> impl Iterator<Item = (&'static str, Attack)> {
-    LISTS.into_iter().flat_map(|(file, text)| {
-        let attacks = list::read(text).into_iter();
+    LISTS.into_iter().flat_map(|(arch, file, text)| {
+        let attacks = list::read(arch, text).into_iter();
         attacks.map(move |attack| (file, attack))
     })
 }
@@ -72,7 +110,7 @@ fn attacks_are_refused_and_controls_are_proven() {
             None => *controls += 1,
         }
         assert!(
-            names.insert(attack.name),
+            names.insert((attack.arch.name(), attack.name)),
             "{file}: two blocks have one name"
         );
     }
@@ -95,16 +133,19 @@ fn attacks_are_refused_and_controls_are_proven() {
     }
 }
 
-/// The GNU assembler translates the assembly of each block to the digits of the block. To write a
+/// An assembler translates the assembly of each block to the digits of the block. To write a
 /// new block, start with `hex: 90`, and copy the digits from the message of this test.
 #[test]
-#[ignore = "needs the GNU assembler, `as`, and objcopy"]
+#[ignore = "needs the GNU assembler, `as`, and objcopy; for aarch64, llvm-mc and llvm-objcopy"]
 fn the_assembler_makes_the_digits() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let mut wrong = vec![];
     for (file, attack) in attacks() {
         for piece in &attack.pieces {
-            let assembled = assemble(folder.path(), &piece.assembly);
+            let assembled = match attack.arch {
+                Arch::X86_64 => assemble(folder.path(), &piece.assembly),
+                Arch::Aarch64 => assemble_aarch64(folder.path(), &piece.assembly),
+            };
             if assembled != piece.code {
                 let mut digits = String::new();
                 for byte in assembled {
@@ -117,17 +158,88 @@ fn the_assembler_makes_the_digits() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Assembles statements, and replaces marks by numbers. Marks of cells become symbols. Calls and
-/// jumps to marks become bytes, because the assembler would leave their distances to a linker.
+/// Whether a mark is one of code.
+fn is_code(name: &str) -> bool {
+    let mut marks = MARKS.iter();
+    marks.any(|(of, mark)| *of == name && matches!(mark, Mark::Call(_)))
+}
+
+/// Writes a source, and runs commands that make `code.o` and then `code.bin` of it.
+fn build(folder: &std::path::Path, text: &str, commands: [&[&str]; 2]) -> Vec<u8> {
+    fs::write(folder.join("code.s"), text).expect("room");
+    for command in commands {
+        let status = Command::new(command[0])
+            .args(&command[1..])
+            .current_dir(folder)
+            .status()
+            .expect("it is installed");
+        assert!(status.success(), "{text}: {status}");
+    }
+    fs::read(folder.join("code.bin")).expect("it was written")
+}
+
+/// As [`assemble`], for aarch64.
+fn assemble_aarch64(folder: &std::path::Path, statements: &str) -> Vec<u8> {
+    let position = |name: &str| {
+        let found = MARKS.iter().position(|(of, _)| *of == name);
+        short_mark(found.unwrap_or_else(|| panic!("no mark is {name}")))
+    };
+    let mut text = String::new();
+    for statement in statements.split("; ") {
+        let (label, statement) = match statement.split_once(": ") {
+            Some((label, rest)) => (format!("{label}: "), rest.trim()),
+            None => (String::new(), statement.trim()),
+        };
+        let line = match statement.split_once(' ') {
+            Some(("bl", name)) if is_code(name) => {
+                format!(".inst {:#x}", 0x9400_0000 | position(name))
+            }
+            Some(("b", name)) if is_code(name) => {
+                format!(".inst {:#x}", 0x1400_0000 | position(name))
+            }
+            Some(("movn", operands)) if operands.contains(", ") && !operands.contains('#') => {
+                let (register, name) = operands.split_once(", ").expect("two operands");
+                format!("movn {register}, #{}", position(name))
+            }
+            _ => statement.to_owned(),
+        };
+        writeln!(text, "{label}{line}").expect("room");
+    }
+    let features = "--mattr=+lse,+crc,+aes,+sha2,+dotprod,+i8mm,+fullfp16,+mte,+sve,+pauth";
+    build(
+        folder,
+        &text,
+        [
+            &[
+                "llvm-mc",
+                "--triple=aarch64",
+                features,
+                "--filetype=obj",
+                "-o",
+                "code.o",
+                "code.s",
+            ],
+            &[
+                "llvm-objcopy",
+                "-O",
+                "binary",
+                "-j",
+                ".text",
+                "code.o",
+                "code.bin",
+            ],
+        ],
+    )
+}
+
+/// Assembles statements of x86_64, and replaces marks by numbers. Marks of cells become symbols.
+/// Calls and jumps to marks become bytes, because the assembler would leave their distances to a
+/// linker.
 fn assemble(folder: &std::path::Path, statements: &str) -> Vec<u8> {
     let mut text = ".intel_syntax noprefix\n".to_owned();
     for (position, (name, _)) in MARKS.iter().enumerate() {
         writeln!(text, ".set {name}, {:#x}", mark(position)).expect("room");
     }
-    let is_code = |name: &str| {
-        let mut marks = MARKS.iter();
-        marks.any(|(of, mark)| *of == name && matches!(mark, Mark::Call(_)))
-    };
     for statement in statements.split("; ") {
         let (label, statement) = match statement.split_once(": ") {
             Some((label, rest)) => (format!("{label}: "), rest.trim()),
@@ -140,23 +252,16 @@ fn assemble(folder: &std::path::Path, statements: &str) -> Vec<u8> {
         };
         writeln!(text, "{label}{line}").expect("room");
     }
-    let (source, object, code) = (
-        folder.join("code.s"),
-        folder.join("code.o"),
-        folder.join("code.bin"),
-    );
-    fs::write(&source, text).expect("room");
-    let run = |command: &mut Command| {
-        let status = command.status().expect("it is installed");
-        assert!(status.success(), "{statements}: {status}");
-    };
-    run(Command::new("as")
-        .arg("--64")
-        .arg("-o")
-        .args([&object, &source]));
-    let copy = ["-O", "binary", "-j", ".text"];
-    run(Command::new("objcopy").args(copy).args([&object, &code]));
-    fs::read(&code).expect("it was written")
+    build(
+        folder,
+        &text,
+        [
+            &["as", "--64", "-o", "code.o", "code.s"],
+            &[
+                "objcopy", "-O", "binary", "-j", ".text", "code.o", "code.bin",
+            ],
+        ],
+    )
 }
 
 /// The compiler's entry trampolines are shorter than the functions of the lists.
@@ -171,7 +276,7 @@ fn entry_trampolines_only_pass_the_context_on() {
             false,
         ),
     ] {
-        let mut guest = Guest::new();
+        let mut guest = Guest::new(Arch::X86_64, false);
         let ty = guest.checked.metadata.funcs[F as usize];
         let entry = guest.entry(CodeKind::Entry(ty));
         guest.write(entry, code);
@@ -188,6 +293,35 @@ fn entry_trampolines_only_pass_the_context_on() {
     }
 }
 
+/// The verifier does not know aarch64 code for objects, so it must not read any of it.
+#[test]
+fn aarch64_modules_with_objects_are_refused() {
+    for text in [
+        "(module (type (struct)) (func))",
+        "(module (type (array i8)) (func))",
+        "(module (func (param anyref)))",
+        "(module (func (result i31ref) (ref.i31 (i32.const 1))))",
+        "(module (tag (param eqref)) (func))",
+        "(module (table 1 i31ref) (func))",
+        "(module (global anyref (ref.null any)) (func))",
+        "(module (type $s (struct)) (func (drop (struct.new $s))))",
+    ] {
+        let guest = Guest::from_text(Arch::Aarch64, text);
+        let proof = Verifier::new(&guest.file, &guest.checked);
+        let found = proof.err().map(|error| error.to_string());
+        assert!(
+            found
+                .as_ref()
+                .is_some_and(|error| error.contains("aarch64")),
+            "{text}: {found:?}"
+        );
+        let proof = pirn_verify::verify(&guest.file);
+        assert!(matches!(proof, Err(VerifyError::Heap)), "{text}: {proof:?}");
+        let guest = Guest::from_text(Arch::X86_64, text);
+        pirn_verify::verify(&guest.file).expect(text);
+    }
+}
+
 fn prove(guest: &Guest, entry: CodeEntry) -> Result<usize, VerifyError> {
     Verifier::new(&guest.file, &guest.checked)?.verify_code(entry)
 }
@@ -196,11 +330,12 @@ fn prove(guest: &Guest, entry: CodeEntry) -> Result<usize, VerifyError> {
 /// null faults in the lowest page, and the guest traps.
 #[test]
 fn an_access_at_null_of_proven_code_is_a_trap() {
+    let here = Arch::from_name(std::env::consts::ARCH).expect("a target of ours");
     let name = "an access at a null that a mask may select, with an entry in the trap table";
     let (_, attack) = attacks()
-        .find(|(_, attack)| attack.name == name)
+        .find(|(_, attack)| attack.name == name && attack.arch == here)
         .expect("a list has it");
-    let mut guest = Guest::new();
+    let mut guest = Guest::new(here, false);
     guest.replace(&attack.pieces[0]);
     common::set_hash(&mut guest.file, guest.checked.header_at);
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -241,7 +376,7 @@ fn trap_tables_with_other_numbers_than_those_of_traps_are_refused() {
         (last + 1, false),
         (999, false),
     ] {
-        let mut guest = Guest::new();
+        let mut guest = Guest::new(Arch::X86_64, false);
         let table = guest.section(Section::Traps);
         let code = table.start + TrapEntry::BYTES - 4;
         guest.file[code..code + 4].copy_from_slice(&u32::to_le_bytes(number));
@@ -270,10 +405,13 @@ fn tables_that_do_not_change_are_not_written() {
         "(table.init $t $e (i32.const 0) (i32.const 0) (i32.const 1))",
     ];
     for body in body {
-        let mut guest = Guest::from_text(&format!(
-            r#"(module (table $t 4 8 externref) (elem $e externref (ref.null extern))
+        let mut guest = Guest::from_text(
+            Arch::X86_64,
+            &format!(
+                r#"(module (table $t 4 8 externref) (elem $e externref (ref.null extern))
                 (func (export "f") {body}))"#
-        ));
+            ),
+        );
         let entry = guest.entry(CodeKind::Func(0));
         prove(&guest, entry).expect("the metadata says that tables change");
         guest.checked.metadata.tables_change = false;
@@ -308,7 +446,7 @@ fn work_with_a_large_frame_is_counted() {
         load.repeat(4_000)
     );
     let verify = |instructions: &str, count: usize| {
-        let mut guest = Guest::from_text(&text);
+        let mut guest = Guest::from_text(Arch::X86_64, &text);
         let entry = guest.entry(CodeKind::Func(2));
         let code = format!("{start}{}{end}", instructions.repeat(count));
         guest.write(entry, &list::bytes(&code));

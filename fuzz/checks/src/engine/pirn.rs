@@ -37,7 +37,7 @@ impl Pirn {
         let checked = Checked::new(&so).map_err(|error| error.to_string())?;
         // Without the optimiser, lanes may be inserted into a register with unknown bits.
         let is_proven = setting.level != OptLevel::None && pirn_verify::is_known(&checked.metadata);
-        if is_proven && checked.header.cpu.arch() == pirn_verify::ARCH {
+        if is_proven {
             pirn_verify::verify(&so).map_err(|error| format!("not proven: {error}"))?;
         }
         let (metadata, reset) = (checked.metadata, setting.reset);

@@ -1,13 +1,12 @@
 //! Calls, tail calls, returns and exits to the host.
 
-use super::{Step, builtin_parameter, builtins, signature};
-use crate::abi::{self, Place, Places, RBP, RDI, RDX, RSI, RSP};
+use super::{Machine, Step, builtin_parameter, builtins, signature};
+use crate::abi::{Place, Places};
 use crate::access::{of_type, typed};
 use crate::error::{Proof, Property, refuse};
-use crate::frame::touch;
+use crate::frame::{reach, touch};
 use crate::state::{Extent, Fact, Slot, State};
 use crate::value::{Entries, Kind, Symbol, Value};
-use iced_x86::OpKind;
 use pirn_format::exit::{self, Builtin, CELL_BYTES, TrapCode};
 use pirn_format::traps::CodeKind;
 use pirn_format::types::{FuncType, ValType};
@@ -25,26 +24,27 @@ enum Callee {
     Trap,
 }
 
-impl Step<'_, '_> {
-    pub(super) fn call(&mut self) -> Proof<()> {
-        self.grows_only()?;
-        let next = self.instruction.next_ip() as u32;
-        if self.instruction.op0_kind() == OpKind::NearBranch64 {
-            let target = self.instruction.near_branch_target() as u32;
-            return match self.direct(target)? {
-                Callee::Guest { ty, context } => self.call_guest(ty, context, next),
-                Callee::Builtin(builtin) => self.call_builtin(builtin, next),
-                Callee::Trap => {
-                    self.needs_context(RDI, Kind::Instance)?;
-                    self.stub_argument(target)?;
-                    self.frame_chain(0)?;
-                    let pointer = self.stack_pointer()?;
-                    touch(self.state, pointer - 8)?;
-                    self.after_call(pointer, 0, next)
-                }
-            };
+impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
+    /// A call of the code that starts at a text offset. The call returns to `next`.
+    pub(crate) fn call_direct(&mut self, target: u32, next: u32) -> Proof<()> {
+        self.grows_only(false)?;
+        match self.direct(target)? {
+            Callee::Guest { ty, context } => self.call_guest(ty, context, next),
+            Callee::Builtin(builtin) => self.call_builtin(builtin, next),
+            Callee::Trap => {
+                self.needs_context(M::CONVENTION.parameter(0), Kind::Instance)?;
+                self.stub_argument(target)?;
+                self.frame_chain(0)?;
+                let pointer = self.stack_pointer()?;
+                self.enters_at(pointer)?;
+                self.after_call(pointer, 0, next)
+            }
         }
-        let target = self.read(0)?;
+    }
+
+    /// A call of the code at an address.
+    pub(crate) fn call_indirect(&mut self, target: Value, next: u32) -> Proof<()> {
+        self.grows_only(target.kind == Kind::Exit)?;
         match target.kind {
             Kind::HostCall => self.call_host(next),
             Kind::Exit => self.call_exit(next),
@@ -57,9 +57,7 @@ impl Step<'_, '_> {
 
     /// Refuses calls of the trampoline of `heap.grow`, except the exit. The caller relies on it
     /// that the next object is allocated at the same address.
-    pub(super) fn grows_only(&self) -> Proof<()> {
-        let is_exit = self.instruction.op0_kind() == OpKind::Register
-            && self.read_register(self.instruction.op0_register()).kind == Kind::Exit;
+    fn grows_only(&self, is_exit: bool) -> Proof<()> {
         match self.is_heap_grow() && !is_exit {
             true => refuse(
                 Property::Targets,
@@ -70,14 +68,24 @@ impl Step<'_, '_> {
     }
 
     /// Whether this is the trampoline of `heap.grow`.
-    pub(super) fn is_heap_grow(&self) -> bool {
+    pub(crate) fn is_heap_grow(&self) -> bool {
         self.walk.entry.kind == CodeKind::Builtin(Builtin::HeapGrow as u32)
+    }
+
+    /// Checks that a function that is entered with this stack pointer is not far below the lowest
+    /// access to the stack.
+    pub(super) fn enters_at(&mut self, pointer: i32) -> Proof<()> {
+        match M::CONVENTION.pushed {
+            // The call itself touches the stack.
+            pushed @ 1.. => touch(self.state, pointer - pushed),
+            _ => reach(self.state, pointer),
+        }
     }
 
     /// Checks the argument of a trap stub, if the stub uses it. Refuses calls from a stub to a
     /// stub.
     fn stub_argument(&self, stub: u32) -> Proof<()> {
-        let value = self.state.registers[RSI];
+        let value = self.state.registers[M::CONVENTION.parameter(1)];
         let is_type = matches!(value.kind, Kind::DispatchType(_));
         if matches!(self.walk.entry.kind, CodeKind::Trap(_)) {
             return refuse(Property::Targets, "calls a stub from a stub");
@@ -207,10 +215,10 @@ impl Step<'_, '_> {
 
     fn call_guest(&mut self, ty: u32, context: Kind, next: u32) -> Proof<()> {
         let ty = self.walk.module.metadata.func_type(ty);
-        let places = Places::of(ty);
+        let places = Places::of(M::CONVENTION, ty);
         self.frame_chain(places.argument_bytes)?;
         let pointer = self.stack_pointer()?;
-        touch(self.state, pointer - 8)?;
+        self.enters_at(pointer)?;
         self.needs_context(places.context, context)?;
         self.has_values(&places.params, pointer)?;
         let area = match places.area {
@@ -292,7 +300,7 @@ impl Step<'_, '_> {
 
     /// The frame pointer's distance from the stack pointer at entry.
     fn frame_pointer(&self) -> Proof<i32> {
-        match self.state.registers[RBP].stack_distance() {
+        match self.state.registers[M::CONVENTION.frame].stack_distance() {
             Some(at) => Ok(at),
             None => refuse(Property::Stack, "the frame pointer is unknown at a call"),
         }
@@ -306,7 +314,7 @@ impl Step<'_, '_> {
     pub(super) fn frame_chain(&self, argument_bytes: i32) -> Proof<()> {
         let frame = self.frame_pointer()?;
         let pointer = self.stack_pointer()?;
-        if pointer & 15 != 8 {
+        if pointer & 15 != M::CONVENTION.aligned() {
             return refuse(
                 Property::Stack,
                 format!(
@@ -326,7 +334,7 @@ impl Step<'_, '_> {
         }
         let saved = self.state.slot(frame);
         let return_address = self.state.slot(frame + 8);
-        if saved == Slot::whole(Value::of(Kind::Saved(RBP as u8)))
+        if saved == Slot::whole(Value::of(Kind::Saved(M::CONVENTION.frame as u8)))
             && return_address == Slot::whole(Value::of(Kind::ReturnAddress))
             && frame + 16 <= self.state.top()
         {
@@ -366,7 +374,9 @@ impl Step<'_, '_> {
                 "calls a function that would remove this function's return address or arguments",
             );
         }
-        let preserved = |register: usize| register == RSP || abi::PRESERVED.contains(&register);
+        let abi = M::CONVENTION;
+        let preserved =
+            |register: usize| register == abi.stack || abi.preserved.contains(&register);
         for register in (0..self.state.registers.len()).filter(|at| !preserved(*at)) {
             let name = Symbol(u64::from(self.at) << 4 | 1 << 59 | (register as u64) << 40);
             self.state.registers[register] = Value::named(name, Kind::Junk);
@@ -378,7 +388,7 @@ impl Step<'_, '_> {
         self.state.forget_below(after);
         self.state.forget_caught();
         self.state.forget_next_object(|_| false);
-        self.state.registers[RSP] = Value::at(Kind::Stack, i64::from(after));
+        self.state.registers[abi.stack] = Value::at(Kind::Stack, i64::from(after));
         self.handler(next)
     }
 
@@ -388,13 +398,15 @@ impl Step<'_, '_> {
             return Ok(());
         };
         let frame = self.frame_pointer()?;
+        let abi = M::CONVENTION;
         let mut state = self.state.clone();
-        state.registers = State::new(0, 0).registers;
-        state.registers[RBP] = Value::at(Kind::Stack, i64::from(frame));
+        state.registers = State::new(abi, 0, 0).registers;
+        state.registers[abi.frame] = Value::at(Kind::Stack, i64::from(frame));
+        state.forget_saved_vectors();
         let pointer = i32::try_from(handler.frame_bytes)
             .ok()
             .and_then(|bytes| frame.checked_sub(bytes))
-            .filter(|pointer| pointer & 15 == 8);
+            .filter(|pointer| pointer & 15 == abi.aligned());
         let Some(pointer) = pointer else {
             return refuse(
                 Property::Stack,
@@ -405,9 +417,12 @@ impl Step<'_, '_> {
                 ),
             );
         };
-        state.registers[RSP] = Value::at(Kind::Stack, i64::from(pointer));
-        // The runtime writes the handler's address below the stack pointer to enter it.
-        touch(&mut state, pointer - 8)?;
+        state.registers[abi.stack] = Value::at(Kind::Stack, i64::from(pointer));
+        match abi.pushed {
+            // The runtime writes the handler's address below the stack pointer to enter it.
+            pushed @ 1.. => touch(&mut state, pointer - pushed)?,
+            _ => reach(&state, pointer)?,
+        }
         state.forget_below(pointer);
         state.is_landed = true;
         self.walk.flow(handler.handler, Cow::Owned(state))
@@ -417,7 +432,7 @@ impl Step<'_, '_> {
     fn call_host(&mut self, next: u32) -> Proof<()> {
         let module = self.walk.module;
         let registers = &self.state.registers;
-        let (context, host) = (registers[RDI], registers[RSI]);
+        let [context, host, _] = M::CONVENTION.host.map(|register| registers[register]);
         let ty = match (context.kind, host.kind) {
             (Kind::AnyInstance, Kind::AnyHost) => match self.walk.entry.kind {
                 CodeKind::Import(ty) => ty,
@@ -471,7 +486,8 @@ impl Step<'_, '_> {
 
     /// The frame offset of the cells that the third argument points to.
     fn cells(&self, ty: &FuncType) -> Proof<i32> {
-        self.cells_at(self.state.registers[RDX], cell_count(ty))
+        let [.., cells] = M::CONVENTION.host;
+        self.cells_at(self.state.registers[cells], cell_count(ty))
     }
 
     /// The frame offset of `count` cells at an address. Refuses cells outside of this frame.
@@ -494,7 +510,7 @@ impl Step<'_, '_> {
     fn exit(&mut self, cells: i32, ty: &FuncType, next: u32) -> Proof<()> {
         self.frame_chain(0)?;
         let pointer = self.stack_pointer()?;
-        touch(self.state, pointer - 8)?;
+        self.enters_at(pointer)?;
         let end = cells + (cell_count(ty) as u32 * CELL_BYTES) as i32;
         for at in (cells..end).step_by(8) {
             self.state.set_slot(at, Slot::UNWRITTEN);
@@ -517,8 +533,9 @@ impl Step<'_, '_> {
 
     /// A call of the exit routine, from the trampoline of a builtin or from the stub of a trap.
     fn call_exit(&mut self, next: u32) -> Proof<()> {
-        self.needs_context(RDI, Kind::Instance)?;
-        let reason = self.state.registers[RSI];
+        let [context, reason, _] = M::CONVENTION.host;
+        self.needs_context(context, Kind::Instance)?;
+        let reason = self.state.registers[reason];
         let is_trap = |reason: i64| {
             let code = u64::try_from(reason).ok().and_then(exit::split);
             matches!(code, Some((exit::Kind::Trap, code)) if TrapCode::from_number(code).is_some())
@@ -534,7 +551,7 @@ impl Step<'_, '_> {
                 }
                 let pointer = self.stack_pointer()?;
                 self.frame_chain(0)?;
-                touch(self.state, pointer - 8)?;
+                self.enters_at(pointer)?;
                 self.after_call(pointer, 0, next)
             }
             CodeKind::Builtin(number) => {
@@ -570,7 +587,7 @@ impl Step<'_, '_> {
     }
 
     /// A jump to another function.
-    pub(super) fn tail_call_direct(&mut self, target: u32) -> Proof<()> {
+    pub(crate) fn tail_call_direct(&mut self, target: u32) -> Proof<()> {
         match self.direct(target)? {
             Callee::Guest { ty, context } => self.tail_call_guest(ty, context),
             Callee::Builtin(_) | Callee::Trap => refuse(
@@ -580,7 +597,7 @@ impl Step<'_, '_> {
         }
     }
 
-    pub(super) fn tail_call(&mut self, target: Value) -> Proof<()> {
+    pub(crate) fn tail_call(&mut self, target: Value) -> Proof<()> {
         let (ty, context) = self.indirect(target)?;
         self.tail_call_guest(ty, context)
     }
@@ -603,36 +620,49 @@ impl Step<'_, '_> {
         if !same {
             return refuse(Property::Types, "jumps to a function with other results");
         }
-        let places = Places::of(ty);
+        let places = Places::of(M::CONVENTION, ty);
         let pointer = self.leaves(places.argument_bytes)?;
         self.needs_context(places.context, context)?;
         if let Some(area) = places.area {
             self.needs_context(area, Kind::ResultArea)?;
         }
-        self.has_values(&places.params, pointer + 8)
+        reach(self.state, pointer)?;
+        self.has_values(&places.params, pointer + M::CONVENTION.pushed)
     }
 
     /// Checks stack and registers before the function is left, with so many bytes of arguments
     /// above the return address. Returns the stack pointer.
     fn leaves(&self, argument_bytes: i32) -> Proof<i32> {
         let pointer = self.stack_pointer()?;
-        let return_address = self.state.slot(pointer);
+        let abi = M::CONVENTION;
+        let return_address = match abi.link {
+            Some(link) => Slot::whole(self.state.registers[link]),
+            None => self.state.slot(pointer),
+        };
         if return_address != Slot::whole(Value::of(Kind::ReturnAddress)) {
             return refuse(
                 Property::Stack,
-                "leaves the function with a stack pointer that is not at the return address",
+                "leaves the function without the return address where its caller expects it",
             );
         }
-        if pointer + 8 + argument_bytes != self.state.top() {
+        if pointer + abi.pushed + argument_bytes != self.state.top() {
             return refuse(
                 Property::Stack,
                 format!(
                     "leaves {} bytes of arguments on the stack",
-                    self.state.top() - pointer - 8 - argument_bytes
+                    self.state.top() - pointer - abi.pushed - argument_bytes
                 ),
             );
         }
-        for register in abi::PRESERVED {
+        for vector in abi.preserved_vectors.clone() {
+            if self.state.vector(vector).saved != Some(vector as u8) {
+                return refuse(
+                    Property::Stack,
+                    format!("does not restore the lower half of vector register {vector}"),
+                );
+            }
+        }
+        for register in abi.preserved.iter().copied() {
             if self.state.registers[register] != Value::of(Kind::Saved(register as u8)) {
                 return refuse(
                     Property::Stack,
@@ -643,17 +673,15 @@ impl Step<'_, '_> {
         Ok(pointer)
     }
 
-    pub(super) fn ret(&mut self) -> Proof<()> {
-        let popped = match self.instruction.op_count() {
-            0 => 0,
-            _ => self.instruction.immediate(0) as i32,
-        };
+    /// A return that removes bytes of arguments above the return address.
+    pub(crate) fn returns(&mut self, popped: i32) -> Proof<()> {
+        let pushed = M::CONVENTION.pushed;
         if let CodeKind::Entry(ty) = self.walk.entry.kind {
             let pointer = self.stack_pointer()?;
             // The cells are not arguments that this function removes.
-            self.leaves(self.state.top() - 8)?;
+            self.leaves(self.state.top() - pushed)?;
             let ty = self.walk.module.metadata.func_type(ty);
-            self.has_cells(pointer + 8, &ty.results)?;
+            self.has_cells(pointer + pushed, &ty.results)?;
             return match popped {
                 0 => Ok(()),
                 _ => refuse(Property::Stack, "removes the cells of its caller"),
@@ -671,7 +699,9 @@ impl Step<'_, '_> {
                 .and_then(builtins::made)
                 .is_some()
         {
-            return match self.state.registers[abi::RAX] == Value::of(Kind::BuiltinResult) {
+            return match self.state.registers[M::CONVENTION.results[0]]
+                == Value::of(Kind::BuiltinResult)
+            {
                 true => Ok(()),
                 false => refuse(
                     Property::Types,

@@ -1,13 +1,11 @@
 //! Calls of builtins: the parameters that the runtime trusts.
 
-use super::Step;
-use crate::abi::{self, Place, Places, RAX};
+use super::{Machine, Step};
+use crate::abi::{Place, Places};
 use crate::access::typed;
 use crate::error::{Proof, Property, refuse};
-use crate::frame::touch;
 use crate::module::Module;
 use crate::objects::{self, Amount};
-use crate::state::REGISTERS;
 use crate::value::{Kind, Symbol, Value};
 use pirn_format::exit::Builtin;
 use pirn_format::types::{
@@ -68,15 +66,15 @@ pub(super) fn signature(builtin: Builtin) -> FuncType {
     }
 }
 
-impl Step<'_, '_> {
+impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
     /// Checks the parameters of a builtin, which the runtime trusts as far as types and indices go.
     pub(super) fn call_builtin(&mut self, builtin: Builtin, next: u32) -> Proof<()> {
         let ty = signature(builtin);
-        let places = Places::of(&ty);
+        let places = Places::of(M::CONVENTION, &ty);
         self.frame_chain(places.argument_bytes)?;
         self.needs_context(places.context, Kind::Instance)?;
         let pointer = self.stack_pointer()?;
-        touch(self.state, pointer - 8)?;
+        self.enters_at(pointer)?;
         let words: Vec<Value> = places
             .params
             .iter()
@@ -98,7 +96,7 @@ impl Step<'_, '_> {
         }
         if let Some(result) = ty.results.first() {
             let result = array.unwrap_or(*result);
-            self.state.registers[RAX] = typed(result, self.result(0));
+            self.state.registers[M::CONVENTION.results[0]] = typed(result, self.result(0));
         }
         Ok(())
     }
@@ -106,8 +104,9 @@ impl Step<'_, '_> {
     /// After `heap.grow`, which does not allocate, there is room for an object of the given size.
     /// `before` has what each location held before the call.
     fn restore_next_objects(&mut self, before: &[Value], bytes: Value) {
+        let abi = M::CONVENTION;
         for (location, value) in before.iter().enumerate() {
-            let survives = location >= REGISTERS || abi::PRESERVED.contains(&location);
+            let survives = location >= abi.registers || abi.preserved.contains(&location);
             if survives && value.kind == Kind::HeapNext {
                 self.state.set_location(location, *value);
             }

@@ -1,0 +1,606 @@
+//! Instructions that compute: what their results are, as far as addresses depend on it.
+
+use super::Step;
+use super::instruction::{
+    Binary, Extension, Field, Instruction, Logic, Second, Select, Shift, Wide,
+};
+use super::step::{OTHER, ZERO, relation, word};
+use super::vectors::{Number, Outcome, Vectors};
+use crate::arithmetic::{masked, product, shifted_right, sign_extended, united, zero_extended};
+use crate::error::{Proof, Property, refuse};
+use crate::state::{CARRY_FLAG, Comparison, Extent, FLAGS, Fact, State, Vector, readable_flags};
+use crate::value::{Kind, Symbol, Value};
+
+impl Step<'_, '_> {
+    /// An instruction that falls through to the next one.
+    pub(super) fn compute(&mut self) -> Proof<()> {
+        match self.instruction {
+            Instruction::Add { .. } => self.add(),
+            Instruction::Carry {
+                is_wide,
+                sets_flags,
+                to,
+                first,
+                second,
+            } => {
+                self.reads(CARRY_FLAG)?;
+                self.number(first, is_wide)?;
+                self.number(second, is_wide)?;
+                if sets_flags {
+                    (self.state.flags, self.state.readable) = (None, FLAGS);
+                }
+                self.write(to, is_wide, Value::any(self.fresh(0)))
+            }
+            Instruction::LogicConstant {
+                is_wide,
+                logic,
+                to,
+                first,
+                constant,
+            } => {
+                let value = self.number(first, is_wide)?;
+                let value = self.combined(logic, value, Value::constant(constant));
+                match logic {
+                    Logic::Test => self.write(to, is_wide, value),
+                    // The destination may be the stack pointer, which such a value never is.
+                    _ if to == ZERO => self.write_or_stack(to, value),
+                    _ => self.write(to, is_wide, value),
+                }
+            }
+            Instruction::Logic { .. } => self.logic(),
+            Instruction::Move {
+                is_wide,
+                wide,
+                to,
+                constant,
+                shift,
+            } => self.wide(is_wide, wide, to, constant, shift),
+            Instruction::Field {
+                is_wide,
+                field,
+                to,
+                from,
+                rotate,
+                last,
+            } => {
+                let value = self.number(from, is_wide)?;
+                if field == Field::Keep {
+                    self.number(to, is_wide)?;
+                }
+                let value = self.field(is_wide, field, value, rotate, last);
+                self.write(to, is_wide, value)
+            }
+            Instruction::Extract {
+                is_wide,
+                to,
+                first,
+                second,
+            }
+            | Instruction::Binary {
+                is_wide,
+                to,
+                first,
+                second,
+                binary: Binary::Divide | Binary::Shift(_) | Binary::High,
+            } => {
+                self.number(first, is_wide)?;
+                self.number(second, is_wide)?;
+                self.write(to, is_wide, Value::any(self.fresh(0)))
+            }
+            Instruction::Binary {
+                to, first, second, ..
+            } => {
+                self.number(first, true)?;
+                self.number(second, true)?;
+                self.write(to, false, Value::word(self.fresh(0)))
+            }
+            Instruction::Unary {
+                is_wide,
+                counts,
+                to,
+                from,
+            } => {
+                self.number(from, is_wide)?;
+                let value = match counts {
+                    true => Value::number(self.fresh(0), 0, 64),
+                    false => Value::any(self.fresh(0)),
+                };
+                self.write(to, is_wide, value)
+            }
+            Instruction::Address { to, target } => {
+                self.write(to, true, Value::at(Kind::Text, target))
+            }
+            Instruction::Compare {
+                is_wide,
+                first,
+                second,
+                condition,
+            } => {
+                self.reads_flags(condition)?;
+                self.number(first, is_wide)?;
+                if let Second::Shifted(second, ..) = second {
+                    self.number(second, is_wide)?;
+                }
+                (self.state.flags, self.state.readable) = (None, FLAGS);
+                Ok(())
+            }
+            Instruction::Select { .. } => self.select(),
+            Instruction::Product {
+                is_wide,
+                is_minus,
+                to,
+                first,
+                second,
+                add,
+            } => {
+                let factors = (self.number(first, is_wide)?, self.number(second, is_wide)?);
+                // An address may be added, if it is one that sums of 64 bits may have.
+                let add = self.read(add, is_wide)?;
+                let value = self.product(is_minus, factors, add)?;
+                self.write(to, is_wide, value)
+            }
+            Instruction::LongProduct {
+                is_signed,
+                is_minus,
+                to,
+                first,
+                second,
+                add,
+            } => {
+                let mut factors = (self.number(first, false)?, self.number(second, false)?);
+                if is_signed {
+                    factors.0 = sign_extended(factors.0, 32, self.named(OTHER));
+                    factors.1 = sign_extended(factors.1, 32, self.named(OTHER + 1));
+                }
+                let add = self.read(add, true)?;
+                let value = self.product(is_minus, factors, add)?;
+                self.write(to, true, value)
+            }
+            Instruction::Vectors(vectors) => self.vectors(vectors),
+            _ => self.accesses(),
+        }
+    }
+
+    fn product(&self, is_minus: bool, (a, b): (Value, Value), add: Value) -> Proof<Value> {
+        let value = product(a, b, self.fresh(0));
+        let value = match is_minus {
+            true => value.negated(self.fresh(1)),
+            false => value,
+        };
+        match value.plus(add, self.fresh(2)) {
+            Some(sum) => Ok(sum),
+            None => refuse(
+                Property::Accesses,
+                format!("computes with {:?} and {:?}", value.kind, add.kind),
+            ),
+        }
+    }
+
+    /// An addition, subtraction or comparison.
+    fn add(&mut self) -> Proof<()> {
+        let Instruction::Add {
+            is_wide,
+            is_minus,
+            sets_flags,
+            to,
+            first,
+            second,
+        } = self.instruction
+        else {
+            return Ok(());
+        };
+        let is_stack = !matches!(second, Second::Shifted(..));
+        let left = match is_stack && first == ZERO {
+            true if is_wide => self.read_or_stack(first)?,
+            true => return refuse(Property::Accesses, "computes the lower half of an address"),
+            false => self.read(first, is_wide)?,
+        };
+        let right = self.second(second, is_wide)?;
+        if sets_flags {
+            self.compare(is_minus, left, right, is_wide, second);
+            // A comparison alone has no result.
+            if to == ZERO {
+                return Ok(());
+            }
+        }
+        let Some(value) = self.sum(is_minus, left, right) else {
+            return refuse(
+                Property::Accesses,
+                format!("computes with {:?} and {:?}", left.kind, right.kind),
+            );
+        };
+        if !is_wide && !value.is_number() {
+            return refuse(Property::Accesses, "computes the lower half of an address");
+        }
+        match is_stack && !sets_flags && to == ZERO {
+            true if is_wide => self.write_or_stack(to, value),
+            true => refuse(Property::Stack, "sets the stack pointer to 32 bits"),
+            false => self.write(to, is_wide, value),
+        }
+    }
+
+    fn sum(&self, is_minus: bool, left: Value, right: Value) -> Option<Value> {
+        let fresh = self.fresh(0);
+        if !is_minus {
+            return left.plus(right, fresh);
+        }
+        // The distance of two addresses in one memory.
+        let is_memory = matches!(left.kind, Kind::Instance | Kind::Memory(_));
+        if left.kind == right.kind && is_memory && !left.null && !right.null {
+            return Some(Value::any(fresh));
+        }
+        match right.as_constant().and_then(i64::checked_neg) {
+            Some(negated) => left.plus(Value::constant(negated), fresh),
+            None if right.is_number() => left.plus(right.negated(self.fresh(1)), fresh),
+            None => None,
+        }
+    }
+
+    /// What the flags say after an addition or subtraction.
+    fn compare(
+        &mut self,
+        is_minus: bool,
+        left: Value,
+        right: Value,
+        is_wide: bool,
+        second: Second,
+    ) {
+        if is_minus {
+            self.state.readable = readable_flags(left, right);
+            self.state.flags = Some(Comparison {
+                left,
+                right,
+                is_word: !is_wide,
+            });
+            return;
+        }
+        let are_numbers = left.is_number() && right.is_number();
+        self.state.readable = if are_numbers { FLAGS } else { 0 };
+        // An addition of a small constant that is not 0 compares with the negative constant.
+        self.state.flags = match second {
+            Second::Constant(constant) if are_numbers && constant != 0 => {
+                let negated = match is_wide {
+                    true => -constant,
+                    false => (1 << 32) - constant,
+                };
+                Some(Comparison {
+                    left,
+                    right: Value::constant(negated),
+                    is_word: !is_wide,
+                })
+            }
+            _ => None,
+        };
+    }
+
+    /// The second operand of an addition.
+    fn second(&self, second: Second, is_wide: bool) -> Proof<Value> {
+        match second {
+            Second::Constant(constant) => Ok(Value::constant(constant)),
+            Second::Shifted(register, _, 0) => self.read(register, is_wide),
+            Second::Shifted(register, shift, amount) => {
+                let value = self.number(register, is_wide)?;
+                let value = self.shifted(value, shift, amount, is_wide);
+                Ok(self.narrowed(value, is_wide))
+            }
+            Second::Extended(register, extension, amount) => {
+                let value = self.extended(register, extension, amount)?;
+                match is_wide {
+                    true => Ok(value),
+                    false if value.is_number() => Ok(self.narrowed(value, false)),
+                    false => refuse(Property::Accesses, "computes the lower half of an address"),
+                }
+            }
+        }
+    }
+
+    /// The lowest bits of an operand.
+    fn narrowed(&self, value: Value, is_wide: bool) -> Value {
+        match is_wide {
+            true => value,
+            false => value.low_word(self.named(OTHER + 2)),
+        }
+    }
+
+    /// A register of which some bits are used, shifted to the left.
+    pub(super) fn extended(
+        &self,
+        register: Number,
+        extension: Extension,
+        amount: u32,
+    ) -> Proof<Value> {
+        let Extension { is_signed, bits } = extension;
+        let fresh = self.named(OTHER + 3);
+        let value = match bits {
+            64 if amount == 0 => return self.read(register, true),
+            64 => self.number(register, true)?,
+            32 => self.number(register, false)?,
+            _ => zero_extended(self.number(register, false)?, bits, self.named(OTHER + 4)),
+        };
+        let value = match is_signed && bits < 64 {
+            true => sign_extended(value, bits, fresh),
+            false => value,
+        };
+        Ok(value.shifted(amount, self.named(OTHER + 5)))
+    }
+
+    /// A number that is shifted by a constant.
+    fn shifted(&self, value: Value, shift: Shift, amount: u32, is_wide: bool) -> Value {
+        let fresh = self.named(OTHER + 6);
+        match shift {
+            _ if amount == 0 => value,
+            Shift::Left => value.shifted(amount, fresh),
+            Shift::Right => {
+                let bytes = if is_wide { 8 } else { 4 };
+                shifted_right(value, Value::constant(amount.into()), bytes, fresh)
+            }
+            // The sign of a word is in bit 31.
+            Shift::Arithmetic if is_wide || value.high <= i64::from(i32::MAX) => {
+                Value::number(fresh, value.low >> amount, value.high >> amount)
+            }
+            Shift::Arithmetic | Shift::Rotate => Value::any(fresh),
+        }
+    }
+
+    /// The result of a logical operation on numbers.
+    fn combined(&mut self, logic: Logic, left: Value, right: Value) -> Value {
+        let fresh = self.fresh(0);
+        if logic == Logic::Test {
+            (self.state.flags, self.state.readable) = (None, FLAGS);
+        }
+        match (logic, left.as_constant().zip(right.as_constant())) {
+            (Logic::And | Logic::Test, Some((left, right))) => Value::constant(left & right),
+            (Logic::Or, Some((left, right))) => Value::constant(left | right),
+            (Logic::Xor, Some((left, right))) => Value::constant(left ^ right),
+            (Logic::And | Logic::Test, None) => masked(left, right, fresh),
+            (Logic::Or | Logic::Xor, None) => united(left, right, fresh),
+        }
+    }
+
+    fn logic(&mut self) -> Proof<()> {
+        let Instruction::Logic {
+            is_wide,
+            logic,
+            inverts,
+            to,
+            first,
+            second,
+            shift,
+            amount,
+        } = self.instruction
+        else {
+            return Ok(());
+        };
+        // `mov`
+        if logic == Logic::Or && first == ZERO && amount == 0 && !inverts {
+            let value = self.read(second, is_wide)?;
+            return self.write(to, is_wide, value);
+        }
+        let left = self.number(first, is_wide)?;
+        let right = self.number(second, is_wide)?;
+        let right = self.shifted(right, shift, amount, is_wide);
+        let right = self.narrowed(right, is_wide);
+        let right = match (inverts, right.as_constant()) {
+            (false, _) => right,
+            (true, Some(constant)) => self.narrowed(Value::constant(!constant), is_wide),
+            (true, None) if is_wide => Value::any(self.named(OTHER + 7)),
+            (true, None) => Value::word(self.named(OTHER + 7)),
+        };
+        let value = self.combined(logic, left, right);
+        self.write(to, is_wide, value)
+    }
+
+    fn wide(
+        &mut self,
+        is_wide: bool,
+        wide: Wide,
+        to: Number,
+        constant: u64,
+        shift: u32,
+    ) -> Proof<()> {
+        let value = match wide {
+            Wide::Zero => constant,
+            Wide::Not if is_wide => !constant,
+            Wide::Not => !constant & u64::from(u32::MAX),
+            Wide::Keep => {
+                let old = self.number(to, is_wide)?;
+                let Some(old) = old.as_constant() else {
+                    return self.write(to, is_wide, Value::any(self.fresh(0)));
+                };
+                old.cast_unsigned() & !(0xffff << shift) | constant
+            }
+        };
+        self.write(to, is_wide, Value::constant(value.cast_signed()))
+    }
+
+    /// Some bits of a number, moved to another place.
+    fn field(&self, is_wide: bool, field: Field, value: Value, rotate: u32, last: u32) -> Value {
+        let size = if is_wide { 64 } else { 32 };
+        let fresh = self.fresh(0);
+        let part = |bits: u32| match bits {
+            _ if bits == size => value,
+            32 => self.state.low_word(value, self.fresh(1)),
+            _ => zero_extended(value, bits, self.fresh(1)),
+        };
+        match field {
+            Field::Keep => Value::any(fresh),
+            // To the left: the bits from 0 on.
+            Field::Unsigned if last < rotate => {
+                let by = size - rotate;
+                match last + 1 + by == size {
+                    true => value.shifted(by, fresh),
+                    false => part(last + 1).shifted(by, fresh),
+                }
+            }
+            Field::Unsigned if rotate == 0 => part(last + 1),
+            Field::Unsigned if last == size - 1 => {
+                self.shifted(value, Shift::Right, rotate, is_wide)
+            }
+            Field::Unsigned => Value::number(fresh, 0, (1_i64 << (last - rotate + 1)) - 1),
+            Field::Signed if last < rotate => Value::any(fresh),
+            Field::Signed if last == size - 1 => {
+                self.shifted(value, Shift::Arithmetic, rotate, is_wide)
+            }
+            Field::Signed if rotate == 0 => sign_extended(value, last + 1, fresh),
+            Field::Signed => {
+                let limit = 1_i64 << (last - rotate);
+                Value::number(fresh, -limit, limit - 1)
+            }
+        }
+    }
+
+    /// A conditional select.
+    fn select(&mut self) -> Proof<()> {
+        let Instruction::Select {
+            is_wide,
+            select,
+            to,
+            first,
+            second,
+            condition,
+        } = self.instruction
+        else {
+            return Ok(());
+        };
+        self.reads_flags(condition)?;
+        if select != Select::Plain {
+            let left = self.number(first, is_wide)?;
+            let right = self.number(second, is_wide)?;
+            let changed = match (select, right.as_constant()) {
+                (Select::Increment, Some(constant)) => Value::constant(constant.wrapping_add(1)),
+                (Select::Invert, Some(constant)) => Value::constant(!constant),
+                (Select::Negate, Some(constant)) => Value::constant(constant.wrapping_neg()),
+                _ => Value::any(self.fresh(1)),
+            };
+            let changed = self.narrowed(changed, is_wide);
+            let value = match left == changed {
+                true => left,
+                false => left.join(changed, self.fresh(0), false),
+            };
+            return self.write(to, is_wide, value);
+        }
+        let (value, bounds) = self.selected(is_wide, first, second, condition)?;
+        self.write(to, is_wide, value)?;
+        // The lowest bits may have bounds that the whole number does not have.
+        if let Some((low, high)) = bounds
+            && value.is_number()
+        {
+            let word = value.low_word(self.named(OTHER + 8));
+            if word.symbol.is_word() && word.shift == 0 && word.constant == 0 {
+                self.state.add(Fact::Bounds(word.symbol, low, high));
+            }
+        }
+        Ok(())
+    }
+
+    /// The value that a select chooses, and bounds of its lowest 32 bits.
+    fn selected(
+        &self,
+        is_wide: bool,
+        first: Number,
+        second: Number,
+        condition: u8,
+    ) -> Proof<(Value, Option<(i64, i64)>)> {
+        let fresh = self.fresh(0);
+        let joined = |first: Value, second: Value| match first == second {
+            true => first,
+            false => second.join(first, fresh, false),
+        };
+        let Some((comparison, relation)) = self.state.flags.zip(relation(condition)) else {
+            let (first, second) = (self.read(first, is_wide)?, self.read(second, is_wide)?);
+            return Ok((joined(first, second), None));
+        };
+        // The operands may be what was compared.
+        let mut taken = self.state.without_frame();
+        let mut other = self.state.without_frame();
+        let (takes, keeps) = (
+            taken.assume(comparison, relation),
+            other.assume(comparison, relation.negated()),
+        );
+        let read = |state: &State, register| match register {
+            ZERO => Ok(Value::constant(0)),
+            _ => self.read_in(state, register, is_wide),
+        };
+        let (first, second) = (read(&taken, first)?, read(&other, second)?);
+        let bounds = |state: &State, value: Value| {
+            let word = word(state, value, self.named(OTHER + 9));
+            value.is_number().then_some((word.low, word.high))
+        };
+        Ok(match (takes, keeps) {
+            (true, false) => (first, bounds(&taken, first)),
+            (false, _) => (second, bounds(&other, second)),
+            (true, true) => {
+                let pair = bounds(&taken, first).zip(bounds(&other, second));
+                let both = pair.map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
+                let mut value = joined(first, second);
+                // The bounds need a symbol that names the whole number.
+                let is_wider = value.low < 0 || value.high > i64::from(u32::MAX);
+                if both.is_some() && first != second && is_wider {
+                    value = Value::any(fresh);
+                }
+                (value, both)
+            }
+        })
+    }
+
+    /// A symbol for a vector register that this instruction writes.
+    fn vector_symbol(&self, register: Number) -> Symbol {
+        Symbol(u64::from(self.at) << 4 | 1 << 54 | u64::from(register) << 40)
+    }
+
+    pub(super) fn write_vector(&mut self, register: Number, extent: Extent) {
+        let vector = Vector::new(extent, self.vector_symbol(register));
+        *self.state.vector_mut(usize::from(register)) = vector;
+    }
+
+    /// How much of a vector register is a number: at least so much must be.
+    pub(super) fn vector(&self, register: Number, needed: Extent) -> Proof<Extent> {
+        let extent = self.state.vector(usize::from(register)).extent;
+        if extent >= needed {
+            return Ok(extent);
+        }
+        refuse(
+            Property::Types,
+            format!("computes with vector register {register}, which holds no number"),
+        )
+    }
+
+    /// An instruction on vector registers.
+    fn vectors(&mut self, vectors: Vectors) -> Proof<()> {
+        if let Some(condition) = vectors.condition {
+            self.reads_flags(condition)?;
+        }
+        if let Some(register) = vectors.general {
+            self.number(register, true)?;
+        }
+        let mut least = Extent::Whole;
+        for (register, needed) in vectors.reads.into_iter().flatten() {
+            least = least.min(self.vector(register, needed)?);
+        }
+        if vectors.sets_flags {
+            (self.state.flags, self.state.readable) = (None, FLAGS);
+        }
+        match vectors.result {
+            Outcome::None => {}
+            Outcome::Whole(to) => self.write_vector(to, Extent::Whole),
+            Outcome::Least(to, all) => {
+                let extent = if least >= all { Extent::Whole } else { least };
+                self.write_vector(to, extent);
+            }
+            Outcome::Lane(to, extent) => {
+                let old = self.state.vector(usize::from(to)).extent;
+                self.write_vector(to, old.max(extent));
+            }
+            Outcome::Copy(to) => {
+                if let Some((from, _)) = vectors.reads[0] {
+                    let copied = self.state.vector(usize::from(from));
+                    *self.state.vector_mut(usize::from(to)) = copied;
+                }
+            }
+            Outcome::General { to, is_wide } => {
+                self.write(to, is_wide, Value::any(self.fresh(0)))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! [`Instruction`]: an instruction on the verifier's list, and the fields of its word.
+
+use super::vectors::{Number, Vectors};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Logic {
+    And,
+    Or,
+    Xor,
+    /// AND, which also sets flags.
+    Test,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shift {
+    Left,
+    Right,
+    Arithmetic,
+    Rotate,
+}
+
+/// How an operand of fewer bits is extended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extension {
+    pub(super) is_signed: bool,
+    pub(super) bits: u32,
+}
+
+/// The second operand of an addition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Second {
+    Constant(i64),
+    Shifted(Number, Shift, u32),
+    /// A register that is extended, and shifted to the left. Destination and first operand may be
+    /// the stack pointer.
+    Extended(Number, Extension, u32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wide {
+    Not,
+    Zero,
+    /// Replaces 16 bits of the register.
+    Keep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    Signed,
+    /// Replaces bits of the destination.
+    Keep,
+    Unsigned,
+}
+
+/// What a conditional select does with the second operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Select {
+    Plain,
+    Increment,
+    Invert,
+    Negate,
+}
+
+/// Instructions of two registers whose result has no bounds but its width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Divide,
+    Shift(Shift),
+    /// The checksum has 32 bits. The second operand has 64 bits if `is_wide`.
+    Checksum {
+        is_wide: bool,
+    },
+    /// The upper half of a product.
+    High,
+}
+
+/// How an address is computed from the base register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Index {
+    Offset(i64),
+    /// The base is changed before the access.
+    Before(i64),
+    /// The base is changed after the access.
+    After(i64),
+    Register(Number, Extension, u32),
+}
+
+/// A load or store of one register, or of two successive words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(super) is_load: bool,
+    pub(super) is_vector: bool,
+    /// Bytes of one register.
+    pub(super) bytes: u32,
+    /// Bits to which a load extends the sign.
+    pub(super) signed: Option<u32>,
+    pub(super) register: Number,
+    pub(super) second: Option<Number>,
+    pub(super) base: Number,
+    pub(super) index: Index,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Instruction {
+    Nothing,
+    Trap,
+    Add {
+        is_wide: bool,
+        is_minus: bool,
+        sets_flags: bool,
+        to: Number,
+        first: Number,
+        second: Second,
+    },
+    /// An addition or subtraction with the carry flag.
+    Carry {
+        is_wide: bool,
+        sets_flags: bool,
+        to: Number,
+        first: Number,
+        second: Number,
+    },
+    LogicConstant {
+        is_wide: bool,
+        logic: Logic,
+        to: Number,
+        first: Number,
+        constant: i64,
+    },
+    Logic {
+        is_wide: bool,
+        logic: Logic,
+        inverts: bool,
+        to: Number,
+        first: Number,
+        second: Number,
+        shift: Shift,
+        amount: u32,
+    },
+    Move {
+        is_wide: bool,
+        wide: Wide,
+        to: Number,
+        constant: u64,
+        shift: u32,
+    },
+    Field {
+        is_wide: bool,
+        field: Field,
+        to: Number,
+        from: Number,
+        rotate: u32,
+        last: u32,
+    },
+    /// Bits of two registers.
+    Extract {
+        is_wide: bool,
+        to: Number,
+        first: Number,
+        second: Number,
+    },
+    /// The address of a place, or of a page of 4 KiB, as a text offset.
+    Address {
+        to: Number,
+        target: i64,
+    },
+    /// A comparison, if a condition holds.
+    Compare {
+        is_wide: bool,
+        first: Number,
+        second: Second,
+        condition: u8,
+    },
+    Select {
+        is_wide: bool,
+        select: Select,
+        to: Number,
+        first: Number,
+        second: Number,
+        condition: u8,
+    },
+    Product {
+        is_wide: bool,
+        is_minus: bool,
+        to: Number,
+        first: Number,
+        second: Number,
+        add: Number,
+    },
+    /// The product of two registers of 32 bits, and a sum with 64 bits.
+    LongProduct {
+        is_signed: bool,
+        is_minus: bool,
+        to: Number,
+        first: Number,
+        second: Number,
+        add: Number,
+    },
+    Binary {
+        is_wide: bool,
+        binary: Binary,
+        to: Number,
+        first: Number,
+        second: Number,
+    },
+    /// Reverses or counts bits.
+    Unary {
+        is_wide: bool,
+        counts: bool,
+        to: Number,
+        from: Number,
+    },
+    Jump(u32),
+    Call(u32),
+    JumpIf {
+        condition: u8,
+        target: u32,
+    },
+    /// A jump if a register is 0, or if it is not.
+    JumpZero {
+        is_wide: bool,
+        is_not: bool,
+        register: Number,
+        target: u32,
+    },
+    /// A jump by one bit of a register.
+    JumpBit {
+        is_not: bool,
+        register: Number,
+        bit: u32,
+        target: u32,
+    },
+    JumpTo(Number),
+    CallTo(Number),
+    Return,
+    Memory(Memory),
+    /// A load at a text offset.
+    Literal {
+        is_vector: bool,
+        bytes: u32,
+        is_signed: bool,
+        to: Number,
+        target: i64,
+    },
+    /// A load-acquire or store-release, which is exclusive if it is `LoadExclusive`'s.
+    Ordered {
+        is_load: bool,
+        bytes: u32,
+        register: Number,
+        base: Number,
+    },
+    StoreExclusive {
+        bytes: u32,
+        status: Number,
+        register: Number,
+        base: Number,
+    },
+    /// A read-modify-write of memory (LSE).
+    Atomic {
+        bytes: u32,
+        operand: Number,
+        to: Number,
+        base: Number,
+    },
+    /// A compare-and-swap (LSE). `expected` gets the old value.
+    Exchange {
+        bytes: u32,
+        expected: Number,
+        new: Number,
+        base: Number,
+    },
+    /// A load of one element into all lanes.
+    Replicate {
+        bytes: u32,
+        to: Number,
+        base: Number,
+    },
+    Vectors(Vectors),
+}
+
+pub(super) fn bits(word: u32, high: u32, low: u32) -> u32 {
+    word >> low & ((1 << (high - low + 1)) - 1)
+}
+
+pub(super) fn bit(word: u32, at: u32) -> bool {
+    word >> at & 1 != 0
+}
+
+pub(super) fn number(word: u32, low: u32) -> Number {
+    bits(word, low + 4, low) as Number
+}
+
+/// The signed number in some bits.
+pub(super) fn signed(word: u32, high: u32, low: u32) -> i64 {
+    let width = high - low + 1;
+    i64::from((word >> low) << (32 - width)).wrapping_shl(32) >> (64 - width)
+}
+
+pub(super) fn extension(option: u32) -> Extension {
+    Extension {
+        is_signed: option & 4 != 0,
+        bits: 8 << (option & 3),
+    }
+}

@@ -1,0 +1,601 @@
+//! The walk over one function, which each architecture gives its instructions.
+//!
+//! The proof is an abstract interpretation: each instruction changes a [`State`], which says what
+//! registers and the frame hold. Where paths meet, the state keeps what both know. Instructions
+//! that no path reaches are not checked: every jump is checked, so they never run.
+
+mod builtins;
+mod calls;
+mod fork;
+
+use crate::abi::{Convention, Place, Places};
+use crate::access::typed;
+use crate::casts;
+use crate::error::{Proof, Property, Refusal, Unproven, refuse};
+use crate::module::Module;
+use crate::state::{Comparison, Extent, Relation, Slot, State};
+use crate::value::{Kind, Symbol, Value};
+use pirn_format::exit::{Builtin, CELL_BYTES};
+use pirn_format::traps::{CodeEntry, CodeKind};
+use pirn_format::types::{FuncType, ValType};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+/// The instructions of an architecture.
+pub(crate) trait Machine<'m>: Sized {
+    type Instruction: Copy;
+
+    const CONVENTION: &'static Convention;
+
+    /// Reads the code of a function that starts at a text offset.
+    fn new(code: &'m [u8], start: u32) -> Self;
+
+    /// The instruction at a byte of the function. It is on the verifier's list, and needs no
+    /// feature that the module's header does not name.
+    fn decode(&mut self, module: &Module<'m>, index: usize) -> Proof<Self::Instruction>;
+
+    fn bytes(instruction: Self::Instruction) -> usize;
+
+    /// Whether the next instruction may follow.
+    fn falls(instruction: Self::Instruction) -> bool;
+
+    /// The target of a jump, if the instruction names it. Calls are no jumps.
+    fn jump_target(instruction: Self::Instruction) -> Option<u32>;
+
+    /// Proves an instruction, and changes the state as the instruction does.
+    fn step(step: Step<'_, 'm, Self>) -> Proof<Next>;
+}
+
+/// Joins of a block's state before intervals are widened.
+const PRECISE_JOINS: u32 = 2;
+
+/// Maximum number of restarts of a walk. The walk restarts when a computed jump or a handler splits
+/// a block that was walked already. After the last restart, a split block starts without known
+/// relations between values.
+const RESTARTS_MAX: u32 = 16;
+
+/// Most words of registers and frames that the states of a function's blocks hold together: 2 GB.
+/// A function of several megabytes needs a hundredth.
+const WORDS_MAX: usize = 1 << 25;
+
+/// Maximum number of words that the proof of a function compares or copies: some ten seconds.
+const WORK_MAX: usize = 1 << 30;
+
+/// Maximum number of such words for a module, per byte of its text, but at least [`WORK_MAX`].
+const WORK_PER_BYTE_MAX: usize = 1 << 10;
+
+/// The walk over one function.
+pub(crate) struct Walk<'m, M: Machine<'m>> {
+    pub(crate) module: &'m Module<'m>,
+    pub(crate) entry: CodeEntry,
+    pub(crate) machine: M,
+    /// Places of the function's own parameters and results.
+    places: Places,
+    /// By byte of the function: the number of the instruction that starts there, plus 1.
+    numbers: Vec<u32>,
+    instructions: Vec<M::Instruction>,
+    /// By byte of the function: whether an instruction that starts there was proven.
+    walked: Vec<bool>,
+    /// Number of restarts so far.
+    restarts: u32,
+    /// Whether the walk must restart.
+    is_stale: bool,
+    /// By byte of the function: whether a block starts there.
+    leaders: Vec<bool>,
+    blocks: BTreeMap<u32, Block>,
+    todo: BTreeSet<u32>,
+    /// Paths that are walked apart from others, see `fork.rs`.
+    pub(crate) forks: fork::Forks,
+    /// Words of all states in `blocks`, at most [`WORDS_MAX`].
+    held: usize,
+    /// Words compared or copied so far, at most [`WORK_MAX`].
+    work: usize,
+}
+
+struct Block {
+    state: State,
+    joins: u32,
+}
+
+/// One instruction, and what is known before it.
+pub(crate) struct Step<'w, 'm, M: Machine<'m>> {
+    pub(crate) walk: &'w mut Walk<'m, M>,
+    pub(crate) state: &'w mut State,
+    pub(crate) instruction: M::Instruction,
+    /// Text offset of the instruction.
+    pub(crate) at: u32,
+}
+
+/// Where execution continues after an instruction.
+pub(crate) enum Next {
+    /// With the next instruction.
+    Falls,
+    /// At this text offset, in place of the next instruction.
+    Jumps(u32),
+    /// Nowhere in this function.
+    Ends,
+}
+
+/// Proves all properties of the code of one entry. Returns the number of instructions. Without
+/// `has_argument`, the code is a trap stub, and the register of its argument may hold anything.
+pub(crate) fn prove<'m, M: Machine<'m>>(
+    module: &'m Module<'m>,
+    entry: CodeEntry,
+    has_argument: bool,
+) -> Result<usize, Refusal> {
+    let mut at = entry.start;
+    let proof = Walk::<M>::new(module, entry, has_argument).and_then(|mut walk| {
+        let result = walk.run(&mut at);
+        module.work.fetch_add(walk.work, Ordering::Relaxed);
+        result.map(|()| walk.instructions.len())
+    });
+    proof.map_err(|Unproven { property, message }| Refusal {
+        property,
+        code: entry.kind,
+        offset: at,
+        message,
+    })
+}
+
+impl<'m, M: Machine<'m>> Walk<'m, M> {
+    fn new(module: &'m Module<'m>, entry: CodeEntry, has_argument: bool) -> Proof<Self> {
+        let work_max = WORK_MAX.max(module.text.len().saturating_mul(WORK_PER_BYTE_MAX));
+        if module.work.load(Ordering::Relaxed) > work_max {
+            return refuse(
+                Property::Instructions,
+                format!("needs more work than {work_max} words with all functions before it"),
+            );
+        }
+        let end = entry.start as usize + entry.len as usize;
+        let Some(code) = module.text.get(entry.start as usize..end) else {
+            return refuse(
+                Property::Instructions,
+                format!("ends at {end}; the text has {} bytes", module.text.len()),
+            );
+        };
+        let mut signature = signature(module, entry.kind);
+        if !has_argument {
+            signature.params.clear();
+        }
+        Ok(Self {
+            module,
+            entry,
+            places: Places::of(M::CONVENTION, &signature),
+            machine: M::new(code, entry.start),
+            numbers: vec![0; code.len()],
+            walked: vec![false; code.len()],
+            restarts: 0,
+            is_stale: false,
+            instructions: vec![],
+            leaders: vec![false; code.len()],
+            blocks: BTreeMap::new(),
+            todo: BTreeSet::new(),
+            forks: fork::Forks::default(),
+            held: 0,
+            work: 0,
+        })
+    }
+
+    /// Walks over all paths. `at` is the instruction that is being proven.
+    fn run(&mut self, at: &mut u32) -> Proof<()> {
+        let entry = self.entry_state()?;
+        self.flow(self.entry.start, Cow::Borrowed(&entry))?;
+        while let Some((start, mut state)) = self.next_path() {
+            *at = start;
+            loop {
+                let instruction = self.instruction(*at)?;
+                self.forks.at = *at;
+                if !self.forks.is_fork {
+                    self.walked[(*at - self.entry.start) as usize] = true;
+                }
+                let next = *at + M::bytes(instruction) as u32;
+                let step = Step {
+                    at: *at,
+                    instruction,
+                    walk: self,
+                    state: &mut state,
+                };
+                let (continues, is_jump) = match M::step(step)? {
+                    Next::Falls => (next, false),
+                    Next::Jumps(target) => (target, true),
+                    Next::Ends => break,
+                };
+                let is_leader = is_jump || self.is_leader(continues);
+                if is_leader && !self.forks.passes(continues) {
+                    self.flow(continues, Cow::Owned(state))?;
+                    break;
+                }
+                self.spend(usize::from(is_leader) * state.words())?;
+                *at = continues;
+            }
+            if std::mem::take(&mut self.is_stale) {
+                self.blocks.clear();
+                self.held = 0;
+                self.todo.clear();
+                self.forks = fork::Forks::default();
+                self.walked.fill(false);
+                self.flow(self.entry.start, Cow::Borrowed(&entry))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a block starts at a text offset.
+    pub(crate) fn is_leader(&self, at: u32) -> bool {
+        let index = at.checked_sub(self.entry.start).map(|index| index as usize);
+        index.is_some_and(|index| self.leaders.get(index) == Some(&true))
+    }
+
+    /// Counts words that the proof compares or copies. Enforces the limit of a function.
+    pub(crate) fn spend(&mut self, words: usize) -> Proof<()> {
+        self.work += words;
+        match self.work > WORK_MAX {
+            true => refuse(
+                Property::Instructions,
+                format!("needs more work than {WORK_MAX} words to be proven"),
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a path to a block.
+    pub(crate) fn flow(&mut self, target: u32, state: Cow<'_, State>) -> Proof<()> {
+        let end = self.entry.start + self.entry.len;
+        if !(self.entry.start..end).contains(&target) {
+            return refuse(
+                Property::Targets,
+                format!("jumps to text offset {target:#x}, outside of the function"),
+            );
+        }
+        let index = (target - self.entry.start) as usize;
+        if !std::mem::replace(&mut self.leaders[index], true) {
+            self.discover(target);
+        }
+        let name = |at: usize| Symbol(1 << 63 | u64::from(target) << 24 | at as u64);
+        // The target splits a block that was walked already, perhaps this one.
+        let is_late =
+            self.walked[(target - self.entry.start) as usize] && !self.blocks.contains_key(&target);
+        if self.is_stale || (is_late && self.restarts < RESTARTS_MAX) {
+            self.restarts += u32::from(!self.is_stale);
+            self.is_stale = true;
+            return Ok(());
+        }
+        let words = state.words();
+        self.spend(words)?;
+        let is_renamed = is_late || self.forks.closes_loop(target);
+        match self.blocks.get_mut(&target) {
+            None => {
+                self.held += words;
+                if self.held > WORDS_MAX {
+                    return refuse(
+                        Property::Stack,
+                        format!("has blocks and a frame of more than {WORDS_MAX} words"),
+                    );
+                }
+                let mut state = state.into_owned();
+                if is_renamed {
+                    state.rename(name);
+                }
+                self.blocks.insert(target, Block { state, joins: 0 });
+            }
+            Some(block) => {
+                block.joins += 1;
+                let widen = block.joins > PRECISE_JOINS;
+                let changed = match self.module.has_objects {
+                    false => block.state.join(&state, widen, name),
+                    true => {
+                        let mut state = state.into_owned();
+                        let changed =
+                            casts::unite_states(self.module, &mut block.state, &mut state);
+                        block.state.join(&state, widen, name) || changed
+                    }
+                };
+                if !changed {
+                    return Ok(());
+                }
+            }
+        }
+        self.todo.insert(target);
+        Ok(())
+    }
+
+    /// Decodes from an offset to the next end of a path, and finds the targets of jumps. An
+    /// instruction that cannot be decoded is refused when a path reaches it.
+    fn discover(&mut self, from: u32) {
+        let mut todo = vec![from];
+        while let Some(mut at) = todo.pop() {
+            while let Some(index) = at.checked_sub(self.entry.start)
+                && let Some(number) = self.numbers.get(index as usize)
+                && *number == 0
+            {
+                let Ok(instruction) = self.decode(at) else {
+                    break;
+                };
+                let end = self.entry.start + self.entry.len;
+                if let Some(target) = M::jump_target(instruction)
+                    && (self.entry.start..end).contains(&target)
+                {
+                    self.leaders[(target - self.entry.start) as usize] = true;
+                    todo.push(target);
+                }
+                if !M::falls(instruction) {
+                    break;
+                }
+                at += M::bytes(instruction) as u32;
+            }
+        }
+    }
+
+    /// Decodes the instruction at an offset. It must not overlap another one.
+    fn decode(&mut self, at: u32) -> Proof<M::Instruction> {
+        let index = (at - self.entry.start) as usize;
+        let instruction = self.machine.decode(self.module, index)?;
+        let Some(bytes) = self.numbers.get_mut(index..index + M::bytes(instruction)) else {
+            return refuse(
+                Property::Instructions,
+                "an instruction ends after the end of the function",
+            );
+        };
+        if bytes.iter().any(|number| *number != 0) {
+            return refuse(
+                Property::Instructions,
+                "overlaps another instruction that is reached, too",
+            );
+        }
+        // Bytes inside an instruction have a number that is none.
+        bytes.fill(u32::MAX);
+        self.instructions.push(instruction);
+        bytes[0] = self.instructions.len() as u32;
+        Ok(instruction)
+    }
+
+    /// The instruction at an offset, if it was decoded.
+    pub(crate) fn known_instruction(&self, at: u32) -> Option<M::Instruction> {
+        let index = at.checked_sub(self.entry.start)? as usize;
+        let number = self.numbers.get(index)?.checked_sub(1)? as usize;
+        self.instructions.get(number).copied()
+    }
+
+    /// The instruction at an offset.
+    pub(crate) fn instruction(&mut self, at: u32) -> Proof<M::Instruction> {
+        let index = at.checked_sub(self.entry.start).map(|index| index as usize);
+        match index.and_then(|index| self.numbers.get(index).copied()) {
+            Some(u32::MAX) => refuse(
+                Property::Instructions,
+                "jumps into the middle of an instruction",
+            ),
+            Some(0) => {
+                let instruction = self.decode(at)?;
+                self.discover(at + M::bytes(instruction) as u32);
+                Ok(instruction)
+            }
+            Some(number) => Ok(self.instructions[number as usize - 1]),
+            None => refuse(
+                Property::Targets,
+                format!("continues at text offset {at:#x}, past the end of the function"),
+            ),
+        }
+    }
+
+    /// What is known when the function is entered.
+    fn entry_state(&self) -> Proof<State> {
+        let module = self.module;
+        let places = &self.places;
+        if let CodeKind::Entry(ty) = self.entry.kind {
+            return Ok(host_entry(M::CONVENTION, module.metadata.func_type(ty)));
+        }
+        let abi = M::CONVENTION;
+        let mut state = State::new(abi, abi.pushed + places.argument_bytes, places.area_bytes);
+        for (register, value) in state.registers.iter_mut().enumerate() {
+            *value = Value::named(Symbol(1 << 58 | register as u64), Kind::Junk);
+        }
+        preserved(abi, &mut state);
+        let context = match self.entry.kind {
+            CodeKind::Import(ty) => Kind::Import(ty),
+            _ => Kind::Instance,
+        };
+        state.registers[places.context] = Value::of(context);
+        if let Some(area) = places.area {
+            state.registers[area] = Value::of(Kind::ResultArea);
+        }
+        for (number, (place, ty)) in places.params.iter().enumerate() {
+            let value = match self.entry.kind {
+                CodeKind::Builtin(builtin) => builtin_parameter(module, builtin, number),
+                _ => typed(*ty, argument(number)),
+            };
+            match place {
+                Place::General(register) => state.registers[*register] = value,
+                Place::Vector(register) => state.vector_mut(*register).extent = Extent::of(*ty),
+                Place::Memory(offset) => state.set_cell(abi.pushed + offset, *ty, value),
+            }
+        }
+        Ok(state)
+    }
+}
+
+/// The registers that each caller relies on, at the start of a function.
+fn preserved(abi: &Convention, state: &mut State) {
+    state.registers[abi.stack] = Value::of(Kind::Stack);
+    for register in abi.preserved {
+        state.registers[*register] = Value::of(Kind::Saved(*register as u8));
+    }
+    for vector in abi.preserved_vectors.clone() {
+        state.vector_mut(vector).saved = Some(vector as u8);
+    }
+    let return_address = Value::of(Kind::ReturnAddress);
+    match abi.link {
+        Some(link) => state.registers[link] = return_address,
+        None => state.set_slot(0, Slot::whole(return_address)),
+    }
+}
+
+/// The state at the start of an entry trampoline: the host's registers `(context, code, cells)`,
+/// and the cells above the return address, if that is on the stack.
+fn host_entry(abi: &'static Convention, ty: &FuncType) -> State {
+    let cells = calls::cell_count(ty) as u32;
+    let mut state = State::new(abi, abi.pushed + (cells * CELL_BYTES) as i32, 0);
+    preserved(abi, &mut state);
+    let [context, code, address] = abi.host;
+    state.registers[context] = Value::of(Kind::EntryContext);
+    state.registers[code] = Value::of(Kind::EntryCode);
+    state.registers[address] = Value::at(Kind::Stack, i64::from(abi.pushed));
+    for (number, ty) in ty.params.iter().enumerate() {
+        let at = abi.pushed + number as i32 * CELL_BYTES as i32;
+        state.set_cell(at, *ty, typed(*ty, argument(number)));
+    }
+    state
+}
+
+/// The signature of a piece of code, with words for what is no value of a guest.
+fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
+    let metadata = module.metadata;
+    match kind {
+        CodeKind::Func(index) => metadata.func_type(metadata.funcs[index as usize]).clone(),
+        CodeKind::Import(ty) | CodeKind::Entry(ty) => metadata.func_type(ty).clone(),
+        CodeKind::Builtin(number) => match Builtin::from_number(number) {
+            Some(builtin) => builtins::signature(builtin),
+            None => FuncType {
+                params: vec![],
+                results: vec![],
+            },
+        },
+        // The stub of calls by dispatch tables has a second argument: the type number of the entry.
+        CodeKind::Trap(_) => FuncType {
+            params: vec![ValType::I64],
+            results: vec![],
+        },
+    }
+}
+
+/// The symbol of an argument.
+fn argument(number: usize) -> Symbol {
+    Symbol(1 << 62 | number as u64)
+}
+
+/// A parameter of a builtin. Addresses of copies and fills have 32 bits, unless a memory has 64-bit
+/// addresses: calls are checked for that.
+fn builtin_parameter(module: &Module<'_>, builtin: u32, number: usize) -> Value {
+    let symbol = argument(number);
+    match Builtin::from_number(builtin) {
+        Some(builtin) if builtins::is_word(module, builtin, number) => Value::word(symbol),
+        Some(builtin) if builtins::is_address(builtin, number) => Value::named(symbol, Kind::Junk),
+        _ => Value::any(symbol),
+    }
+}
+
+impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
+    /// A symbol for a value that this instruction makes.
+    pub(crate) fn fresh(&self, number: u64) -> Symbol {
+        Symbol(u64::from(self.at) << 4 | 8 | number)
+    }
+
+    /// Refuses an instruction that may fault but is not in the trap table.
+    pub(crate) fn needs_trap(&self, what: &str) -> Proof<()> {
+        if self.walk.module.traps.code(self.at).is_some() {
+            return Ok(());
+        }
+        refuse(
+            Property::Instructions,
+            format!("{what} without an entry in the trap table"),
+        )
+    }
+
+    /// The stack pointer's distance from its value at entry.
+    pub(crate) fn stack_pointer(&self) -> Proof<i32> {
+        match self.state.registers[M::CONVENTION.stack].stack_distance() {
+            Some(at) => Ok(at),
+            None => refuse(
+                Property::Stack,
+                "the stack pointer is unknown, or no multiple of 8",
+            ),
+        }
+    }
+
+    /// Changes the stack pointer.
+    pub(crate) fn write_stack_pointer(&mut self, value: Value) -> Proof<()> {
+        if value.kind != Kind::Stack || value.exact().is_none() {
+            return refuse(
+                Property::Stack,
+                format!("sets the stack pointer to {:?}", value.kind),
+            );
+        }
+        if value.high > i64::from(self.state.top()) {
+            return refuse(
+                Property::Stack,
+                format!(
+                    "moves the stack pointer to {}, above the arguments, which end at {}",
+                    value.high,
+                    self.state.top()
+                ),
+            );
+        }
+        self.state.registers[M::CONVENTION.stack] = value;
+        Ok(())
+    }
+
+    /// Follows both ways of a conditional branch.
+    pub(crate) fn branch_on(
+        &mut self,
+        target: u32,
+        compared: Option<(Comparison, Relation)>,
+    ) -> Proof<Next> {
+        let Some((comparison, relation)) = compared else {
+            self.walk.forks.joins();
+            self.walk.flow(target, Cow::Borrowed(self.state))?;
+            return Ok(Next::Falls);
+        };
+        self.walk.spend(self.state.words())?;
+        let module = self.walk.module;
+        let mut taken = self.state.clone();
+        let takes = casts::assume(module, &mut taken, comparison, relation);
+        let falls = casts::assume(module, self.state, comparison, relation.negated());
+        // A path that is walked apart ends at the branch that tests its answer.
+        if takes == falls || comparison.left.as_constant().is_some() {
+            self.walk.forks.joins();
+        }
+        if takes {
+            self.walk.taken(target, taken)?;
+        }
+        match falls {
+            true => Ok(Next::Falls),
+            false => Ok(Next::Ends),
+        }
+    }
+
+    /// Follows a computed jump within the function, by a jump table or to an entry that is known.
+    /// `None` for another address.
+    pub(crate) fn computed_jump(&mut self, target: Value) -> Proof<Option<Next>> {
+        let entry = self.walk.entry;
+        let (table, entries) = match target.kind {
+            Kind::JumpTarget(table, entries) => (table, entries),
+            Kind::Text if target.exact().is_some() => {
+                let target = target.exact().and_then(|at| u32::try_from(at).ok());
+                return Ok(Some(Next::Jumps(target.unwrap_or(u32::MAX))));
+            }
+            _ => return Ok(None),
+        };
+        let function_end = entry.start + entry.len;
+        if table < entry.start || entries.first < table || entries.last >= function_end {
+            return refuse(
+                Property::Targets,
+                format!(
+                    "jumps by entries {:#x} to {:#x} of the table at {table:#x}, outside of the \
+                     function",
+                    entries.first, entries.last
+                ),
+            );
+        }
+        for at in (entries.first..=entries.last).step_by(4) {
+            let Some(offset) = self.walk.module.word(at) else {
+                return refuse(
+                    Property::Targets,
+                    "jumps by a table that ends after the text",
+                );
+            };
+            let target = table.wrapping_add(offset);
+            self.walk.flow(target, Cow::Borrowed(self.state))?;
+        }
+        Ok(Some(Next::Ends))
+    }
+}
