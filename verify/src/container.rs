@@ -6,12 +6,18 @@
 //! `compiler/src/link/elf.rs`, and the ELF specification (gABI 4.1, chapters 4 and 5).
 
 use crate::error::VerifyError;
+use pirn_format::cpu::Arch;
 use pirn_format::header::{HEADER_BYTES, HEADER_SYMBOL};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 
-/// Bytes of a page on x86_64.
-const PAGE: u64 = 4096;
+/// Bytes of the largest page that the loader may map segments by.
+const fn page(arch: Arch) -> u64 {
+    match arch {
+        Arch::X86_64 => 4 << 10,
+        Arch::Aarch64 => 64 << 10,
+    }
+}
 
 /// Most program headers. `aotc` writes nine.
 const SEGMENTS_MAX: u16 = 16;
@@ -72,12 +78,12 @@ pub(crate) fn check(file: &[u8], checked: &Checked) -> Result<(), VerifyError> {
         return refuse("its program headers are not where aotc puts them");
     };
     let loads: Vec<_> = segments.iter().filter(|one| one.kind == PT_LOAD).collect();
-    let mut mapped = 0;
+    let (mut mapped, page) = (0, page(checked.header.cpu.arch()));
     for load in &loads {
-        if load.start % PAGE != 0 || load.start < mapped {
+        if load.start % page != 0 || load.start < mapped {
             return refuse("two segments share a page, or one starts within a page");
         }
-        mapped = load.end.next_multiple_of(PAGE);
+        mapped = load.end.next_multiple_of(page);
     }
     let text = checked.header.section(Section::Text);
     let of = |flags: u32| loads.iter().filter(move |one| one.flags == flags);

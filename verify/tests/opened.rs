@@ -224,3 +224,25 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
     let (_folder, path) = write(&file);
     refusal(&path);
 }
+
+/// Kernels for aarch64 may have pages of 64 KiB. Segments in different pages of 4 KiB could then be
+/// in one, which the loader maps with the access rights of the last.
+#[test]
+fn segments_of_aarch64_start_at_pages_of_64_kib() {
+    let mut file = module(&Options::new(Arch::Aarch64));
+    let mut segments = (0..9).map(|number| 64 + 56 * number);
+    let at = segments.find(|at| file[*at..at + 8] == [1, 0, 0, 0, 6, 0, 0, 0]);
+    // Its offset in the file, and its address after that.
+    let at = at.expect("a segment is writable") + 8;
+    let start = u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
+    forge(&mut file, |file| {
+        file[at..at + 8].copy_from_slice(&(start + 4096).to_le_bytes());
+        file[at + 8..at + 16].copy_from_slice(&(start + 4096).to_le_bytes());
+    });
+    match pirn_verify::verify(&file) {
+        Err(VerifyError::Container(what)) => {
+            assert!(what.contains("two segments share a page"), "{what}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
