@@ -43,14 +43,16 @@ fn learn(
             }
             narrow(state, left.symbol, HeapType::None);
         }
-        (Kind::InArray(..), _, Equal) if matches!(number, Some(-64..=0)) => return false,
+        (Kind::InArray(..), _, Equal) if left.low >= 0 && matches!(number, Some(-64..=0)) => {
+            return false;
+        }
         (Kind::Reference(HeapType::None), _, NotEqual) if number == Some(0) => return false,
         (Kind::Tag(object, mask), _, Equal | NotEqual) => {
             if let Some(heap) = tagged(mask, number, relation) {
                 narrow_tagged(state, object, heap);
             }
         }
-        (Kind::TypeOf(object) | Kind::Ancestor(object), Kind::TypeId(ty), Equal) => {
+        (Kind::TypeOf(object) | Kind::Ancestor(object, _), Kind::TypeId(ty), Equal) => {
             if let Some(kind) = module.metadata.kind(ty) {
                 narrow_to(module, state, object, HeapType::Concrete(kind, ty));
             }
@@ -92,8 +94,11 @@ fn compared_with_length(
         Relation::Below => state.heap.add_length(array, next),
         Relation::NotAbove => state.heap.add_length(array, term),
         Relation::NotEqual if value.exact() == Some(0) => state.heap.add_length(array, next),
-        Relation::NotBelow | Relation::Equal => return !state.heap.has_length(array, next),
-        Relation::Above => return !state.heap.has_length(array, term),
+        // A value that is negative is above all lengths, whatever is known of greater ones.
+        Relation::NotBelow | Relation::Equal if value.low >= 0 => {
+            return !state.heap.has_length(array, next);
+        }
+        Relation::Above if value.low >= 0 => return !state.heap.has_length(array, term),
         _ => {}
     }
     true

@@ -51,7 +51,7 @@ impl Term {
 
     /// The integer divided by a power of two, if that leaves no remainder.
     pub(crate) fn divided(self, log2: u32) -> Option<Self> {
-        let is_exact = self.constant & ((1 << log2) - 1) == 0;
+        let is_exact = self.is_small() && self.constant & ((1 << log2) - 1) == 0;
         let shift = match self.symbol {
             Symbol::ZERO => Some(0),
             _ => u32::from(self.shift).checked_sub(log2),
@@ -62,6 +62,12 @@ impl Term {
             shift: shift as u8,
             constant: self.constant >> log2,
         })
+    }
+
+    /// Whether sums with the constant do not wrap around. Values are known modulo 2^64 only, so for
+    /// greater constants, an index could be above a length and the sum below it.
+    const fn is_small(self) -> bool {
+        self.constant.unsigned_abs() < 1 << 48
     }
 
     pub(crate) fn plus(self, constant: i64) -> Option<Self> {
@@ -267,19 +273,20 @@ impl Heap {
 
     /// Notes that an array has at least `len` elements.
     pub(crate) fn add_length(&mut self, array: Symbol, len: Term) {
-        if array != Symbol::ZERO {
+        if array != Symbol::ZERO && len.is_small() {
             add(&mut self.lengths, Length { array, len });
         }
     }
 
     /// Whether an array has at least `len` elements.
     pub(crate) fn has_length(&self, array: Symbol, len: Term) -> bool {
-        self.lengths.iter().any(|found| {
+        let is_it = |found: &Length| {
             found.array == array
                 && found.len.symbol == len.symbol
                 && found.len.shift == len.shift
                 && found.len.constant >= len.constant
-        })
+        };
+        len.is_small() && self.lengths.iter().any(is_it)
     }
 
     /// Whether an array has at least `from + count` elements.

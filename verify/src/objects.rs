@@ -112,7 +112,7 @@ fn ancestor(state: &State, access: &Access, object: Symbol) -> Proof<Value> {
     let at = access.distance().filter(|at| *at >= 0 && at % 4 == 0);
     match (at, access.usage, access.bytes) {
         (Some(at), Use::Read, 4) if state.heap.has_depth(object, at / 4 + 1) => {
-            Ok(Value::of(Kind::Ancestor(object)))
+            Ok(Value::of(Kind::Ancestor(object, at / 4)))
         }
         _ => refuse(
             Property::Accesses,

@@ -120,10 +120,10 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
             (Kind::Reference(_), Kind::Reference(_)) => true,
             (Kind::TypeOf(_), Kind::TypeId(_)) => true,
             (Kind::ExceptionTag, Kind::TagId(_)) => true,
-            (Kind::Ancestor(_), Kind::TypeId(_)) => true,
+            (Kind::Ancestor(..), Kind::TypeId(_)) => true,
             // An address is none of the highest 64 numbers.
             (Kind::InArray(..), Kind::Number) => {
-                left.exact().is_some() && matches!(right.exact(), Some(-64..=0))
+                left.exact().is_some_and(|at| at >= 0) && matches!(right.exact(), Some(-64..=0))
             }
             (Kind::Reference(heap), _) if heap.top() == HeapType::Any => right.is_i31(),
             _ => false,
@@ -131,9 +131,10 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
     };
     // Whether there is room for an object, how far two elements are apart, and how many supertypes
     // a type has.
+    // A negative distance from an address could be less than 0, so that the order tells the address.
     let is_order = |left: Value, right: Value| match (left.kind, right.kind) {
-        (Kind::HeapNext, Kind::HeapEnd) => true,
-        (Kind::InArray(a, _), Kind::InArray(b, _)) => a == b,
+        (Kind::HeapNext, Kind::HeapEnd) => left.low >= 0,
+        (Kind::InArray(a, _), Kind::InArray(b, _)) => a == b && left.low >= 0 && right.low >= 0,
         (Kind::RowLen(_), _) => right.is_number(),
         _ => false,
     };

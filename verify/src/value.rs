@@ -190,8 +190,8 @@ pub(crate) enum Kind {
     RowChain(Symbol),
     /// The address of an object's chain of supertypes.
     Chain(Symbol),
-    /// The identity of a supertype of an object's type.
-    Ancestor(Symbol),
+    /// The identity of a supertype of an object's type, by its position in the chain.
+    Ancestor(Symbol, i64),
     /// The lowest 8 bits are 1 or 0. The others are as in [`Junk`](Self::Junk).
     Bit(bool),
     /// A reference that the runtime made for the builtin of this trampoline.
@@ -397,14 +397,15 @@ impl Value {
             _ if kind == Kind::Number => (i64::MIN, i64::MAX),
             _ => return None,
         };
-        // A sum with a constant keeps the symbol.
-        let (term, constant) = if number.symbol == Symbol::ZERO {
-            (base, base.constant.wrapping_add(number.constant))
-        } else if base.symbol == Symbol::ZERO {
-            (number, base.constant.wrapping_add(number.constant))
-        } else {
-            let fresh = Self::number(fresh, low, high);
-            (fresh, fresh.constant)
+        // A sum with a constant keeps the symbol, unless the constants wrap around.
+        let constant = base.constant.checked_add(number.constant);
+        let (term, constant) = match constant {
+            Some(constant) if number.symbol == Symbol::ZERO => (base, constant),
+            Some(constant) if base.symbol == Symbol::ZERO => (number, constant),
+            _ => {
+                let fresh = Self::number(fresh, low, high);
+                (fresh, fresh.constant)
+            }
         };
         let sum = Self {
             kind,
@@ -480,13 +481,15 @@ impl Value {
         if low == high {
             return Self::constant(low);
         }
-        if by + u32::from(self.shift) > 32 {
+        // A constant that wraps around would make the value another multiple of the symbol.
+        let constant = scale(self.constant).filter(|_| by + u32::from(self.shift) <= 32);
+        let Some(constant) = constant else {
             return Self::number(fresh, low, high);
-        }
+        };
         Self {
             kind: Kind::Number,
             shift: self.shift + by as u8,
-            constant: self.constant.wrapping_shl(by),
+            constant,
             low,
             high,
             ..self
@@ -681,7 +684,7 @@ impl Value {
             | Kind::RowLen(_)
             | Kind::RowChain(_)
             | Kind::Chain(_)
-            | Kind::Ancestor(_) => Self::named(name, Kind::Junk),
+            | Kind::Ancestor(..) => Self::named(name, Kind::Junk),
             _ if self.symbol == Symbol::ZERO => self,
             _ => Self {
                 symbol: name,

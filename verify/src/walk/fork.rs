@@ -44,8 +44,6 @@ pub(crate) struct Forks {
     apart: Apart,
     /// Whether the path started in the middle of a block.
     pub(super) is_fork: bool,
-    /// Whether any path did.
-    has_forks: bool,
     /// Text offset of the current instruction.
     pub(super) at: u32,
 }
@@ -59,7 +57,7 @@ impl Forks {
 
     /// Whether a first path to a block may contain values of instructions after the block.
     pub(super) fn closes_loop(&self, block: u32) -> bool {
-        self.has_forks && block <= self.at
+        block <= self.at
     }
 
     /// The path joins others from here on.
@@ -91,7 +89,6 @@ impl Forks {
     }
 
     fn push(&mut self, at: u32, state: State, apart: Apart) {
-        self.has_forks = true;
         self.todo.push(Fork { at, state, apart });
     }
 }

@@ -263,7 +263,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
         let words = state.words();
         self.spend(words)?;
-        let is_renamed = is_late || self.forks.closes_loop(target);
+        let is_renamed =
+            is_late || (self.module.has_objects && self.forks.closes_loop(target));
         match self.blocks.get_mut(&target) {
             None => {
                 self.held += words;

@@ -14,7 +14,7 @@ fn is_of_objects(comparison: &Comparison) -> bool {
         matches!(
             (left.kind, right.kind),
             (Kind::HeapNext, Kind::HeapEnd)
-                | (Kind::TypeOf(_) | Kind::Ancestor(_), Kind::TypeId(_))
+                | (Kind::TypeOf(_) | Kind::Ancestor(..), Kind::TypeId(_))
                 | (Kind::RowLen(_) | Kind::Tag(..), Kind::Number)
         ) || matches!(left.kind, Kind::Reference(heap) if heap.top() == HeapType::Any)
     };

@@ -211,7 +211,7 @@ fn is_word_kind(kind: Kind) -> bool {
         Kind::TypeOf(_)
             | Kind::TypeId(_)
             | Kind::DispatchType(_)
-            | Kind::Ancestor(_)
+            | Kind::Ancestor(..)
             | Kind::RowLen(_)
     )
 }

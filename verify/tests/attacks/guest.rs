@@ -88,8 +88,6 @@ pub(crate) const MARKS: &[(&str, Mark)] = &[
     ("record", Cell(|layout| layout.funcref(0))),
     ("type_id", Cell(|layout| layout.type_id(0))),
     ("tag_e", Cell(|layout| layout.tag(0))),
-    ("swapped", Call(CodeKind::Func(11))),
-    ("wide", Call(CodeKind::Func(12))),
     // The guest with structs and arrays.
     ("empty", Call(CodeKind::Func(0))),
     ("heap_grow", call(Builtin::HeapGrow)),
@@ -102,6 +100,9 @@ pub(crate) const MARKS: &[(&str, Mark)] = &[
     ("id_wide", Cell(|layout| layout.type_id(8))),
     ("id_narrow", Cell(|layout| layout.type_id(9))),
     ("global_any", Cell(|layout| layout.global(0))),
+    // The guest without structs and arrays.
+    ("swapped", Call(CodeKind::Func(11))),
+    ("wide", Call(CodeKind::Func(12))),
 ];
 
 /// The number that stands for a mark in code of x86_64, by its position in the list.
