@@ -47,8 +47,9 @@ pub(crate) struct Convention {
     area: Option<usize>,
     /// Registers that a callee restores.
     pub(crate) preserved: &'static [usize],
-    /// Whether an i32 in memory is a whole word. Otherwise its upper half is not written.
-    has_whole_words: bool,
+    /// Whether code loads the whole word of an i32 or f32 in memory. Only then is an i32 in memory
+    /// a whole word. Otherwise its upper half is not written, and is never read.
+    pub(crate) loads_words: bool,
     /// The first three parameters of the host.
     pub(crate) host: [usize; 3],
     /// Vector registers whose lower half the callee restores.
@@ -65,7 +66,7 @@ pub(crate) static X86_64: Convention = Convention {
     results: &[RAX, RCX, RDX, RSI, RDI, 8, 9, 10],
     area: None,
     preserved: &[RBX, RBP, 12, 13, 14, 15],
-    has_whole_words: true,
+    loads_words: true,
     host: [RDI, RSI, RDX],
     preserved_vectors: 0..0,
 };
@@ -81,7 +82,7 @@ pub(crate) static AARCH64: Convention = Convention {
     results: &[2, 3, 4, 5, 6, 7],
     area: Some(8),
     preserved: &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, X29],
-    has_whole_words: false,
+    loads_words: false,
     host: [0, 1, 2],
     preserved_vectors: 8..16,
 };
@@ -176,7 +177,7 @@ fn assign(abi: &Convention, general: &[usize], types: &[ValType]) -> (Vec<(Place
             Place::Memory(bytes - size)
         });
         let ty = match (place, ty) {
-            (Place::Memory(_), ValType::I32) if abi.has_whole_words => ValType::I64,
+            (Place::Memory(_), ValType::I32) if abi.loads_words => ValType::I64,
             _ => *ty,
         };
         (place, ty)

@@ -8,6 +8,7 @@ use crate::state::{Comparison, Relation, State};
 use crate::value::{Kind, Symbol, Value};
 use pirn_format::layout::{TAG_ARRAY, TAG_BITS, TAG_HOST, TAG_I31};
 use pirn_format::types::{CompositeKind, HeapType};
+use std::cell::Cell;
 
 /// Learns that a relation holds between the compared values. Returns whether it can hold.
 pub(crate) fn assume(
@@ -322,7 +323,12 @@ pub(crate) fn unite(module: &Module<'_>, a: &mut Value, b: &mut Value) -> bool {
 }
 
 /// Gives the references of two states the types of which both are. Returns whether the first one
-/// has changed.
-pub(crate) fn unite_states(module: &Module<'_>, a: &mut State, b: &mut State) -> bool {
-    a.update_pairs(b, |a, b| unite(module, a, b))
+/// has changed, and the number of references whose types were different.
+pub(crate) fn unite_states(module: &Module<'_>, a: &mut State, b: &mut State) -> (bool, usize) {
+    let different = Cell::new(0);
+    let changed = a.update_pairs(b, |a, b| {
+        different.set(different.get() + usize::from(a.kind != b.kind));
+        unite(module, a, b)
+    });
+    (changed, different.get())
 }

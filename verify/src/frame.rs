@@ -37,7 +37,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
     }
     touch(state, at)?;
     let first = at & !7;
-    if let (Use::Read, true) = (access.usage, at == first)
+    if let (Use::Read, true) = (access.usage, at == first && state.abi.loads_words)
         && let Some(value) = partly_written(state, at, bytes)
     {
         return Ok(value);

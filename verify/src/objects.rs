@@ -304,7 +304,7 @@ fn array_header(
         return refuse(Property::Accesses, "writes the length of a struct");
     };
     let log2 = element.storage.log2();
-    let fresh = &mut state.heap.fresh[number];
+    let fresh = &state.heap.fresh[number];
     let is_word = len.is_number() && len.low >= 0 && len.high <= i64::from(u32::MAX);
     let term = Term::of(len);
     let fits = match (fresh.bytes.exact(), len.exact()) {
@@ -315,15 +315,17 @@ fn array_header(
             size.is_some_and(|size| size <= bytes)
         }
         // The size is a multiple of 8 that is at least the header and the elements.
-        _ => state
-            .heap
-            .rounded(state.heap.fresh[number].bytes.symbol)
-            .is_some_and(|size| {
+        (None, _) if fresh.bytes.shift == 0 && fresh.bytes.constant == 0 => {
+            let symbol = fresh.bytes.symbol;
+            state.heap.rounded(symbol).is_some_and(|size| {
                 size.symbol == term.symbol
                     && u32::from(size.shift) == u32::from(term.shift) + log2
                     && term.constant == 0
                     && size.constant >= HEADER
-            }),
+            })
+        }
+        // The symbol of a size that is known does not say that it was rounded.
+        _ => false,
     };
     if !is_word || !fits {
         return refuse(

@@ -47,6 +47,10 @@ pub(crate) trait Machine<'m>: Sized {
     fn step(step: Step<'_, 'm, Self>) -> Proof<Next>;
 }
 
+/// Words that count for the search of the common supertype of two references. A type has at most 63
+/// supertypes.
+const UNITE_WORK: usize = 1 << 10;
+
 /// Joins of a block's state before intervals are widened.
 const PRECISE_JOINS: u32 = 2;
 
@@ -287,8 +291,10 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                     false => block.state.join(&state, widen, name),
                     true => {
                         let mut state = state.into_owned();
-                        let changed =
+                        let (changed, different) =
                             casts::unite_states(self.module, &mut block.state, &mut state);
+                        // A common supertype is found by a walk over the supertypes of both.
+                        self.work += different * UNITE_WORK;
                         block.state.join(&state, widen, name) || changed
                     }
                 };

@@ -21,6 +21,7 @@ impl Step<'_, '_> {
         if list::is_setcc(mnemonic)
             && self.instruction.op0_kind() == OpKind::Register
             && !is_high_byte(self.instruction.op0_register())
+            && self.instruction.op0_register().full_register() != Register::RSP
         {
             self.reads_flags()?;
             let relation = step::relation(self.instruction.condition_code());
@@ -132,7 +133,8 @@ impl Step<'_, '_> {
             _ if mnemonic != Mnemonic::Shr
                 && !(left.is_number() && right.is_number())
                 && left.has_byte()
-                && right.has_byte() =>
+                && right.has_byte()
+                && self.instruction.op0_register().full_register() != Register::RSP =>
             {
                 let register = self.instruction.op0_register().full_register();
                 let value = bits(mnemonic, left, right).unwrap_or(Value::named(fresh, Kind::Byte));
