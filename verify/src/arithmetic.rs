@@ -72,7 +72,7 @@ pub(crate) fn sign_extended(value: Value, bits: u32, fresh: Symbol) -> Value {
 
 /// The lowest bits of a number, fewer than 64 bits, without their sign.
 pub(crate) fn zero_extended(value: Value, bits: u32, fresh: Symbol) -> Value {
-    let high = (1_i64 << bits) - 1;
+    let high = i64::MAX >> (63 - bits);
     match value.exact() {
         _ if value.low >= 0 && value.high <= high => value,
         Some(exact) => Value::constant(exact & high),

@@ -12,6 +12,7 @@ use crate::abi::{Convention, Place, Places};
 use crate::access::typed;
 use crate::casts;
 use crate::error::{Proof, Property, Refusal, Unproven, refuse};
+use crate::frame::reach;
 use crate::module::Module;
 use crate::state::{Comparison, Extent, Relation, Slot, State};
 use crate::value::{Kind, Symbol, Value};
@@ -267,8 +268,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
         let words = state.words();
         self.spend(words)?;
-        let is_renamed =
-            is_late || (self.module.has_objects && self.forks.closes_loop(target));
+        let is_renamed = is_late || (self.module.has_objects && self.forks.closes_loop(target));
         match self.blocks.get_mut(&target) {
             None => {
                 self.held += words;
@@ -521,12 +521,14 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
 
     /// Changes the stack pointer.
     pub(crate) fn write_stack_pointer(&mut self, value: Value) -> Proof<()> {
-        if value.kind != Kind::Stack || value.exact().is_none() {
+        let Some(at) = value.exact().filter(|_| value.kind == Kind::Stack) else {
             return refuse(
                 Property::Stack,
                 format!("sets the stack pointer to {:?}", value.kind),
             );
-        }
+        };
+        // A signal handler without a stack of its own writes below the stack pointer at any time.
+        reach(self.state, i32::try_from(at).unwrap_or(i32::MIN))?;
         if value.high > i64::from(self.state.top()) {
             return refuse(
                 Property::Stack,
