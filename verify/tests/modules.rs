@@ -217,3 +217,32 @@ fn arguments_and_results_in_memory_are_proven() {
         }
     }
 }
+
+/// Cranelift touches the pages of a small frame one by one, and those of a larger frame in a loop.
+#[test]
+fn large_frames_are_proven() {
+    for pages in [1, 2, 3, 4, 5, 6] {
+        let values = 1..=pages * 512;
+        let loads = values
+            .clone()
+            .map(|at| format!("(local.set {at} (i64.load offset={at} (local.get 0)))"));
+        let uses = values
+            .clone()
+            .map(|at| format!("(i64.xor (local.get {at}))"));
+        let text = format!(
+            r#"(module (import "m" "f" (func $f)) (memory 1)
+            (func (export "a") (param i32) (result i64) (local {})
+                (call $f) {} (call $f) (i64.const 0) {}))"#,
+            "i64 ".repeat(*values.end()),
+            loads.collect::<String>(),
+            uses.collect::<String>(),
+        );
+        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
+        for level in [OptLevel::Speed, OptLevel::None] {
+            let so = pirn_compiler::compile(&wasm, &options(level, false)).expect("it compiles");
+            if let Err(error) = verify(&so) {
+                panic!("{pages} pages, {level:?}: {error}");
+            }
+        }
+    }
+}

@@ -148,8 +148,10 @@ impl Step<'_, '_> {
     /// Whether this is the loop that touches each page of a large frame:
     ///
     /// ```text
-    /// sub rsp, page;  mov [rsp], 0;  cmp rsp, end;  jne sub
+    /// sub rsp, page;  mov [rsp], 0;  cmp end, rsp;  jne sub
     /// ```
+    ///
+    /// The operands of the comparison may be in either order.
     fn is_probe(&mut self) -> bool {
         let first = self.instruction;
         if first.op0_register() != Register::RSP
@@ -173,8 +175,7 @@ impl Step<'_, '_> {
             && touch.memory_index() == Register::None
             && touch.memory_displacement64() == 0
             && compare.mnemonic() == Mnemonic::Cmp
-            && compare.op0_register() == Register::RSP
-            && compare.op1_register().is_gpr64()
+            && probe_end(&compare).is_some()
             && branch.mnemonic() == Mnemonic::Jne
             && branch.near_branch_target() == u64::from(self.at)
     }
@@ -187,7 +188,13 @@ impl Step<'_, '_> {
         let compare_at = self.walk.instruction(touch_at)?.next_ip() as u32;
         let compare = self.walk.instruction(compare_at)?;
         let branch = self.walk.instruction(compare.next_ip() as u32)?;
-        let end = self.read_register(compare.op1_register());
+        let Some(end) = probe_end(&compare) else {
+            return refuse(
+                Property::Stack,
+                "compares no register with the stack pointer",
+            );
+        };
+        let end = self.read_register(end);
         let distance = end
             .exact()
             .and_then(|end| i64::from(start).checked_sub(end));
@@ -208,6 +215,14 @@ impl Step<'_, '_> {
         crate::frame::touch(self.state, end as i32)?;
         (self.state.flags, self.state.readable) = (None, 0);
         Ok(Next::Jumps(branch.next_ip() as u32))
+    }
+}
+
+/// The register that a comparison compares with the stack pointer.
+fn probe_end(compare: &Instruction) -> Option<Register> {
+    match (compare.op0_register(), compare.op1_register()) {
+        (Register::RSP, end) | (end, Register::RSP) if end.is_gpr64() => Some(end),
+        _ => None,
     }
 }
 
