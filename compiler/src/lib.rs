@@ -24,6 +24,9 @@ mod error;
 mod limits;
 mod symbol;
 mod code;
+#[cfg(feature = "faults")]
+#[doc(hidden)]
+pub mod faults;
 mod cache;
 mod passes;
 mod options;

@@ -42,6 +42,10 @@ pub struct Options {
     /// The cache of compiled functions to read from and to add to (default: none). It does not
     /// change the output.
     pub cache: Option<Arc<Cache>>,
+    /// The fault that this compiler has (default: none).
+    #[cfg(feature = "faults")]
+    #[doc(hidden)]
+    pub fault: Option<crate::faults::Fault>,
 }
 
 /// The default of [`Options::work_per_byte`].
@@ -87,6 +91,8 @@ impl Options {
             debug_info: false,
             work_per_byte: WORK_PER_BYTE,
             cache: None,
+            #[cfg(feature = "faults")]
+            fault: None,
         }
     }
 
@@ -111,6 +117,8 @@ impl Options {
             // It decides whether there is an output, but not which.
             work_per_byte: _,
             cache: _,
+            #[cfg(feature = "faults")]
+                fault: _,
         } = self;
         let level = match opt_level {
             OptLevel::None => "none",
@@ -155,7 +163,11 @@ impl Options {
             // It decides whether code is generated, but not which code.
             work_per_byte: _,
             cache: _,
+            #[cfg(feature = "faults")]
+            fault,
         } = self;
+        #[cfg(feature = "faults")]
+        fault.hash(state);
         format!("{cpu:?} {opt_level:?} {relaxed_simd:?}").hash(state);
         (inline, passes, spectre, fuel, debug_info).hash(state);
     }

@@ -55,6 +55,7 @@ const CRATES: [(&str, &[&str]); 22] = [
             "limits",
             "symbol",
             "code",
+            "faults",
             "cache",
             "passes",
             "options",

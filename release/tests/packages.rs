@@ -38,6 +38,33 @@ fn is_published(package: &Value) -> bool {
     package["publish"].is_null()
 }
 
+/// The compiler's feature `faults` breaks its code, for tests of the verifier. Cargo gives a feature
+/// to all packages of a workspace if one of them turns it on, so none may.
+#[test]
+fn no_package_turns_on_the_faults_of_the_compiler() {
+    let members = members();
+    let has = |list: &Value| {
+        list.as_array()
+            .is_some_and(|list| list.iter().any(|f| f == "faults"))
+    };
+    let compiler = members.iter().find(|p| name(p) == "pirn-compiler");
+    let features = &compiler.expect("a member")["features"];
+    assert!(
+        features["faults"].is_array(),
+        "the feature has another name"
+    );
+    assert!(!has(&features["default"]), "the faults are on by default");
+    for package in &members {
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            assert!(!has(&dependency["features"]), "{}", name(package));
+        }
+    }
+    for script in ["release/build", "release/packages", ".ci/run"] {
+        let text = fs::read_to_string(root().join(script)).expect("a script");
+        assert!(!text.contains("all-features"), "{script}");
+    }
+}
+
 /// The faults of a published package's manifest.
 fn faults(package: &Value) -> Vec<String> {
     let mut faults = vec![];

@@ -334,6 +334,8 @@ impl Backend for FunctionBackend<'_> {
         if self.compiler.outputs.locations {
             function.locations = machine_code::locations(&compiled);
         }
+        #[cfg(feature = "faults")]
+        crate::faults::break_code(env.fault, &mut function);
         function.blocks.clone_from(&compiled.bb_starts);
         function.unwind = match compiled
             .create_unwind_info(env.isa)

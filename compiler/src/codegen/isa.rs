@@ -121,6 +121,16 @@ fn truth(on: bool) -> &'static str {
     if on { "true" } else { "false" }
 }
 
+#[cfg(not(feature = "faults"))]
+fn probes_stack(_: &Options) -> bool {
+    true
+}
+
+#[cfg(feature = "faults")]
+fn probes_stack(options: &Options) -> bool {
+    options.fault != Some(crate::faults::Fault::StackProbeDropped)
+}
+
 fn flags(options: &Options, diagnostics: Diagnostics) -> Result<settings::Flags, CompileError> {
     let opt_level = match options.opt_level {
         OptLevel::None => "none",
@@ -134,7 +144,7 @@ fn flags(options: &Options, diagnostics: Diagnostics) -> Result<settings::Flags,
         ("is_pic", "false"),
         ("use_colocated_libcalls", "true"),
         // A large frame touches the guard below the stack before any memory beyond it.
-        ("enable_probestack", "true"),
+        ("enable_probestack", truth(probes_stack(options))),
         ("probestack_strategy", "inline"),
         // Backtraces follow frame pointers.
         ("preserve_frame_pointers", "true"),

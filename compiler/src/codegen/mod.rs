@@ -65,6 +65,8 @@ pub(crate) fn compile(
             tables: &facts.tables,
             structs: &parsed.structs,
             plain: false,
+            #[cfg(feature = "faults")]
+            fault: options.fault,
             multiplications: &facts.multiplications,
             leaves: &facts.leaves,
         },

@@ -43,6 +43,8 @@
 //! memory reaches, so that no sum wraps.
 
 use super::function::{BoundsCheck, FuncTranslator, Region};
+#[cfg(feature = "faults")]
+use crate::faults::Fault;
 use crate::ir::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, Value, types};
@@ -109,6 +111,11 @@ impl FuncTranslator<'_, '_> {
         if let (true, Ok(offset)) = (is_guarded, i32::try_from(offset)) {
             return (self.builder.ins().iadd(base, index), offset, flags);
         }
+        #[cfg(feature = "faults")]
+        if self.has(Fault::OffsetPastGuard) {
+            let start = self.builder.ins().iadd_imm_s(index, offset.cast_signed());
+            return (self.builder.ins().iadd(base, start), 0, flags);
+        }
         let bytes = self.memory_bytes(memory);
         let access_end = self.builder.ins().iadd_imm_s(index, end.cast_signed());
         let check = BoundsCheck {
@@ -141,6 +148,8 @@ impl FuncTranslator<'_, '_> {
     pub(super) fn lower_half(&mut self, memory: u32, wide: Value) -> Index {
         let value = match self.env.metadata.memory_address(memory) {
             AddrType::I32 => wide,
+            #[cfg(feature = "faults")]
+            AddrType::I64 if self.has(Fault::UpperHalfUnchecked) => wide,
             AddrType::I64 => {
                 let low = self.builder.ins().ireduce(types::I32, wide);
                 let low = self.extend(low);

@@ -8,6 +8,8 @@ use super::function::{FuncTranslator, Region};
 use crate::analysis::idioms::Multiplication;
 use crate::analysis::known_tables::{ENTRY_BYTES, ENTRY_TYPE, Target};
 use crate::error::CompileError;
+#[cfg(feature = "faults")]
+use crate::faults::Fault;
 use crate::intrinsics::imports::Provided;
 use crate::ir::types::POINTER;
 use crate::symbol::Symbol;
@@ -165,6 +167,11 @@ impl FuncTranslator<'_, '_> {
         let last = self.word(self.env.tables.len(table));
         let outside = IntCC::UnsignedGreaterThanOrEqual;
         let outside = self.builder.ins().icmp(outside, index, last);
+        #[cfg(feature = "faults")]
+        let last = match self.has(Fault::DispatchIndexUnchecked) {
+            true => index,
+            false => last,
+        };
         let ins = self.builder.ins();
         let index = match self.env.spectre {
             true => ins.select_spectre_guard(outside, last, index),
@@ -183,6 +190,10 @@ impl FuncTranslator<'_, '_> {
         let flags = self.flags(Region::Table);
         let reference = self.builder.ins().load(POINTER, flags, element, 0);
         self.trap_if_zero(reference, TrapCode::UninitializedElement);
+        #[cfg(feature = "faults")]
+        if self.has(Fault::CalleeTypeUnchecked) {
+            return self.enter_reference(ty, reference, returns);
+        }
         let found = self.load_reference(types::I32, reference, FUNCREF_TYPE_ID);
         let differs = if self.env.metadata.types[ty as usize].is_final {
             let wanted = self.env.layout.type_id(ty);
@@ -209,6 +220,11 @@ impl FuncTranslator<'_, '_> {
     fn enter_reference(&mut self, ty: u32, reference: Value, returns: Returns) {
         let code = self.load_reference(POINTER, reference, FUNCREF_CODE);
         let vmctx = self.load_reference(POINTER, reference, FUNCREF_VMCTX);
+        #[cfg(feature = "faults")]
+        let vmctx = match self.has(Fault::CalleeContext) {
+            true => self.vmctx,
+            false => vmctx,
+        };
         self.enter_code(ty, Code::At(code), vmctx, returns);
     }
 
@@ -217,6 +233,11 @@ impl FuncTranslator<'_, '_> {
         let params = self.env.metadata.func_type(ty).params.len();
         let arguments: Vec<_> = [&[vmctx], self.peek(params)].concat();
         let signature = self.signature(ty);
+        #[cfg(feature = "faults")]
+        let (arguments, signature) = match (code, self.has(Fault::ArgumentClass)) {
+            (Code::At(_), true) => self.in_vector_register(arguments, signature),
+            _ => (arguments, signature),
+        };
         match (returns, code) {
             (Returns::Here, code) => {
                 let handler = self.handler();
@@ -233,6 +254,25 @@ impl FuncTranslator<'_, '_> {
                 self.reachable = false;
             }
         }
+    }
+
+    /// A signature whose first i64 parameter after the context is an f64.
+    #[cfg(feature = "faults")]
+    fn in_vector_register(
+        &mut self,
+        mut arguments: Vec<Value>,
+        signature: SigRef,
+    ) -> (Vec<Value>, SigRef) {
+        let mut changed = self.builder.func.dfg.signatures[signature].clone();
+        let mut params = changed.params.iter().skip(1);
+        let Some(at) = params.position(|param| param.value_type == types::I64) else {
+            return (arguments, signature);
+        };
+        changed.params[at + 1].value_type = types::F64;
+        let ins = self.builder.ins();
+        let flags = cranelift_codegen::ir::MemFlagsData::new();
+        arguments[at + 1] = ins.bitcast(types::F64, flags, arguments[at + 1]);
+        (arguments, self.builder.import_signature(changed))
     }
 
     /// Calls code that may throw, and returns its results. Exceptions go to `handler`, or leave the

@@ -224,8 +224,12 @@ impl FuncTranslator<'_, '_> {
             left = self.builder.ins().iadd_imm_s(left, -run);
         }
         let flags = self.flags(Region::Fuel);
+        #[cfg(feature = "faults")]
+        let place = CONTEXT_FUEL + 8 * i32::from(self.has(crate::faults::Fault::FuelElsewhere));
+        #[cfg(not(feature = "faults"))]
+        let place = CONTEXT_FUEL;
         let ins = self.builder.ins();
-        ins.store(flags, left, self.vmctx, CONTEXT_FUEL);
+        ins.store(flags, left, self.vmctx, place);
     }
 
     /// Loads the remaining fuel from the context.

@@ -429,7 +429,17 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
 
     /// Zero-extends an i32 to 64 bits.
     pub(super) fn extend(&mut self, value: Value) -> Value {
+        #[cfg(feature = "faults")]
+        if self.has(crate::faults::Fault::IndexSignExtended) {
+            return self.builder.ins().sextend(types::I64, value);
+        }
         self.builder.ins().uextend(types::I64, value)
+    }
+
+    /// Whether this compiler has a fault.
+    #[cfg(feature = "faults")]
+    pub(super) fn has(&self, fault: crate::faults::Fault) -> bool {
+        self.env.fault == Some(fault)
     }
 
     /// An operand as 64 bits: an i32 is zero-extended.

@@ -38,6 +38,15 @@ impl FuncTranslator<'_, '_> {
         let ty = value_type(self.env.metadata.globals[index as usize].content);
         let flags = self.flags(Region::Global);
         let value = self.builder.ins().load(ty, flags, base, offset);
+        #[cfg(feature = "faults")]
+        if self.has(crate::faults::Fault::ImmutableGlobalWritten)
+            && !self.env.metadata.globals[index as usize].mutable
+            && ty.is_int()
+        {
+            // Another value: the optimiser removes stores of the value that is there.
+            let changed = self.builder.ins().iadd_imm_s(value, 1);
+            self.builder.ins().store(flags, changed, base, offset);
+        }
         self.push(value);
     }
 

@@ -81,6 +81,11 @@ impl FuncTranslator<'_, '_> {
     fn call_code_of_import(&mut self, import: i32, ty: u32, returns: Returns) {
         let code = self.load_here(import + IMPORT_CODE);
         let vmctx = self.load_here(import + IMPORT_VMCTX);
+        #[cfg(feature = "faults")]
+        let vmctx = match self.has(crate::faults::Fault::ImportContext) {
+            true => self.vmctx,
+            false => vmctx,
+        };
         self.enter_code(ty, Code::At(code), vmctx, returns);
     }
 

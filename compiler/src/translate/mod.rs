@@ -87,6 +87,9 @@ pub(crate) struct Env<'a> {
     /// Whether each use of an intrinsic is a patchable call instead of a placeholder opcode. That
     /// form always works.
     pub(crate) plain: bool,
+    /// The fault that this compiler has.
+    #[cfg(feature = "faults")]
+    pub(crate) fault: Option<crate::faults::Fault>,
 }
 
 /// Buffers that one thread reuses for all its functions.

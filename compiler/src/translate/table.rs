@@ -2,6 +2,8 @@
 
 use super::function::{BoundsCheck, FuncTranslator, Region};
 use crate::analysis::known_tables::is_write;
+#[cfg(feature = "faults")]
+use crate::faults::Fault;
 use crate::ir::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -103,6 +105,20 @@ impl FuncTranslator<'_, '_> {
             value: index,
             bound: elements,
         };
+        #[cfg(feature = "faults")]
+        let check = BoundsCheck {
+            outside: match self.has(Fault::TableCheckOffByOne) {
+                true => IntCC::UnsignedGreaterThan,
+                false => check.outside,
+            },
+            ..check
+        };
+        #[cfg(feature = "faults")]
+        if self.has(Fault::TableCheckDropped) {
+            let scaled = i64::from(ELEMENT_BYTES);
+            let scaled = self.builder.ins().imul_imm_s(index, scaled);
+            return self.builder.ins().iadd(base, scaled);
+        }
         self.trap_outside(check, code);
         let scaled = self
             .builder
@@ -138,6 +154,13 @@ impl FuncTranslator<'_, '_> {
         } else {
             ins.load(POINTER, flags, desc, offset + TABLE_ELEMENTS)
         };
+        #[cfg(feature = "faults")]
+        if self.has(Fault::DescriptorWritten) {
+            // Another value: the optimiser removes stores of the value that is there.
+            let changed = self.builder.ins().iadd_imm_s(elements, 1);
+            let ins = self.builder.ins();
+            ins.store(flags, changed, desc, offset + TABLE_ELEMENTS);
+        }
         (base, elements)
     }
 }

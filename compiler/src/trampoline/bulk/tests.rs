@@ -39,6 +39,8 @@ fn lines(builtin: Builtin) -> Vec<String> {
         plain: false,
         multiplications: &Multiplications::new(),
         leaves: &Leaves::default(),
+        #[cfg(feature = "faults")]
+        fault: None,
         budget: &Budget::new(wasm.len() as u64, options.work_per_byte),
     };
     let mut func = Function::new();
