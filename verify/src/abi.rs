@@ -8,7 +8,7 @@
 //! on x86_64, and in x8 on aarch64. The callee removes the parameters on the stack.
 //!
 //! On x86_64 an i32 in memory is a whole word, because Cranelift's code loads the whole word. On
-//! aarch64 only its 4 bytes are passed. Of an f32 in memory, only its 4 bytes are passed on both.
+//! aarch64 it has 4 bytes. An f32 in memory has 4 bytes on both.
 
 use pirn_format::types::{FuncType, ValType};
 

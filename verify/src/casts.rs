@@ -1,10 +1,11 @@
 //! References to structs and arrays: what comparisons prove of their types and lengths, and what
 //! holds of two references where paths meet.
 
+use crate::comparison::{Comparison, Relation};
 use crate::heap::Term;
 use crate::module::Module;
 use crate::objects::{ARRAY, OBJECT_BYTES_MAX};
-use crate::state::{Comparison, Relation, State};
+use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use pirn_format::layout::{TAG_ARRAY, TAG_BITS, TAG_HOST, TAG_I31};
 use pirn_format::types::{CompositeKind, HeapType};

@@ -21,6 +21,7 @@ mod value;
 mod arithmetic;
 mod abi;
 mod heap;
+mod comparison;
 mod state;
 mod container;
 mod module;

@@ -2,11 +2,10 @@
 
 use crate::abi::{Convention, value_bytes};
 use crate::chunks::Chunks;
+use crate::comparison::{Comparison, Relation, bounds};
 use crate::heap::Heap;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
-use iced_x86::RflagsBits;
-use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
-use pirn_format::types::{HeapType, ValType};
+use pirn_format::types::ValType;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -79,114 +78,6 @@ impl Vector {
 
 /// Vector registers.
 pub(crate) const VECTORS: usize = 32;
-
-/// The flag that is set if two values are equal. Flags are bits of [`RflagsBits`] on both
-/// architectures: N, Z, C and V of aarch64 are SF, ZF, CF and OF. PF has no counterpart.
-pub(crate) const ZERO_FLAG: u32 = RflagsBits::ZF;
-
-/// The other flags.
-pub(crate) const SIGN_FLAG: u32 = RflagsBits::SF;
-pub(crate) const CARRY_FLAG: u32 = RflagsBits::CF;
-pub(crate) const OVERFLOW_FLAG: u32 = RflagsBits::OF;
-
-/// The flags that conditions read.
-pub(crate) const FLAGS: u32 =
-    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::CF | RflagsBits::PF;
-
-/// The flags that a guest may read after a comparison of two values. Other flags would tell the
-/// guest an address, or bits that earlier code left in a register.
-pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
-    let known = |value: Value| {
-        // Type numbers in dispatch tables are constants of the module.
-        value.is_number() || matches!(value.kind, Kind::DispatchType(_))
-    };
-    if known(left) && known(right) {
-        return FLAGS;
-    }
-    // Whether two references or identities are equal.
-    let is_equality = |left: Value, right: Value| {
-        let is_null = right.as_constant() == Some(0);
-        const AREA: i64 = INSTANCE_AREA_BYTES_MAX as i64;
-        // A test whether a function's record is null: no context has such a low address.
-        let is_record = |left: Value| {
-            left.exact().is_some_and(|at| (-AREA..=0).contains(&at))
-                && right
-                    .as_constant()
-                    .is_some_and(|to| (0..=AREA).contains(&to))
-        };
-        match (left.kind, right.kind) {
-            (Kind::Reference(_) | Kind::ImportInstance(_), _) if is_null => true,
-            (Kind::Instance, _) if is_record(left) => true,
-            (Kind::Reference(_), Kind::Reference(_)) => true,
-            (Kind::TypeOf(_), Kind::TypeId(_)) => true,
-            (Kind::ExceptionTag, Kind::TagId(_)) => true,
-            (Kind::Ancestor(..), Kind::TypeId(_)) => true,
-            // An address is none of the highest 64 numbers.
-            (Kind::InArray(..), Kind::Number) => {
-                left.exact().is_some_and(|at| at >= 0) && matches!(right.exact(), Some(-64..=0))
-            }
-            (Kind::Reference(heap), _) if heap.top() == HeapType::Any => right.is_i31(),
-            _ => false,
-        }
-    };
-    // Whether there is room for an object, how far two elements are apart, and how many supertypes
-    // a type has.
-    // A negative distance from an address could be less than 0, so that the order tells the address.
-    let is_order = |left: Value, right: Value| match (left.kind, right.kind) {
-        (Kind::HeapNext, Kind::HeapEnd) => left.low >= 0,
-        (Kind::InArray(a, _), Kind::InArray(b, _)) => a == b && left.low >= 0 && right.low >= 0,
-        (Kind::RowLen(_), _) => right.is_number(),
-        _ => false,
-    };
-    if is_order(left, right) || is_order(right, left) {
-        return RflagsBits::ZF | RflagsBits::CF;
-    }
-    match is_equality(left, right) || is_equality(right, left) {
-        true => ZERO_FLAG,
-        false => 0,
-    }
-}
-
-/// Two values that the last instruction that sets flags has compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Comparison {
-    pub(crate) left: Value,
-    pub(crate) right: Value,
-    /// Whether 32 bits were compared, zero-extended in both values.
-    pub(crate) is_word: bool,
-}
-
-impl Comparison {
-    /// Whether it compares the same values, of which more may be known meanwhile.
-    fn is_same(&self, other: &Self) -> bool {
-        // Numbers of 64 bits may differ where their lowest 32 bits are equal.
-        if self.is_word != other.is_word {
-            return false;
-        }
-        let same = |a: &Value, b: &Value| {
-            let of = |value: &Value| (value.kind, value.symbol, value.shift, value.constant);
-            of(a) == of(b) && a.null == b.null
-        };
-        same(&self.left, &other.left) && same(&self.right, &other.right)
-    }
-}
-
-/// The order of two values, as a branch has found it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Relation {
-    Equal,
-    NotEqual,
-    /// Less or greater, unsigned.
-    Below,
-    NotAbove,
-    Above,
-    NotBelow,
-    /// Less or greater, signed.
-    Less,
-    NotGreater,
-    Greater,
-    NotLess,
-}
 
 /// What holds on every path to this point, and that a [`Value`] cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -617,11 +508,11 @@ impl State {
         {
             return true;
         }
-        let Some(bounds) = bounds(left, right, relation) else {
+        let Some(limits) = bounds(left, right, relation) else {
             return false;
         };
-        self.narrow(left, bounds);
-        let Some(bounds) = self::bounds(right, left, relation.swapped()) else {
+        self.narrow(left, limits);
+        let Some(bounds) = bounds(right, left, relation.swapped()) else {
             return false;
         };
         self.narrow(right, bounds);
@@ -813,78 +704,4 @@ impl Names {
         }
         *self.further.entry(pair).or_insert(own)
     }
-}
-
-impl Relation {
-    /// The relation that holds where this one does not.
-    pub(crate) fn negated(self) -> Self {
-        match self {
-            Self::Equal => Self::NotEqual,
-            Self::NotEqual => Self::Equal,
-            Self::Below => Self::NotBelow,
-            Self::NotBelow => Self::Below,
-            Self::Above => Self::NotAbove,
-            Self::NotAbove => Self::Above,
-            Self::Less => Self::NotLess,
-            Self::NotLess => Self::Less,
-            Self::Greater => Self::NotGreater,
-            Self::NotGreater => Self::Greater,
-        }
-    }
-
-    fn is_signed(self) -> bool {
-        matches!(
-            self,
-            Self::Less | Self::NotLess | Self::Greater | Self::NotGreater
-        )
-    }
-
-    /// The relation with its operands exchanged.
-    pub(crate) fn swapped(self) -> Self {
-        match self {
-            Self::Equal | Self::NotEqual => self,
-            Self::Below => Self::Above,
-            Self::Above => Self::Below,
-            Self::NotBelow => Self::NotAbove,
-            Self::NotAbove => Self::NotBelow,
-            Self::Less => Self::Greater,
-            Self::Greater => Self::Less,
-            Self::NotLess => Self::NotGreater,
-            Self::NotGreater => Self::NotLess,
-        }
-    }
-}
-
-/// Bounds of `left` where it has a relation to `right`; `None` if it never has.
-fn bounds(left: Value, right: Value, relation: Relation) -> Option<(i64, i64)> {
-    let (mut low, mut high) = (left.low, left.high);
-    let is_positive = left.low >= 0 && right.low >= 0;
-    match relation {
-        Relation::Equal => {
-            low = low.max(right.low);
-            high = high.min(right.high);
-        }
-        Relation::NotEqual => {
-            let other = right.exact();
-            low = low.checked_add(i64::from(other == Some(low)))?;
-            high = high.checked_sub(i64::from(other == Some(high)))?;
-        }
-        // Unsigned numbers below a positive one are positive.
-        Relation::Below if right.low >= 0 => {
-            low = low.max(0);
-            high = high.min(right.high.checked_sub(1)?);
-        }
-        Relation::NotAbove if right.low >= 0 => {
-            low = low.max(0);
-            high = high.min(right.high);
-        }
-        Relation::Above if is_positive => low = low.max(right.low.checked_add(1)?),
-        Relation::NotBelow if is_positive => low = low.max(right.low),
-        Relation::Less => high = high.min(right.high.checked_sub(1)?),
-        Relation::NotGreater => high = high.min(right.high),
-        Relation::Greater => low = low.max(right.low.checked_add(1)?),
-        Relation::NotLess => low = low.max(right.low),
-        Relation::Below | Relation::NotAbove | Relation::Above | Relation::NotBelow => {}
-    }
-    (low <= high).then_some((low, high))
 }

@@ -7,8 +7,9 @@ use super::instruction::{
 use super::step::{OTHER, ZERO, relation, word};
 use super::vectors::{Number, Outcome, Vectors};
 use crate::arithmetic::{masked, product, shifted_right, sign_extended, united, zero_extended};
+use crate::comparison::{CARRY_FLAG, Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
-use crate::state::{CARRY_FLAG, Comparison, Extent, FLAGS, Fact, State, Vector, readable_flags};
+use crate::state::{Extent, Fact, State, Vector};
 use crate::value::{Kind, Symbol, Value};
 
 impl Step<'_, '_> {

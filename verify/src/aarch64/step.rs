@@ -4,10 +4,11 @@ use super::instruction::{Extension, Index, Instruction, Memory, Second, Shift};
 use super::vectors::Number;
 use super::{BYTES, Step};
 use crate::abi::{SP, X30};
-use crate::error::{Proof, Property, refuse};
-use crate::state::{
-    CARRY_FLAG, Comparison, OVERFLOW_FLAG, Relation, SIGN_FLAG, State, ZERO_FLAG, readable_flags,
+use crate::comparison::{
+    CARRY_FLAG, Comparison, OVERFLOW_FLAG, Relation, SIGN_FLAG, ZERO_FLAG, readable_flags,
 };
+use crate::error::{Proof, Property, refuse};
+use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use crate::walk::Next;
 use pirn_format::traps::CodeKind;

@@ -5,9 +5,10 @@ use super::{Step, list, step, vectors};
 use crate::address::{Use, is_data};
 use crate::arithmetic::{masked, product, shifted_right, united};
 use crate::casts;
+use crate::comparison::{Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
 use crate::objects;
-use crate::state::{Comparison, Extent, FLAGS, VECTORS, Vector, readable_flags};
+use crate::state::{Extent, VECTORS, Vector};
 use crate::value::{Kind, Symbol, Value};
 use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 

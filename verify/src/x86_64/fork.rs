@@ -2,8 +2,9 @@
 
 use super::Step;
 use crate::casts;
+use crate::comparison::{Comparison, Relation};
 use crate::error::Proof;
-use crate::state::{Comparison, Relation, State};
+use crate::state::State;
 use crate::value::{Kind, Value};
 use iced_x86::OpKind;
 use pirn_format::types::HeapType;

@@ -2,8 +2,9 @@
 
 use super::{Step, list};
 use crate::abi::RSP;
+use crate::comparison::{Comparison, Relation};
 use crate::error::{Proof, Property, refuse};
-use crate::state::{Comparison, Relation, Slot};
+use crate::state::Slot;
 use crate::value::{Kind, Value};
 use crate::walk::Next;
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
