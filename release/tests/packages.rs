@@ -38,8 +38,8 @@ fn is_published(package: &Value) -> bool {
     package["publish"].is_null()
 }
 
-/// The compiler's feature `faults` breaks its code, for tests of the verifier. Cargo gives a feature
-/// to all packages of a workspace if one of them turns it on, so none may.
+/// The compiler's feature `faults` breaks its code, for tests of the verifier. If one package of a
+/// workspace turns a feature on, Cargo builds it into all of them, so none may.
 #[test]
 fn no_package_turns_on_the_faults_of_the_compiler() {
     let members = members();
