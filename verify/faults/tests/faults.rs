@@ -6,9 +6,10 @@
 
 use pirn_compiler::faults::Fault;
 use pirn_compiler::{OptLevel, Options};
+use pirn_format::cpu::Arch;
 use pirn_format::read::Checked;
 use pirn_verify::Property::{self, Accesses, Instructions, Stack, Targets, Types};
-use pirn_verify::{ARCH, VerifyError, verify};
+use pirn_verify::{VerifyError, verify};
 use pirn_verify_faults::{Guest, guests};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -51,7 +52,7 @@ fn all_sound(guests: &[Guest], has_fuel: bool) -> Vec<Sound<'_>> {
         [OptLevel::Speed, OptLevel::None]
             .into_par_iter()
             .map(|level| {
-                let mut options = Options::new(ARCH);
+                let mut options = Options::new(Arch::X86_64);
                 options.opt_level = level;
                 options.fuel = has_fuel;
                 let module = compile(guest, &options);
