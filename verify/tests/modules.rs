@@ -130,6 +130,16 @@ fn modules_of_the_specification_are_proven() {
                     conversions.insert((name, line));
                 }
                 Err(VerifyError::Heap) if heap && arch == Arch::Aarch64 => refused += 1,
+                // Function types with subtypes are found by the table of types, as on x86_64, which
+                // the verifier does not know on aarch64.
+                Err(VerifyError::Refused(refusal))
+                    if arch == Arch::Aarch64 && name == "type-subtyping.wast" =>
+                {
+                    assert!(
+                        refusal.message.contains("no field that code may use"),
+                        "{name}:{line}: {refusal}"
+                    );
+                }
                 Err(VerifyError::Refused(_)) if known(name) => {}
                 Err(error) => panic!("{arch} {name}:{line}: {error}"),
             }
