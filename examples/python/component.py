@@ -46,7 +46,7 @@ def shop(path):
         try:
             instance.call(total, Value("string", "pear"))
         except pirn.Error as error:
-            print(f"{error.kind}: {error}")
+            print(error.kind, error, sep=":\n")
         try:
             instance.call(total, Value("list", [item("poison", 1)]))
         except pirn.Error as error:

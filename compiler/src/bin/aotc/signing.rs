@@ -109,7 +109,8 @@ pub(crate) fn outdated(args: &Args, output: &Output) -> Option<String> {
     let signature = signature_path(module);
     signature.symlink_metadata().is_ok().then(|| {
         format!(
-            "{} is the signature of an earlier module; sign this one with `aotc sign`, or remove it",
+            "{} is the signature of an earlier module; sign this one with `aotc sign`, or \
+             remove it",
             signature.display()
         )
     })
