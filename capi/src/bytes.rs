@@ -5,7 +5,7 @@
 //! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
 #![allow(unsafe_code)]
 
-use crate::entry::{self, guard_or};
+use crate::entry;
 use core::ptr;
 
 /// Bytes that the library made. Immutable; any threads may read them at the same time.
@@ -28,10 +28,8 @@ impl pirn_bytes_t {
 /// `bytes` is a live handle or NULL. The pointer is valid until `bytes` is deleted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_bytes_data(bytes: *const pirn_bytes_t) -> *const u8 {
-    guard_or(ptr::null(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        unsafe { bytes.as_ref() }.map_or(ptr::null(), |bytes| bytes.bytes.as_ptr())
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(bytes, ptr::null(), |bytes| bytes.bytes.as_ptr()) }
 }
 
 /// The number of bytes, without the zero byte after them. 0 for NULL.
@@ -41,10 +39,8 @@ pub unsafe extern "C" fn pirn_bytes_data(bytes: *const pirn_bytes_t) -> *const u
 /// `bytes` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_bytes_len(bytes: *const pirn_bytes_t) -> usize {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        unsafe { bytes.as_ref() }.map_or(0, |bytes| bytes.bytes.len() - 1)
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(bytes, 0, |bytes| bytes.bytes.len() - 1) }
 }
 
 /// Frees the bytes.

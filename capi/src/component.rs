@@ -15,7 +15,7 @@ mod linker;
 mod prepared;
 mod instance;
 
-use crate::entry::{self, guard, guard_or, out, shared};
+use crate::entry::{self, guard, out, shared};
 use crate::error::pirn_error_t;
 use crate::module::pirn_module_t;
 use crate::texts::c_text;
@@ -60,6 +60,16 @@ impl pirn_component_t {
         &self.component
     }
 
+    fn imports(&self) -> &[Described] {
+        let described = || self.describe(self.component.imports());
+        self.imports.get_or_init(described)
+    }
+
+    fn exports(&self) -> &[Described] {
+        let described = || self.describe(self.component.exports());
+        self.exports.get_or_init(described)
+    }
+
     fn describe<'a>(
         &'a self,
         funcs: impl Iterator<Item = (String, &'a FuncType)>,
@@ -69,6 +79,15 @@ impl pirn_component_t {
             ty: c_text(&self.component.describe(ty)),
         });
         described.collect()
+    }
+}
+
+impl Described {
+    fn pointers(&self) -> pirn_component_extern_t {
+        pirn_component_extern_t {
+            name: self.name.as_ptr(),
+            type_text: self.ty.as_ptr(),
+        }
     }
 }
 
@@ -110,13 +129,12 @@ pub unsafe extern "C" fn pirn_component_import(
     index: usize,
     import: *mut pirn_component_extern_t,
 ) -> i32 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let component = unsafe { component.as_ref() };
-        let all = component.map(|of| of.imports.get_or_init(|| of.describe(of.get().imports())));
-        // SAFETY: the caller ensures that `import` is writable or NULL.
-        unsafe { describe(all, index, import) }
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL, and `import` writable or NULL.
+    unsafe {
+        entry::read(component, 0, |component| {
+            entry::item(component.imports(), index, import, Described::pointers)
+        })
+    }
 }
 
 /// Writes exported function `index` of the component to `exported`. Returns 1, or 0 without a write
@@ -131,13 +149,12 @@ pub unsafe extern "C" fn pirn_component_export(
     index: usize,
     exported: *mut pirn_component_extern_t,
 ) -> i32 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let component = unsafe { component.as_ref() };
-        let all = component.map(|of| of.exports.get_or_init(|| of.describe(of.get().exports())));
-        // SAFETY: the caller ensures that `exported` is writable or NULL.
-        unsafe { describe(all, index, exported) }
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL, and `exported` writable or NULL.
+    unsafe {
+        entry::read(component, 0, |component| {
+            entry::item(component.exports(), index, exported, Described::pointers)
+        })
+    }
 }
 
 /// Frees a handle. Preparations keep what they need.
@@ -149,27 +166,4 @@ pub unsafe extern "C" fn pirn_component_export(
 pub unsafe extern "C" fn pirn_component_delete(component: *mut pirn_component_t) {
     // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
     unsafe { entry::delete(component) };
-}
-
-/// Writes an element of a list.
-///
-/// # Safety
-///
-/// `to` must be writable or null.
-unsafe fn describe(
-    all: Option<&Vec<Described>>,
-    index: usize,
-    to: *mut pirn_component_extern_t,
-) -> i32 {
-    let found = all.and_then(|all| all.get(index));
-    let (Some(found), Ok(place)) = (found, out(to, "item")) else {
-        return 0;
-    };
-    let made = pirn_component_extern_t {
-        name: found.name.as_ptr(),
-        type_text: found.ty.as_ptr(),
-    };
-    // SAFETY: the caller ensures that the place is writable.
-    unsafe { place.set(made) };
-    1
 }

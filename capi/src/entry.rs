@@ -87,6 +87,18 @@ pub(crate) fn out<T>(pointer: *mut T, name: &str) -> Fallible<Out<T>> {
     }
 }
 
+/// The place of a result that the caller may not want: then the pointer is null.
+///
+/// # Errors
+///
+/// If the pointer is misaligned.
+pub(crate) fn out_or_null<T>(pointer: *mut T, name: &str) -> Fallible<Option<Out<T>>> {
+    match pointer.is_null() {
+        true => Ok(None),
+        false => out(pointer, name).map(Some),
+    }
+}
+
 /// The place of a result, written when the function succeeds.
 pub(crate) struct Out<T>(NonNull<T>);
 
@@ -234,18 +246,72 @@ fn misaligned(name: &str, address: usize, align: usize) -> Box<pirn_error_t> {
     ))
 }
 
+/// Reads a handle in a function that returns no error. Returns `otherwise` for null, and if `read`
+/// panics.
+///
+/// # Safety
+///
+/// The pointer must be null, or a live handle that nothing changes during the call.
+pub(crate) unsafe fn read<T, R: Copy>(
+    handle: *const T,
+    otherwise: R,
+    read: impl FnOnce(&T) -> R,
+) -> R {
+    guard_or(otherwise, || {
+        // SAFETY: the caller ensures that the handle is live or null.
+        unsafe { handle.as_ref() }.map_or(otherwise, read)
+    })
+}
+
+/// Writes item `index` of a list, as C has it. Returns 1, or 0 without a write if there is no such
+/// item, or if the place is null or misaligned.
+///
+/// # Safety
+///
+/// Otherwise the place must be writable.
+pub(crate) unsafe fn item<T, C>(
+    all: &[T],
+    index: usize,
+    place: *mut C,
+    in_c: impl FnOnce(&T) -> C,
+) -> i32 {
+    let (Some(found), Ok(place)) = (all.get(index), out(place, "item")) else {
+        return 0;
+    };
+    // SAFETY: the caller ensures that the place is writable.
+    unsafe { place.set(in_c(found)) };
+    1
+}
+
+/// Makes another handle from one, for its caller to delete. Null for null.
+///
+/// # Safety
+///
+/// As [`read`].
+pub(crate) unsafe fn another<T>(handle: *const T, make: impl FnOnce(&T) -> T) -> *mut T {
+    let made = |handle: &T| Box::into_raw(Box::new(make(handle)));
+    // SAFETY: the caller ensures that the handle is live or null.
+    unsafe { read(handle, ptr::null_mut(), made) }
+}
+
+/// Takes over a handle that the caller gives away; none for null.
+///
+/// # Safety
+///
+/// The pointer must be null, or a handle that this library boxed and that nothing uses any more.
+pub(crate) unsafe fn taken<T>(handle: *mut T) -> Option<Box<T>> {
+    // SAFETY: the caller ensures that the handle is one of ours, and used no more.
+    (!handle.is_null()).then(|| unsafe { Box::from_raw(handle) })
+}
+
 /// Frees a handle, unless it is null.
 ///
 /// # Safety
 ///
-/// The pointer must be null, or a handle that [`Out::give`] made and that nothing uses any more.
+/// As [`taken`].
 pub(crate) unsafe fn delete<T>(handle: *mut T) {
-    guard_or((), || {
-        if !handle.is_null() {
-            // SAFETY: the caller ensures that the handle is one of ours, and used no more.
-            drop(unsafe { Box::from_raw(handle) });
-        }
-    });
+    // SAFETY: the caller ensures that the handle is one of ours, and used no more.
+    guard_or((), || drop(unsafe { taken(handle) }));
 }
 
 /// Panics that the tests of this crate cause in the next function.

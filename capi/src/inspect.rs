@@ -5,28 +5,13 @@
 //! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
 #![allow(unsafe_code)]
 
-use crate::entry::{self, guard_or};
+use crate::entry::{self, guard_or, read};
 use crate::error::{
-    PIRN_ERROR_HOST, PIRN_OK, argument, pirn_error_kind_t, pirn_error_t, pirn_frame_t, trap_code,
+    FrameTexts, PIRN_ERROR_HOST, PIRN_OK, argument, pirn_error_kind_t, pirn_error_t, pirn_frame_t,
+    trap_code,
 };
 use core::ffi::c_char;
 use pirn_runtime::Trap;
-
-/// Reads an error. Returns `otherwise` for NULL, and if `read` panics.
-///
-/// # Safety
-///
-/// `error` must be a live error or NULL.
-unsafe fn read<R: Copy>(
-    error: *const pirn_error_t,
-    otherwise: R,
-    read: impl FnOnce(&pirn_error_t) -> R,
-) -> R {
-    guard_or(otherwise, || {
-        // SAFETY: the caller ensures that the error is live or NULL.
-        unsafe { error.as_ref() }.map_or(otherwise, read)
-    })
-}
 
 /// Makes an error for a host function to return: the guest's call ends with it. `message` is
 /// copied. `user` is any number of the embedder's, which pirn_error_user returns.
@@ -161,16 +146,12 @@ pub unsafe extern "C" fn pirn_error_frame(
     index: usize,
     frame: *mut pirn_frame_t,
 ) -> i32 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the error is live or NULL.
-        let found = unsafe { error.as_ref() }.and_then(|error| error.frames().get(index));
-        let (Some(found), Ok(place)) = (found, entry::out(frame, "frame")) else {
-            return 0;
-        };
-        // SAFETY: the caller ensures that `frame` is writable.
-        unsafe { place.set(found.pointers()) };
-        1
-    })
+    // SAFETY: the caller ensures that the error is live or NULL, and `frame` writable or NULL.
+    unsafe {
+        read(error, 0, |error| {
+            entry::item(error.frames(), index, frame, FrameTexts::pointers)
+        })
+    }
 }
 
 /// Frees an error, with its texts and frames.

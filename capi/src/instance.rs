@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::data::{Data, Inst};
-use crate::entry::{guard, guard_or, list, out, shared, text};
+use crate::entry::{guard, guard_or, list, out, shared, taken, text};
 use crate::error::{Fallible, not_counted, pirn_error_t};
 use crate::exclusive::{Exclusive, Place, take, with};
 use crate::module::pirn_module_t;
@@ -54,11 +54,9 @@ pub unsafe extern "C" fn pirn_instance_new(
     instance: *mut *mut pirn_instance_t,
 ) -> *mut pirn_error_t {
     guard(|| {
-        let wasi = match wasi.is_null() {
-            true => None,
-            // SAFETY: the caller ensures that the handle is live, and gives it away.
-            false => Some(unsafe { Box::from_raw(wasi) }.build()?),
-        };
+        // SAFETY: the caller ensures that the handle is live or NULL, and gives it away.
+        let wasi = unsafe { taken(wasi) };
+        let wasi = wasi.map(|wasi| wasi.build()).transpose()?;
         let to = out(instance, "instance")?;
         // SAFETY: the caller ensures that the handle is live or NULL.
         let prepared = &unsafe { shared(prepared, "prepared")? }.prepared;
@@ -143,7 +141,7 @@ pub unsafe extern "C" fn pirn_instance_snapshot(
 ) -> *mut pirn_error_t {
     guard(|| {
         // SAFETY: the caller ensures that the handle is live, and gives it away.
-        let taken = unsafe { take(instance)? };
+        let instance = unsafe { take(instance)? };
         let to = out(module, "module")?;
         // SAFETY: the caller ensures that the list has this length, and that its texts end.
         let names = unsafe { list(exports, exports_count, "exports")? };
@@ -151,7 +149,7 @@ pub unsafe extern "C" fn pirn_instance_snapshot(
         // SAFETY: the caller ensures that each text is a C string.
         let names = names.map(|name| unsafe { text(*name, "exports") });
         let names = names.collect::<Fallible<Vec<_>>>()?;
-        let made = taken.place.into_inner().snapshot_after(&names)?;
+        let made = instance.place.into_inner().snapshot_after(&names)?;
         // SAFETY: the caller ensures that `module` is writable.
         unsafe { to.give(pirn_module_t::new(made)) };
         Ok(())

@@ -5,11 +5,10 @@
 //! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
 #![allow(unsafe_code)]
 
-use crate::entry::{self, guard, guard_or, out, shared};
+use crate::entry::{self, guard, out, out_or_null, shared};
 use crate::error::{PIRN_ERROR_STATE, pirn_error_t};
 use crate::exclusive::with;
 use crate::instance::pirn_instance_t;
-use core::ptr;
 use pirn_runtime::{KillError, KillOutcome, KillSwitch};
 
 /// Stops a guest from any thread, whatever its state. Any threads may use it at the same time. It
@@ -49,7 +48,7 @@ pub unsafe extern "C" fn pirn_instance_kill_switch(
     guard(|| unsafe {
         let to = out(kill_switch, "kill_switch")?;
         let switch = with(instance, |instance| Ok(instance.kill_switch()))?;
-        to.give(pirn_kill_switch_t { switch });
+        to.give(pirn_kill_switch_t::new(switch));
         Ok(())
     })
 }
@@ -70,10 +69,7 @@ pub unsafe extern "C" fn pirn_kill_switch_kill(
     // SAFETY: the caller ensures that the pointers are as required.
     guard(|| unsafe {
         let switch = &shared(kill_switch, "kill_switch")?.switch;
-        let to = match outcome.is_null() {
-            true => None,
-            false => Some(out(outcome, "outcome")?),
-        };
+        let to = out_or_null(outcome, "outcome")?;
         let met = switch
             .kill()
             .map_err(|error: KillError| pirn_error_t::text(PIRN_ERROR_STATE, error.to_string()))?;
@@ -97,11 +93,8 @@ pub unsafe extern "C" fn pirn_kill_switch_kill(
 /// `kill_switch` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_kill_switch_preempt(kill_switch: *const pirn_kill_switch_t) -> i32 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let switch = unsafe { kill_switch.as_ref() };
-        i32::from(switch.is_some_and(|switch| switch.switch.preempt()))
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(kill_switch, 0, |switch| switch.switch.preempt().into()) }
 }
 
 /// Whether a call of the instance is running: 1 or 0. 0 for NULL.
@@ -113,11 +106,8 @@ pub unsafe extern "C" fn pirn_kill_switch_preempt(kill_switch: *const pirn_kill_
 pub unsafe extern "C" fn pirn_kill_switch_is_running(
     kill_switch: *const pirn_kill_switch_t,
 ) -> i32 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let switch = unsafe { kill_switch.as_ref() };
-        i32::from(switch.is_some_and(|switch| switch.switch.is_running()))
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(kill_switch, 0, |switch| switch.switch.is_running().into()) }
 }
 
 /// Another handle to the switch, which the caller deletes separately. NULL
@@ -130,14 +120,12 @@ pub unsafe extern "C" fn pirn_kill_switch_is_running(
 pub unsafe extern "C" fn pirn_kill_switch_clone(
     kill_switch: *const pirn_kill_switch_t,
 ) -> *mut pirn_kill_switch_t {
-    guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let switch = unsafe { kill_switch.as_ref() };
-        switch.map_or(ptr::null_mut(), |switch| {
-            let switch = switch.switch.clone();
-            Box::into_raw(Box::new(pirn_kill_switch_t { switch }))
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe {
+        entry::another(kill_switch, |handle| {
+            pirn_kill_switch_t::new(handle.switch.clone())
         })
-    })
+    }
 }
 
 /// Frees a handle. The instance stays as it is.

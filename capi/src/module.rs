@@ -6,11 +6,10 @@
 #![allow(unsafe_code)]
 
 use crate::bytes::pirn_bytes_t;
-use crate::entry::{self, guard, guard_or, list, out, raw_text, shared};
+use crate::entry::{self, guard, list, out, raw_text, shared};
 use crate::error::pirn_error_t;
 use crate::texts::{c_pointer, c_text};
 use core::ffi::c_char;
-use core::ptr;
 use pirn_runtime::{ExternType, Module};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -183,13 +182,9 @@ pub unsafe extern "C" fn pirn_module_to_bytes(
 /// `module` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_module_clone(module: *const pirn_module_t) -> *mut pirn_module_t {
-    guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let module = unsafe { module.as_ref() };
-        module.map_or(ptr::null_mut(), |module| {
-            Box::into_raw(Box::new(pirn_module_t::new(module.module.clone())))
-        })
-    })
+    let another = |module: &pirn_module_t| pirn_module_t::new(module.module.clone());
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::another(module, another) }
 }
 
 /// Whether pirn_instance_snapshot made the module, in this process or in the one that saved it: 1
@@ -200,11 +195,8 @@ pub unsafe extern "C" fn pirn_module_clone(module: *const pirn_module_t) -> *mut
 /// `module` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_module_is_snapshot(module: *const pirn_module_t) -> i32 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let module = unsafe { module.as_ref() };
-        i32::from(module.is_some_and(|module| module.module.is_snapshot()))
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(module, 0, |module| module.module.is_snapshot().into()) }
 }
 
 /// Writes import `index` of the module to `import`, in the module's order. Returns 1, or 0 without
@@ -219,12 +211,12 @@ pub unsafe extern "C" fn pirn_module_import(
     index: usize,
     import: *mut pirn_extern_t,
 ) -> i32 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let module = unsafe { module.as_ref() };
-        // SAFETY: the caller ensures that `import` is writable or NULL.
-        unsafe { describe(module.map(pirn_module_t::imports), index, import) }
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL, and `import` writable or NULL.
+    unsafe {
+        entry::read(module, 0, |module| {
+            entry::item(module.imports(), index, import, Described::pointers)
+        })
+    }
 }
 
 /// Writes export `index` of the module to `exported`, in the module's order. Returns 1, or 0
@@ -239,12 +231,12 @@ pub unsafe extern "C" fn pirn_module_export(
     index: usize,
     exported: *mut pirn_extern_t,
 ) -> i32 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let module = unsafe { module.as_ref() };
-        // SAFETY: the caller ensures that `exported` is writable or NULL.
-        unsafe { describe(module.map(pirn_module_t::exports), index, exported) }
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL, and `exported` writable or NULL.
+    unsafe {
+        entry::read(module, 0, |module| {
+            entry::item(module.exports(), index, exported, Described::pointers)
+        })
+    }
 }
 
 /// Frees a handle. The module stays as long as another handle, a preparation or an instance uses
@@ -257,19 +249,4 @@ pub unsafe extern "C" fn pirn_module_export(
 pub unsafe extern "C" fn pirn_module_delete(module: *mut pirn_module_t) {
     // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
     unsafe { entry::delete(module) };
-}
-
-/// Writes an element of a list.
-///
-/// # Safety
-///
-/// `to` must be writable or null.
-unsafe fn describe(all: Option<&[Described]>, index: usize, to: *mut pirn_extern_t) -> i32 {
-    let found = all.and_then(|all| all.get(index));
-    let (Some(found), Ok(place)) = (found, out(to, "item")) else {
-        return 0;
-    };
-    // SAFETY: the caller ensures that the place is writable.
-    unsafe { place.set(found.pointers()) };
-    1
 }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::data::Prep;
-use crate::entry::{self, Out, guard, guard_or, list, out, shared, text};
+use crate::entry::{self, Out, guard, list, out, out_or_null, shared, text};
 use crate::error::{Fallible, PIRN_ERROR_LINK, argument, pirn_error_t};
 use crate::host::place_if;
 use crate::kinds::{func_type, is_narrow, kind_of, normal, pirn_kind_t};
@@ -14,7 +14,6 @@ use crate::linker::pirn_linker_t;
 use crate::module::pirn_module_t;
 use crate::region::pirn_region_t;
 use core::ffi::c_char;
-use core::ptr;
 use core::time::Duration;
 use pirn_runtime::{FlatParams, FlatResult, Func, TypedFunc};
 
@@ -307,17 +306,17 @@ pub unsafe extern "C" fn pirn_func_type(
     guard(|| unsafe {
         let ty = shared(func, "func")?.func.ty();
         let kinds = entry::list_mut(kinds, capacity, "kinds")?;
-        let counts = [(params_count, &ty.params), (results_count, &ty.results)];
-        let mut places = counts
-            .into_iter()
-            .filter(|(place, _)| !place.is_null())
-            .map(|(place, types)| Ok((out(place, "count")?, types.len())))
-            .collect::<Fallible<Vec<_>>>()?;
+        let counts = [
+            (out_or_null(params_count, "count")?, ty.params.len()),
+            (out_or_null(results_count, "count")?, ty.results.len()),
+        ];
         for (kind, ty) in kinds.iter_mut().zip(ty.values()) {
             *kind = kind_of(ty);
         }
-        for (place, count) in places.drain(..) {
-            place.set(count);
+        for (place, count) in counts {
+            if let Some(place) = place {
+                place.set(count);
+            }
         }
         Ok(())
     })
@@ -344,14 +343,11 @@ pub unsafe extern "C" fn pirn_func_delete(func: *mut pirn_func_t) {
 pub unsafe extern "C" fn pirn_prepared_clone(
     prepared: *const pirn_prepared_t,
 ) -> *mut pirn_prepared_t {
-    guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let prepared = unsafe { prepared.as_ref() };
-        prepared.map_or(ptr::null_mut(), |prepared| {
-            let prepared = prepared.prepared.clone();
-            Box::into_raw(Box::new(pirn_prepared_t { prepared }))
-        })
-    })
+    let another = |prepared: &pirn_prepared_t| pirn_prepared_t {
+        prepared: prepared.prepared.clone(),
+    };
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::another(prepared, another) }
 }
 
 /// Frees a handle. Instances keep what they need.

@@ -6,9 +6,8 @@
 #![allow(unsafe_code)]
 
 use crate::bytes::pirn_bytes_t;
-use crate::entry::{self, guard, guard_or, list, out, shared};
+use crate::entry::{self, guard, list, out, shared};
 use crate::error::{Fallible, argument, pirn_error_t};
-use core::ptr;
 use pirn_runtime::{Region, RegionBuilder, Reset};
 
 /// A set of preallocated slots. Any threads may use it at the same time.
@@ -145,14 +144,11 @@ fn reset(value: u64) -> Fallible<Reset> {
 /// `region` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_region_clone(region: *const pirn_region_t) -> *mut pirn_region_t {
-    guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let region = unsafe { region.as_ref() };
-        region.map_or(ptr::null_mut(), |region| {
-            let region = region.region.clone();
-            Box::into_raw(Box::new(pirn_region_t { region }))
-        })
-    })
+    let another = |region: &pirn_region_t| pirn_region_t {
+        region: region.region.clone(),
+    };
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::another(region, another) }
 }
 
 /// The number of slots that are free at this moment; 0 for NULL.
@@ -162,10 +158,8 @@ pub unsafe extern "C" fn pirn_region_clone(region: *const pirn_region_t) -> *mut
 /// `region` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_region_slots_free(region: *const pirn_region_t) -> usize {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        unsafe { region.as_ref() }.map_or(0, |region| region.region.slots_free())
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(region, 0, |region| region.region.slots_free()) }
 }
 
 /// The settings, the state and the reset strategy of the region in one line of text. The caller

@@ -6,13 +6,12 @@
 //! `entry.rs`.
 #![allow(unsafe_code)]
 
-use crate::entry::{self, guard, guard_or, list, list_mut, out, shared, text, unique};
+use crate::entry::{self, guard, list, list_mut, out, out_or_null, shared, text, unique};
 use crate::error::{PIRN_ERROR_LINK, argument, pirn_error_t};
 use crate::linker::pirn_linker_t;
 use crate::module::pirn_module_t;
 use crate::prepared::{derive, pirn_prepared_t};
 use core::ffi::{c_char, c_void};
-use core::ptr;
 use pirn_runtime::{ExternType, SharedMemory};
 
 /// A memory that several instances use at once, each on its own thread. It lives as long as a
@@ -118,10 +117,8 @@ pub unsafe extern "C" fn pirn_prepared_with_memory(
 /// `memory` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_shared_memory_size(memory: *const pirn_shared_memory_t) -> u64 {
-    guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        unsafe { memory.as_ref() }.map_or(0, |memory| memory.memory.len() as u64)
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(memory, 0, |memory| memory.memory.len() as u64) }
 }
 
 /// Grows the memory by `pages` pages of its type, and writes its previous number of pages to
@@ -138,8 +135,7 @@ pub unsafe extern "C" fn pirn_shared_memory_grow(
 ) -> *mut pirn_error_t {
     // SAFETY: the caller ensures that the pointers are as required.
     guard(|| unsafe {
-        let to = (!before.is_null()).then(|| out(before, "before"));
-        let to = to.transpose()?;
+        let to = out_or_null(before, "before")?;
         let found = shared(memory, "memory")?.memory.grow(pages)?;
         if let Some(to) = to {
             to.set(found);
@@ -205,8 +201,7 @@ pub unsafe extern "C" fn pirn_shared_memory_notify(
 ) -> *mut pirn_error_t {
     // SAFETY: the caller ensures that the pointers are as required.
     guard(|| unsafe {
-        let to = (!woken.is_null()).then(|| out(woken, "woken"));
-        let to = to.transpose()?;
+        let to = out_or_null(woken, "woken")?;
         let found = shared(memory, "memory")?.memory.notify(address, count)?;
         if let Some(to) = to {
             to.set(found);
@@ -224,14 +219,11 @@ pub unsafe extern "C" fn pirn_shared_memory_notify(
 pub unsafe extern "C" fn pirn_shared_memory_clone(
     memory: *const pirn_shared_memory_t,
 ) -> *mut pirn_shared_memory_t {
-    guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let memory = unsafe { memory.as_ref() };
-        memory.map_or(ptr::null_mut(), |memory| {
-            let memory = memory.memory.clone();
-            Box::into_raw(Box::new(pirn_shared_memory_t { memory }))
-        })
-    })
+    let another = |memory: &pirn_shared_memory_t| pirn_shared_memory_t {
+        memory: memory.memory.clone(),
+    };
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::another(memory, another) }
 }
 
 /// Frees a handle. The memory stays as long as another handle, a linker, a preparation or an

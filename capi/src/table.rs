@@ -5,7 +5,7 @@
 //! This file owns no invariants. It reads handles of its callers, by the rules of `entry.rs`.
 #![allow(unsafe_code)]
 
-use crate::entry::{guard, out, text};
+use crate::entry::{guard, out, out_or_null, text};
 use crate::error::{Fallible, PIRN_ERROR_LINK, argument, pirn_error_t};
 use crate::exclusive::with;
 use crate::instance::pirn_instance_t;
@@ -118,8 +118,7 @@ pub unsafe extern "C" fn pirn_instance_table_grow(
     // SAFETY: the caller ensures that the pointers are as required.
     guard(|| unsafe {
         let name = text(name, "name")?;
-        let to = (!before.is_null()).then(|| out(before, "before"));
-        let to: Option<_> = to.transpose()?;
+        let to = out_or_null(before, "before")?;
         let found = with(instance, |instance| -> Fallible<u64> {
             let value = value.value(&instance.data().references)?;
             Ok(instance.table_mut(name)?.grow(delta, value)?)

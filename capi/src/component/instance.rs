@@ -12,7 +12,7 @@ use super::owned::pirn_component_owned_t;
 use super::prepared::{pirn_component_func_t, pirn_component_prepared_t};
 use super::value::{pirn_component_resource_t, pirn_component_value_t, values};
 use super::wasi2::pirn_wasi2_t;
-use crate::entry::{Out, guard, guard_or, list, out, shared, text};
+use crate::entry::{Out, guard, guard_or, list, out, out_or_null, shared, taken, text};
 use crate::error::{Fallible, exit_code, not_counted, pirn_error_t};
 use crate::exclusive::{Exclusive, Place, take, with};
 use crate::kill::pirn_kill_switch_t;
@@ -104,11 +104,9 @@ pub unsafe extern "C" fn pirn_component_instance_new(
     instance: *mut *mut pirn_component_instance_t,
 ) -> *mut pirn_error_t {
     guard(|| {
-        let wasi = match wasi.is_null() {
-            true => None,
-            // SAFETY: the caller ensures that the handle is live, and gives it away.
-            false => Some(unsafe { Box::from_raw(wasi) }.build()?),
-        };
+        // SAFETY: the caller ensures that the handle is live or NULL, and gives it away.
+        let wasi = unsafe { taken(wasi) };
+        let wasi = wasi.map(|wasi| wasi.build()).transpose()?;
         let to = out(instance, "instance")?;
         // SAFETY: the caller ensures that the handle is live or NULL.
         let from = unsafe { shared(prepared, "prepared")? };
@@ -172,8 +170,7 @@ pub unsafe extern "C" fn pirn_component_instance_call(
         // A host function may delete the handle of the function.
         let func = shared(func, "func")?.func.clone();
         let params = values(list(args, args_count, "args")?)?;
-        let to = (!result.is_null()).then(|| out(result, "result"));
-        let to = to.transpose()?;
+        let to = out_or_null(result, "result")?;
         let found = with(instance, |inner| {
             Ok(inner.call(limits(deadline_ns), &func, &params)?)
         })?;
@@ -201,8 +198,7 @@ pub unsafe extern "C" fn pirn_component_instance_call_name(
     guard(|| unsafe {
         let name = text(name, "name")?;
         let params = values(list(args, args_count, "args")?)?;
-        let to = (!result.is_null()).then(|| out(result, "result"));
-        let to = to.transpose()?;
+        let to = out_or_null(result, "result")?;
         let found = with(instance, |inner| {
             let func = inner.prepared.func(name)?;
             Ok(inner.call(limits(deadline_ns), &func, &params)?)

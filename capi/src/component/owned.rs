@@ -17,7 +17,7 @@ use super::value::{
     pirn_component_resource_t, pirn_component_result_t, pirn_component_string_t,
     pirn_component_value_of_t, pirn_component_value_t,
 };
-use crate::entry::{self, guard_or};
+use crate::entry;
 use core::ffi::c_char;
 use core::ptr;
 use pirn_component::Value;
@@ -245,10 +245,8 @@ impl Lists {
 pub unsafe extern "C" fn pirn_component_owned_value(
     owned: *const pirn_component_owned_t,
 ) -> *const pirn_component_value_t {
-    guard_or(ptr::null(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        unsafe { owned.as_ref() }.map_or(ptr::null(), |owned| &raw const owned.root)
-    })
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(owned, ptr::null(), |owned| &raw const owned.root) }
 }
 
 /// Frees a value, with all that it points to. The resources in it stay: end one of the component by

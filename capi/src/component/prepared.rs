@@ -10,12 +10,11 @@ use super::data::Prep;
 use super::driver::Driver;
 use super::linker::pirn_component_linker_t;
 use super::pirn_component_t;
-use crate::entry::{self, guard, guard_or, out, shared, text};
+use crate::entry::{self, guard, out, shared, text};
 use crate::error::{Fallible, pirn_error_t};
 use crate::region::pirn_region_t;
 use crate::texts::c_text;
 use core::ffi::c_char;
-use core::ptr;
 use core::time::Duration;
 use pirn_component::{Component, Func};
 use std::ffi::CString;
@@ -162,14 +161,12 @@ pub unsafe extern "C" fn pirn_component_prepared_func(
 pub unsafe extern "C" fn pirn_component_func_type(
     func: *const pirn_component_func_t,
 ) -> *const c_char {
-    guard_or(c"".as_ptr(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let Some(func) = (unsafe { func.as_ref() }) else {
-            return c"".as_ptr();
-        };
+    let text = |func: &pirn_component_func_t| {
         let text = || c_text(&func.component.describe(func.func.ty()));
         func.type_text.get_or_init(text).as_ptr()
-    })
+    };
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::read(func, c"".as_ptr(), text) }
 }
 
 /// Frees a function.
@@ -192,17 +189,13 @@ pub unsafe extern "C" fn pirn_component_func_delete(func: *mut pirn_component_fu
 pub unsafe extern "C" fn pirn_component_prepared_clone(
     prepared: *const pirn_component_prepared_t,
 ) -> *mut pirn_component_prepared_t {
-    guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let prepared = unsafe { prepared.as_ref() };
-        prepared.map_or(ptr::null_mut(), |prepared| {
-            Box::into_raw(Box::new(pirn_component_prepared_t {
-                prepared: prepared.prepared.clone(),
-                component: prepared.component.clone(),
-                driver: prepared.driver.clone(),
-            }))
-        })
-    })
+    let another = |prepared: &pirn_component_prepared_t| pirn_component_prepared_t {
+        prepared: prepared.prepared.clone(),
+        component: prepared.component.clone(),
+        driver: prepared.driver.clone(),
+    };
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::another(prepared, another) }
 }
 
 /// Frees a handle. Instances keep what they need.

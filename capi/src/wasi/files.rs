@@ -6,10 +6,9 @@
 #![allow(unsafe_code)]
 
 use super::{change, pirn_wasi_t, refused};
-use crate::entry::{self, guard, guard_or, out, raw_text, shared, text};
+use crate::entry::{self, guard, out, raw_text, shared, text};
 use crate::error::{Fallible, PIRN_ERROR_SYSTEM, pirn_error_t};
 use core::ffi::c_char;
-use core::ptr;
 use pirn_wasi::memory_files::{BaseLimits, Limits};
 use pirn_wasi::{Dir, MemoryBase, MemoryDir, ambient_authority};
 use std::ffi::OsStr;
@@ -57,14 +56,11 @@ pub unsafe extern "C" fn pirn_files_open(
 /// `files` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_files_clone(files: *const pirn_files_t) -> *mut pirn_files_t {
-    guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
-        let files = unsafe { files.as_ref() };
-        files.map_or(ptr::null_mut(), |files| {
-            let base = files.base.clone();
-            Box::into_raw(Box::new(pirn_files_t { base }))
-        })
-    })
+    let another = |files: &pirn_files_t| pirn_files_t {
+        base: files.base.clone(),
+    };
+    // SAFETY: the caller ensures that the handle is live or NULL.
+    unsafe { entry::another(files, another) }
 }
 
 /// Frees a handle. The files stay as long as another handle or an instance uses them.
