@@ -12,7 +12,7 @@ use super::owned::pirn_component_owned_t;
 use super::prepared::{pirn_component_func_t, pirn_component_prepared_t};
 use super::value::{pirn_component_resource_t, pirn_component_value_t, values};
 use super::wasi2::pirn_wasi2_t;
-use crate::entry::{Out, guard, guard_or, list, out, out_or_null, shared, taken, text};
+use crate::entry::{guard, guard_or, list, out, out_or_null, shared, taken, text};
 use crate::error::{Fallible, exit_code, not_counted, pirn_error_t};
 use crate::exclusive::{Exclusive, Place, take, with};
 use crate::kill::pirn_kill_switch_t;
@@ -127,20 +127,34 @@ pub unsafe extern "C" fn pirn_component_instance_new(
     })
 }
 
-/// Writes the result of a call: NULL if the function has none.
+/// Calls the function that `find` finds.
 ///
 /// # Safety
 ///
-/// The place must be writable.
-unsafe fn give(to: Option<Out<*mut pirn_component_owned_t>>, result: Option<Value>) {
-    let Some(to) = to else {
-        return;
-    };
-    let made = result.map_or(ptr::null_mut(), |result| {
-        Box::into_raw(Box::new(pirn_component_owned_t::new(result)))
-    });
-    // SAFETY: the caller ensures that the place is writable.
-    unsafe { to.set(made) };
+/// The handle must be live or null, the values as pirn_component_value_t says, as many as their
+/// count, and `result` writable or null.
+unsafe fn call(
+    instance: *mut pirn_component_instance_t,
+    deadline_ns: u64,
+    args: (*const pirn_component_value_t, usize),
+    result: *mut *mut pirn_component_owned_t,
+    find: impl FnOnce(&Prep) -> Fallible<Func>,
+) -> Fallible<()> {
+    // SAFETY: the caller ensures that the pointers are as required.
+    unsafe {
+        let params = values(list(args.0, args.1, "args")?)?;
+        let to = out_or_null(result, "result")?;
+        let found = with(instance, |inner| {
+            let func = find(&inner.prepared)?;
+            Ok(inner.call(limits(deadline_ns), &func, &params)?)
+        })?;
+        match (to, found) {
+            (None, _) => {}
+            (Some(to), None) => to.set(ptr::null_mut()),
+            (Some(to), Some(found)) => to.give(pirn_component_owned_t::new(found)),
+        }
+        Ok(())
+    }
 }
 
 /// Calls a function with `args_count` values. Writes the result to `result`, or NULL if the
@@ -169,13 +183,9 @@ pub unsafe extern "C" fn pirn_component_instance_call(
     guard(|| unsafe {
         // A host function may delete the handle of the function.
         let func = shared(func, "func")?.func.clone();
-        let params = values(list(args, args_count, "args")?)?;
-        let to = out_or_null(result, "result")?;
-        let found = with(instance, |inner| {
-            Ok(inner.call(limits(deadline_ns), &func, &params)?)
-        })?;
-        give(to, found);
-        Ok(())
+        call(instance, deadline_ns, (args, args_count), result, |_| {
+            Ok(func)
+        })
     })
 }
 
@@ -197,14 +207,13 @@ pub unsafe extern "C" fn pirn_component_instance_call_name(
     // SAFETY: the caller ensures that the handle is live, and that the list has this length.
     guard(|| unsafe {
         let name = text(name, "name")?;
-        let params = values(list(args, args_count, "args")?)?;
-        let to = out_or_null(result, "result")?;
-        let found = with(instance, |inner| {
-            let func = inner.prepared.func(name)?;
-            Ok(inner.call(limits(deadline_ns), &func, &params)?)
-        })?;
-        give(to, found);
-        Ok(())
+        call(
+            instance,
+            deadline_ns,
+            (args, args_count),
+            result,
+            |prepared| Ok(prepared.func(name)?),
+        )
     })
 }
 
