@@ -185,7 +185,15 @@ pub(crate) unsafe fn list_mut<'a, T>(
 /// The text must end with a zero byte, and nothing may change it during `'a`.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Fallible<&'a str> {
     // SAFETY: the caller ensures what `raw_text` requires.
-    let bytes = unsafe { raw_text(pointer, name)? };
+    utf8(unsafe { raw_text(pointer, name)? }, name)
+}
+
+/// Bytes of the caller as a text.
+///
+/// # Errors
+///
+/// If they are not UTF-8.
+pub(crate) fn utf8<'a>(bytes: &'a [u8], name: &str) -> Fallible<&'a str> {
     let utf8 = core::str::from_utf8(bytes);
     utf8.map_err(|error| {
         let valid = error.valid_up_to();

@@ -8,7 +8,7 @@
 
 use crate::caller::pirn_caller_t;
 use crate::data::Data;
-use crate::entry::out;
+use crate::entry::{Out, out, taken};
 use crate::error::{Fallible, argument, pirn_error_t};
 use crate::kinds::{is_narrow, normal};
 use crate::lend::lend;
@@ -107,12 +107,12 @@ impl Drop for Env {
 /// # Safety
 ///
 /// `error` must be null, or an error that the embedder owned.
-unsafe fn ended(error: *mut pirn_error_t) -> Result<(), HostError> {
-    if error.is_null() {
-        return Ok(());
-    }
+pub(crate) unsafe fn ended(error: *mut pirn_error_t) -> Returned<()> {
     // SAFETY: the caller ensures that the embedder owned the error, and it has given it away.
-    Err(unsafe { Box::from_raw(error) }.into_host_error())
+    match unsafe { taken(error) } {
+        None => Ok(()),
+        Some(error) => Err(error.into_host_error()),
+    }
 }
 
 /// A host function by values.
@@ -244,6 +244,6 @@ pub(crate) unsafe fn limiter(
 /// # Errors
 ///
 /// As [`out`].
-pub(crate) fn place_if(wanted: bool, place: *mut u64) -> Fallible<Option<crate::entry::Out<u64>>> {
+pub(crate) fn place_if(wanted: bool, place: *mut u64) -> Fallible<Option<Out<u64>>> {
     wanted.then(|| out(place, "result")).transpose()
 }

@@ -13,11 +13,10 @@ use super::owned::Lists;
 use super::value::pirn_component_value_t;
 use crate::entry::{self, guard, guard_or, text, unique};
 use crate::error::{Fallible, Poisoned, argument, pirn_error_t};
-use crate::host::{Env, pirn_env_delete_t};
+use crate::host::{Env, ended, pirn_env_delete_t};
 use core::ffi::{c_char, c_void};
 use core::ptr;
 use pirn_component::{Resource, State, Value};
-use pirn_runtime::HostError;
 use std::sync::Arc;
 
 /// Functions and resource types that components can import, by interface and name. One thread at a
@@ -173,19 +172,6 @@ pub unsafe extern "C" fn pirn_component_linker_resource(
             Ok(())
         })
     })
-}
-
-/// The result of a function of the embedder.
-///
-/// # Safety
-///
-/// `error` must be null, or an error that the embedder owned.
-unsafe fn ended(error: *mut pirn_error_t) -> Result<(), HostError> {
-    if error.is_null() {
-        return Ok(());
-    }
-    // SAFETY: the caller ensures that the embedder owned the error, and it has given it away.
-    Err(unsafe { Box::from_raw(error) }.into_host_error())
 }
 
 /// Adds the interfaces of WASI 0.2 for commands: `wasi:cli`, `wasi:io`, `wasi:clocks`,

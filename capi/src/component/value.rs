@@ -6,7 +6,7 @@
 //! this field was written. All bits are valid for each field.
 #![allow(unsafe_code)]
 
-use crate::entry::{list, shared, text};
+use crate::entry::{list, shared, text, utf8};
 use crate::error::{Fallible, argument};
 use core::ffi::c_char;
 use pirn_component::{Resource, Value};
@@ -410,12 +410,5 @@ fn character(number: u32) -> Fallible<char> {
 unsafe fn string(given: pirn_component_string_t) -> Fallible<String> {
     // SAFETY: the caller ensures the length.
     let bytes = unsafe { list(given.data.cast::<u8>(), given.len, "string.data")? };
-    let text = core::str::from_utf8(bytes).map_err(|error| {
-        argument(format!(
-            "`string` is UTF-8 only for its first {} bytes of {}; pass UTF-8",
-            error.valid_up_to(),
-            bytes.len()
-        ))
-    })?;
-    Ok(text.to_owned())
+    Ok(utf8(bytes, "string")?.to_owned())
 }
