@@ -17,6 +17,7 @@ mod texts;
 mod error;
 mod entry;
 mod exclusive;
+mod poison;
 mod bytes;
 mod inspect;
 mod kinds;

@@ -7,12 +7,13 @@
 
 use crate::data::{Answer, Data, Link, Question};
 use crate::entry::{self, guard, guard_or, shared, text, unique};
-use crate::error::{Fallible, Poisoned, argument, pirn_error_t};
+use crate::error::{Fallible, argument, pirn_error_t};
 use crate::host::{
     self, Env, by_values, by_words, narrow, pirn_env_delete_t, pirn_host_func_t, pirn_host_words_t,
     pirn_limiter_t,
 };
 use crate::kinds::{func_type, is_word, pirn_kind_t};
+use crate::poison::Linking;
 use crate::references::References;
 use crate::value::pirn_val_t;
 use core::ffi::{c_char, c_void};
@@ -23,30 +24,7 @@ use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError};
 /// it. Preparations copy what they need, so it may be changed or deleted after
 /// pirn_region_prepare.
 pub struct pirn_linker_t {
-    linker: Link,
-    /// Whether a change of the linker has not ended.
-    changing: bool,
-}
-
-impl pirn_linker_t {
-    pub(crate) fn get(&self) -> Fallible<&Link> {
-        match self.changing {
-            false => Ok(&self.linker),
-            true => Err(Poisoned("linker").into()),
-        }
-    }
-
-    /// Changes the linker. If `change` panics, the linker refuses everything.
-    pub(crate) fn change(
-        &mut self,
-        change: impl FnOnce(&mut Link) -> Fallible<()>,
-    ) -> Fallible<()> {
-        self.get()?;
-        self.changing = true;
-        let changed = change(&mut self.linker);
-        self.changing = false;
-        changed
-    }
+    pub(crate) linker: Linking<Link>,
 }
 
 /// The names and the type of a function.
@@ -98,10 +76,8 @@ impl<'a> Named<'a> {
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_linker_new() -> *mut pirn_linker_t {
     guard_or(ptr::null_mut(), || {
-        Box::into_raw(Box::new(pirn_linker_t {
-            linker: Link::asking(),
-            changing: false,
-        }))
+        let linker = Linking::new(Link::asking());
+        Box::into_raw(Box::new(pirn_linker_t { linker }))
     })
 }
 
@@ -133,7 +109,7 @@ pub unsafe extern "C" fn pirn_linker_func(
     // SAFETY: the caller ensures that all pointers are as the functions below require.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
-        let linker = unique(linker, "linker")?;
+        let linker = &mut unique(linker, "linker")?.linker;
         let named = Named::new(
             module,
             name,
@@ -170,7 +146,7 @@ pub unsafe extern "C" fn pirn_linker_words(
     // SAFETY: the caller ensures that all pointers are as the functions below require.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
-        let linker = unique(linker, "linker")?;
+        let linker = &mut unique(linker, "linker")?.linker;
         let named = Named::new(
             module,
             name,
@@ -223,7 +199,7 @@ pub unsafe extern "C" fn pirn_linker_ask(
 ) -> *mut pirn_error_t {
     // SAFETY: the caller ensures that all pointers are as the functions below require.
     guard(|| unsafe {
-        let linker = unique(linker, "linker")?;
+        let linker = &mut unique(linker, "linker")?.linker;
         let named = Named::new(
             module,
             name,
@@ -278,7 +254,7 @@ pub unsafe extern "C" fn pirn_linker_global(
 ) -> *mut pirn_error_t {
     // SAFETY: the caller ensures that all pointers are as the functions below require.
     guard(|| unsafe {
-        let linker = unique(linker, "linker")?;
+        let linker = &mut unique(linker, "linker")?.linker;
         let (module, name) = (text(module, "module")?, text(name, "name")?);
         // A list that has given nothing: only null references of an instance pass.
         let value = value.value(&References::new())?;
@@ -299,7 +275,8 @@ pub unsafe extern "C" fn pirn_linker_global(
 pub unsafe extern "C" fn pirn_linker_wasi(linker: *mut pirn_linker_t) -> *mut pirn_error_t {
     // SAFETY: the caller ensures that the handle is live.
     guard(|| unsafe {
-        unique(linker, "linker")?.change(|linker| Ok(pirn_wasi::link(linker, Data::wasi)?))
+        let linker = &mut unique(linker, "linker")?.linker;
+        linker.change(|linker| Ok(pirn_wasi::link(linker, Data::wasi)?))
     })
 }
 
@@ -320,7 +297,7 @@ pub unsafe extern "C" fn pirn_linker_memory_limiter(
     // SAFETY: the caller ensures that all pointers are as the functions below require.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
-        let linker = unique(linker, "linker")?;
+        let linker = &mut unique(linker, "linker")?.linker;
         let limiter = host::limiter(allows, env)?;
         linker.change(|linker| {
             linker.memory_limiter(limiter);
@@ -340,14 +317,11 @@ pub unsafe extern "C" fn pirn_linker_clone(linker: *const pirn_linker_t) -> *mut
     guard_or(ptr::null_mut(), || {
         // SAFETY: the caller ensures that the handle is live or NULL.
         let linker = unsafe { shared(linker, "linker") };
-        linker
-            .and_then(pirn_linker_t::get)
-            .map_or(ptr::null_mut(), |linker| {
-                Box::into_raw(Box::new(pirn_linker_t {
-                    linker: linker.clone(),
-                    changing: false,
-                }))
-            })
+        let items = linker.and_then(|linker| linker.linker.get());
+        items.map_or(ptr::null_mut(), |items| {
+            let linker = Linking::new(items.clone());
+            Box::into_raw(Box::new(pirn_linker_t { linker }))
+        })
     })
 }
 

@@ -138,7 +138,9 @@ pub unsafe extern "C" fn pirn_region_prepare(
                 shared(linker, "linker")?,
             )
         };
-        let prepared = region.region.prepare(&module.module, linker.get()?)?;
+        let prepared = region
+            .region
+            .prepare(&module.module, linker.linker.get()?)?;
         // SAFETY: the caller ensures that `prepared` is writable.
         unsafe { to.give(pirn_prepared_t { prepared }) };
         Ok(())

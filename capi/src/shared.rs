@@ -76,7 +76,7 @@ pub unsafe extern "C" fn pirn_linker_memory(
 ) -> *mut pirn_error_t {
     // SAFETY: the caller ensures that the pointers are as required.
     guard(|| unsafe {
-        let linker = unique(linker, "linker")?;
+        let linker = &mut unique(linker, "linker")?.linker;
         let (module, name) = (text(module, "module")?, text(name, "name")?);
         let memory = &shared(memory, "memory")?.memory;
         linker.change(|linker| {

@@ -9,7 +9,8 @@ mod files;
 mod streams;
 
 use crate::entry::{self, guard, guard_or, text, unique};
-use crate::error::{Fallible, PIRN_ERROR_ARGUMENT, Poisoned, pirn_error_t};
+use crate::error::{Fallible, PIRN_ERROR_ARGUMENT, pirn_error_t};
+use crate::poison::Building;
 use core::ffi::c_char;
 use core::fmt::Display;
 use core::ptr;
@@ -22,25 +23,13 @@ pub use streams::*;
 ///
 /// A function that fails has spent the handle: it can only be deleted.
 pub struct pirn_wasi_t {
-    /// `None` after a function has failed.
-    builder: Option<WasiCtxBuilder>,
+    builder: Building<WasiCtxBuilder>,
 }
 
 impl pirn_wasi_t {
-    /// Replaces the builder by that of `change`.
-    fn change(
-        &mut self,
-        change: impl FnOnce(WasiCtxBuilder) -> Fallible<WasiCtxBuilder>,
-    ) -> Fallible<()> {
-        let builder = self.builder.take().ok_or(Poisoned("WASI context"))?;
-        self.builder = Some(change(builder)?);
-        Ok(())
-    }
-
     /// The finished context.
     pub(crate) fn build(self) -> Fallible<WasiCtx> {
-        let builder = self.builder.ok_or(Poisoned("WASI context"))?;
-        Ok(builder.build())
+        Ok(self.builder.finish()?.build())
     }
 }
 
@@ -63,7 +52,7 @@ unsafe fn change(
 ) -> *mut pirn_error_t {
     guard(|| {
         // SAFETY: the caller ensures that the handle is live and unused, or null.
-        unsafe { unique(wasi, "wasi")? }.change(change)
+        unsafe { unique(wasi, "wasi")? }.builder.change(change)
     })
 }
 
@@ -71,7 +60,7 @@ unsafe fn change(
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_wasi_new() -> *mut pirn_wasi_t {
     guard_or(ptr::null_mut(), || {
-        let builder = Some(WasiCtxBuilder::new());
+        let builder = Building::new(WasiCtxBuilder::new());
         Box::into_raw(Box::new(pirn_wasi_t { builder }))
     })
 }

@@ -12,8 +12,9 @@ use super::driver::Driver;
 use super::owned::Lists;
 use super::value::pirn_component_value_t;
 use crate::entry::{self, guard, guard_or, text, unique};
-use crate::error::{Fallible, Poisoned, argument, pirn_error_t};
+use crate::error::{argument, pirn_error_t};
 use crate::host::{Env, ended, pirn_env_delete_t};
+use crate::poison::Linking;
 use core::ffi::{c_char, c_void};
 use core::ptr;
 use pirn_component::{Resource, State, Value};
@@ -23,10 +24,14 @@ use std::sync::Arc;
 /// time may use it. Preparations copy what they need, so it may be changed or deleted after
 /// pirn_region_prepare_component.
 pub struct pirn_component_linker_t {
-    linker: Link,
-    driver: Option<Arc<Driver>>,
-    /// Whether a change of the linker has not ended.
-    changing: bool,
+    pub(crate) linker: Linking<Items>,
+}
+
+/// What a linker holds.
+pub(crate) struct Items {
+    pub(crate) link: Link,
+    /// Runs the asynchronous functions of WASI, if they were added.
+    pub(crate) driver: Option<Arc<Driver>>,
 }
 
 /// A host function of a component. `args` has `args_count` values, as many as the function has
@@ -56,37 +61,15 @@ pub type pirn_component_drop_t = Option<
     ) -> *mut pirn_error_t,
 >;
 
-impl pirn_component_linker_t {
-    pub(crate) fn get(&self) -> Fallible<&Link> {
-        match self.changing {
-            false => Ok(&self.linker),
-            true => Err(Poisoned("linker").into()),
-        }
-    }
-
-    pub(crate) fn driver(&self) -> Option<Arc<Driver>> {
-        self.driver.clone()
-    }
-
-    /// Changes the linker. If `change` panics, the linker refuses everything.
-    fn change(&mut self, change: impl FnOnce(&mut Self) -> Fallible<()>) -> Fallible<()> {
-        self.get()?;
-        self.changing = true;
-        let changed = change(self);
-        self.changing = false;
-        changed
-    }
-}
-
 /// Makes an empty linker for components. NULL only if the library panics.
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_component_linker_new() -> *mut pirn_component_linker_t {
     guard_or(ptr::null_mut(), || {
-        Box::into_raw(Box::new(pirn_component_linker_t {
-            linker: Link::new(),
+        let linker = Linking::new(Items {
+            link: Link::new(),
             driver: None,
-            changing: false,
-        }))
+        });
+        Box::into_raw(Box::new(pirn_component_linker_t { linker }))
     })
 }
 
@@ -113,7 +96,7 @@ pub unsafe extern "C" fn pirn_component_linker_func(
     // SAFETY: the caller ensures that all pointers are as the functions below require.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
-        let linker = unique(linker, "linker")?;
+        let linker = &mut unique(linker, "linker")?.linker;
         let (interface, name) = (text(interface, "interface")?, text(name, "name")?);
         let func = func.ok_or_else(|| argument("`func` is NULL; pass a function"))?;
         let code = move |state: &mut State<Data>, params: Vec<Value>| {
@@ -128,8 +111,8 @@ pub unsafe extern "C" fn pirn_component_linker_func(
             ended(error)?;
             Ok(result)
         };
-        linker.change(|linker| {
-            linker.linker.func_values(interface, name, code)?;
+        linker.change(|items| {
+            items.link.func_values(interface, name, code)?;
             Ok(())
         })
     })
@@ -154,7 +137,7 @@ pub unsafe extern "C" fn pirn_component_linker_resource(
     // SAFETY: the caller ensures that all pointers are as the functions below require.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
-        let linker = unique(linker, "linker")?;
+        let linker = &mut unique(linker, "linker")?.linker;
         let (interface, name) = (text(interface, "interface")?, text(name, "name")?);
         let code = move |state: &mut State<Data>, resource: Resource| {
             let Some(dropped) = dropped else {
@@ -167,8 +150,8 @@ pub unsafe extern "C" fn pirn_component_linker_resource(
             // SAFETY: the rules of the header say that the function owned its error.
             ended(error)
         };
-        linker.change(|linker| {
-            linker.linker.resource(interface, name, code)?;
+        linker.change(|items| {
+            items.link.resource(interface, name, code)?;
             Ok(())
         })
     })
@@ -191,10 +174,11 @@ pub unsafe extern "C" fn pirn_component_linker_wasi(
 ) -> *mut pirn_error_t {
     // SAFETY: the caller ensures that the handle is live.
     guard(|| unsafe {
-        unique(linker, "linker")?.change(|linker| {
+        let linker = &mut unique(linker, "linker")?.linker;
+        linker.change(|items| {
             let driver = Arc::new(Driver::new()?);
-            pirn_wasi2::link(&mut linker.linker)?;
-            linker.driver = Some(driver);
+            pirn_wasi2::link(&mut items.link)?;
+            items.driver = Some(driver);
             Ok(())
         })
     })
@@ -213,8 +197,9 @@ pub unsafe extern "C" fn pirn_component_linker_host_bytes_max(
 ) -> *mut pirn_error_t {
     // SAFETY: the caller ensures that the handle is live.
     guard(|| unsafe {
-        unique(linker, "linker")?.change(|linker| {
-            linker.linker.host_bytes_max(bytes);
+        let linker = &mut unique(linker, "linker")?.linker;
+        linker.change(|items| {
+            items.link.host_bytes_max(bytes);
             Ok(())
         })
     })

@@ -55,11 +55,11 @@ pub unsafe extern "C" fn pirn_region_prepare_component(
         let to = out(prepared, "prepared")?;
         let region = &shared(region, "region")?.region;
         let component = shared(component, "component")?.get();
-        let linker = shared(linker, "linker")?;
+        let items = shared(linker, "linker")?.linker.get()?;
         to.give(pirn_component_prepared_t {
-            prepared: linker.get()?.prepare(region, component)?,
+            prepared: items.link.prepare(region, component)?,
             component: component.clone(),
-            driver: linker.driver(),
+            driver: items.driver.clone(),
         });
         Ok(())
     })

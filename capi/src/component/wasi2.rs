@@ -6,7 +6,8 @@
 #![allow(unsafe_code)]
 
 use crate::entry::{self, guard, guard_or, list, out, raw_text, shared, text, unique};
-use crate::error::{Fallible, Poisoned, argument, pirn_error_t};
+use crate::error::{Fallible, argument, pirn_error_t};
+use crate::poison::Building;
 use crate::wasi::{PIRN_STDERR, PIRN_STDOUT, open, pirn_capture_t, pirn_files_t};
 use bytes::Bytes;
 use core::ffi::c_char;
@@ -18,15 +19,13 @@ use pirn_wasi2::{Collected, MemoryLimits, Pipe, Wasi, WasiBuilder};
 ///
 /// A function that fails has spent the handle: it can only be deleted.
 pub struct pirn_wasi2_t {
-    /// `None` after a function has failed.
-    builder: Option<WasiBuilder>,
+    builder: Building<WasiBuilder>,
 }
 
 impl pirn_wasi2_t {
     /// The finished context.
     pub(crate) fn build(self) -> Fallible<Wasi> {
-        let builder = self.builder.ok_or(Poisoned("WASI context"))?;
-        Ok(builder.build())
+        Ok(self.builder.finish()?.build())
     }
 }
 
@@ -41,10 +40,7 @@ unsafe fn change(
 ) -> *mut pirn_error_t {
     guard(|| {
         // SAFETY: the caller ensures that the handle is live and unused, or null.
-        let wasi = unsafe { unique(wasi, "wasi")? };
-        let builder = wasi.builder.take().ok_or(Poisoned("WASI context"))?;
-        wasi.builder = Some(change(builder)?);
-        Ok(())
+        unsafe { unique(wasi, "wasi")? }.builder.change(change)
     })
 }
 
@@ -52,7 +48,7 @@ unsafe fn change(
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_wasi2_new() -> *mut pirn_wasi2_t {
     guard_or(ptr::null_mut(), || {
-        let builder = Some(WasiBuilder::new());
+        let builder = Building::new(WasiBuilder::new());
         Box::into_raw(Box::new(pirn_wasi2_t { builder }))
     })
 }

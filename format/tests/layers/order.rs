@@ -184,6 +184,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 22] = [
             "error",
             "entry",
             "exclusive",
+            "poison",
             "bytes",
             "inspect",
             "kinds",
