@@ -2,12 +2,16 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. The handle of an instance stays at one address as long as the instance.
+//! This file owns two facts. The handle of an instance stays at one address as long as the
+//! instance. [`Runner`] says on which thread the host function runs that may use the handle.
 #![allow(unsafe_code)]
 
+use crate::error::{Fallible, PIRN_ERROR_BUSY, pirn_error_t};
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// A host function's access to the instance that calls it. The library owns it. It is valid until
 /// the host function returns, on the thread that runs the function.
@@ -15,33 +19,89 @@ pub struct pirn_caller_t {
     /// The caller of the running host function; null while another function borrows it, and while
     /// no host function runs.
     pub(crate) current: Cell<*mut c_void>,
-    /// The thread that runs the host function.
-    pub(crate) thread: Cell<usize>,
+    pub(crate) runner: Runner,
 }
 
-/// Owns the [`pirn_caller_t`] of an instance, at an address that never changes.
-pub(crate) struct CallerPlace(NonNull<pirn_caller_t>);
-
-// SAFETY: the handle is used only by the thread that runs a host function of the instance, which
-// `lent` checks. That thread has exclusive access to the instance.
-unsafe impl Send for CallerPlace {}
-
-impl CallerPlace {
+impl pirn_caller_t {
     pub(crate) fn new() -> Self {
-        let handle = Box::new(pirn_caller_t {
+        Self {
             current: Cell::new(ptr::null_mut()),
-            thread: Cell::new(0),
-        });
-        Self(NonNull::from(Box::leak(handle)))
+            runner: Runner::default(),
+        }
+    }
+}
+
+/// The thread that runs a host function with a handle; 0 while none runs.
+#[derive(Default)]
+pub(crate) struct Runner(AtomicUsize);
+
+impl Runner {
+    /// Makes this thread the runner, until the returned value ends.
+    pub(crate) fn begin(&self) -> Running<'_> {
+        let before = self.0.load(Relaxed);
+        self.0.store(thread(), Relaxed);
+        Running(self, before)
+    }
+
+    /// Checks that this thread is the runner.
+    ///
+    /// # Errors
+    ///
+    /// If it is not.
+    pub(crate) fn check(&self) -> Fallible<()> {
+        match self.0.load(Relaxed) == thread() {
+            true => Ok(()),
+            false => Err(unlent()),
+        }
+    }
+}
+
+/// Restores the runner, also during unwinding.
+pub(crate) struct Running<'a>(&'a Runner, usize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(self.1, Relaxed);
+    }
+}
+
+/// A number that no other running thread has.
+fn thread() -> usize {
+    thread_local! {
+        static PLACE: u8 = const { 0 };
+    }
+    PLACE.with(|place| ptr::from_ref(place).addr())
+}
+
+/// The error of a handle that is not lent to its user.
+#[cold]
+pub(crate) fn unlent() -> Box<pirn_error_t> {
+    pirn_error_t::text(
+        PIRN_ERROR_BUSY,
+        "`caller` is used outside its host function, or on another thread; use it in the function \
+         that got it, before that function returns",
+    )
+}
+
+/// Owns the handle that the host functions of an instance get, at an address that never changes.
+pub(crate) struct CallerPlace<H>(NonNull<H>);
+
+// SAFETY: a thread that uses the handle has exclusive access to the instance. Another thread that
+// got the handle uses only its runner: `Runner::check` refuses it.
+unsafe impl<H> Send for CallerPlace<H> {}
+
+impl<H> CallerPlace<H> {
+    pub(crate) fn new(handle: H) -> Self {
+        Self(NonNull::from(Box::leak(Box::new(handle))))
     }
 
     /// The handle, which lives as long as this value.
-    pub(crate) fn handle(&self) -> NonNull<pirn_caller_t> {
+    pub(crate) fn handle(&self) -> NonNull<H> {
         self.0
     }
 }
 
-impl Drop for CallerPlace {
+impl<H> Drop for CallerPlace<H> {
     fn drop(&mut self) {
         // SAFETY: `new` made the box, and the instance ends, so no host function of it runs.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });

@@ -1,6 +1,6 @@
 //! [`Data`]: the host's data of an instance, and the types of its runtime.
 
-use crate::caller::CallerPlace;
+use crate::caller::{CallerPlace, pirn_caller_t};
 use crate::error::pirn_error_t;
 use crate::references::References;
 use core::ffi::c_void;
@@ -17,7 +17,7 @@ pub(crate) struct Data {
     wasi: Option<WasiCtx>,
     pub(crate) references: References,
     /// The place of the handle that host functions get.
-    pub(crate) caller: CallerPlace,
+    pub(crate) caller: CallerPlace<pirn_caller_t>,
 }
 
 /// A pointer of the embedder, which the library passes on and never reads. Instances, and so this
@@ -26,6 +26,10 @@ pub(crate) struct Data {
 pub(crate) struct Pointer(AtomicPtr<c_void>);
 
 impl Pointer {
+    pub(crate) fn new(pointer: *mut c_void) -> Self {
+        Self(AtomicPtr::new(pointer))
+    }
+
     pub(crate) fn get(&self) -> *mut c_void {
         self.0.load(Relaxed)
     }
@@ -55,10 +59,10 @@ pub(crate) type Prep = Prepared<Data, Question, Answer>;
 impl Data {
     pub(crate) fn new(host: *mut c_void, wasi: Option<WasiCtx>) -> Self {
         Self {
-            host: Pointer(AtomicPtr::new(host)),
+            host: Pointer::new(host),
             wasi,
             references: References::new(),
-            caller: CallerPlace::new(),
+            caller: CallerPlace::new(pirn_caller_t::new()),
         }
     }
 

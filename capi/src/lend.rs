@@ -7,21 +7,22 @@
 //! use it too late. While the instance lives, such a use is an error.
 #![allow(unsafe_code)]
 
-use crate::caller::pirn_caller_t;
+use crate::caller::{pirn_caller_t, unlent};
 use crate::data::Data;
 use crate::entry::shared;
-use crate::error::{Fallible, PIRN_ERROR_BUSY, pirn_error_t};
+use crate::error::Fallible;
 use core::cell::Cell;
 use core::ffi::c_void;
-use core::ptr::{self, NonNull};
+use core::ptr;
 use pirn_runtime::Caller;
 
-/// A number that no other running thread has.
-pub(crate) fn thread() -> usize {
-    thread_local! {
-        static PLACE: u8 = const { 0 };
+/// Restores where a handle leads to, also during unwinding.
+struct Restore<'a>(&'a Cell<*mut c_void>, *mut c_void);
+
+impl Drop for Restore<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.1);
     }
-    PLACE.with(|place| ptr::from_ref(place).addr())
 }
 
 /// Runs `call` with a handle that leads to `caller`.
@@ -29,25 +30,12 @@ pub(crate) fn lend<R>(
     caller: &mut Caller<'_, Data>,
     call: impl FnOnce(*mut pirn_caller_t) -> R,
 ) -> R {
-    /// Restores the state of the handle, also during unwinding.
-    struct Restore(NonNull<pirn_caller_t>, *mut c_void, usize);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            // SAFETY: the instance lives, because its host function runs.
-            let handle = unsafe { self.0.as_ref() };
-            handle.current.set(self.1);
-            handle.thread.set(self.2);
-        }
-    }
     let place = caller.data().caller.handle();
     // SAFETY: the instance lives, because its host function runs.
     let handle = unsafe { place.as_ref() };
     let current = ptr::from_mut(caller).cast();
-    let _restore = Restore(
-        place,
-        handle.current.replace(current),
-        handle.thread.replace(thread()),
-    );
+    let _running = handle.runner.begin();
+    let _restore = Restore(&handle.current, handle.current.replace(current));
     call(place.as_ptr())
 }
 
@@ -65,33 +53,16 @@ pub(crate) unsafe fn lent<R>(
     handle: *const pirn_caller_t,
     body: impl FnOnce(&mut Caller<'_, Data>) -> Fallible<R>,
 ) -> Fallible<R> {
-    struct GiveBack<'a>(&'a Cell<*mut c_void>, *mut c_void);
-    impl Drop for GiveBack<'_> {
-        fn drop(&mut self) {
-            self.0.set(self.1);
-        }
-    }
     // SAFETY: the caller ensures that the instance lives, and it owns the handle.
     let handle = unsafe { shared(handle, "caller")? };
-    if handle.thread.get() != thread() {
-        return Err(unlent());
-    }
+    handle.runner.check()?;
     let current = handle.current.replace(ptr::null_mut());
     if current.is_null() {
         return Err(unlent());
     }
-    let _back = GiveBack(&handle.current, current);
+    let _restore = Restore(&handle.current, current);
     // SAFETY: `lend` stored the pointer, and restores the handle before its caller ends. The handle
     // is on the thread of `lend`, so `lend` has not returned. Nothing else uses the caller: the
     // embedder's function runs, and the pointer was taken out of the handle.
     body(unsafe { &mut *current.cast::<Caller<'_, Data>>() })
-}
-
-#[cold]
-fn unlent() -> Box<pirn_error_t> {
-    pirn_error_t::text(
-        PIRN_ERROR_BUSY,
-        "`caller` is used outside its host function, or on another thread; use it in the function \
-         that got it, before that function returns",
-    )
 }

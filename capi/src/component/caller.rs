@@ -2,48 +2,46 @@
 //!
 //! # Safety
 //!
-//! This file owns two facts. The handle of an instance stays at one address as long as the
-//! instance. Its result is used only on the thread that runs the host function, while it runs.
+//! This file owns one fact. The result in a handle is used only on the thread that runs the host
+//! function, while it runs.
 #![allow(unsafe_code)]
 
 use super::value::{pirn_component_value_t, values};
+use crate::caller::{CallerPlace, Runner};
+use crate::data::Pointer;
 use crate::entry::{guard, guard_or, shared};
-use crate::error::{Fallible, PIRN_ERROR_BUSY, pirn_error_t};
-use crate::lend::thread;
+use crate::error::{Fallible, pirn_error_t};
 use core::cell::Cell;
 use core::ffi::c_void;
-use core::ptr::{self, NonNull};
+use core::ptr;
 use core::slice;
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicPtr, AtomicUsize};
 use pirn_component::Value;
 
 /// A host function's access to the component instance that calls it. The library owns it. It is
 /// valid until the host function returns, on the thread that runs the function.
 pub struct pirn_component_caller_t {
-    /// The thread that runs the host function; 0 while none runs.
-    thread: AtomicUsize,
+    runner: Runner,
     /// The embedder's pointer.
-    data: AtomicPtr<c_void>,
+    data: Pointer,
     /// The result of the host function.
     result: Cell<Option<Value>>,
 }
 
-/// Owns the [`pirn_component_caller_t`] of an instance, at an address that never changes.
-pub(crate) struct CallerPlace(NonNull<pirn_component_caller_t>);
-
-// SAFETY: only the thread that runs a host function of the instance uses the result, which `here`
-// checks. That thread has exclusive access to the instance.
-unsafe impl Send for CallerPlace {}
-
-impl CallerPlace {
+impl pirn_component_caller_t {
     pub(crate) fn new(data: *mut c_void) -> Self {
-        let handle = Box::new(pirn_component_caller_t {
-            thread: AtomicUsize::new(0),
-            data: AtomicPtr::new(data),
+        Self {
+            runner: Runner::default(),
+            data: Pointer::new(data),
             result: Cell::new(None),
-        });
-        Self(NonNull::from(Box::leak(handle)))
+        }
+    }
+}
+
+impl CallerPlace<pirn_component_caller_t> {
+    /// The embedder's pointer.
+    pub(crate) fn host(&self) -> *mut c_void {
+        // SAFETY: this value owns the handle.
+        unsafe { self.handle().as_ref() }.data.get()
     }
 
     /// Runs a host function with the handle. Returns what it returned, and its result.
@@ -51,29 +49,14 @@ impl CallerPlace {
         &self,
         call: impl FnOnce(*mut pirn_component_caller_t) -> R,
     ) -> (R, Option<Value>) {
-        /// Ends the use of the handle, also during unwinding.
-        struct End(NonNull<pirn_component_caller_t>);
-        impl Drop for End {
-            fn drop(&mut self) {
-                // SAFETY: the instance lives, because its host function runs.
-                unsafe { self.0.as_ref() }.thread.store(0, Relaxed);
-            }
-        }
+        let place = self.handle();
         // SAFETY: this value owns the handle.
-        let handle = unsafe { self.0.as_ref() };
+        let handle = unsafe { place.as_ref() };
         handle.result.set(None);
-        handle.thread.store(thread(), Relaxed);
-        let end = End(self.0);
-        let returned = call(self.0.as_ptr());
-        drop(end);
+        let running = handle.runner.begin();
+        let returned = call(place.as_ptr());
+        drop(running);
         (returned, handle.result.take())
-    }
-}
-
-impl Drop for CallerPlace {
-    fn drop(&mut self) {
-        // SAFETY: `new` made the box, and the instance ends, so no host function of it runs.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
@@ -87,14 +70,8 @@ unsafe fn here<'a>(
 ) -> Fallible<&'a pirn_component_caller_t> {
     // SAFETY: the caller ensures that the instance lives, and it owns the handle.
     let caller = unsafe { shared(caller, "caller")? };
-    match caller.thread.load(Relaxed) == thread() {
-        true => Ok(caller),
-        false => Err(pirn_error_t::text(
-            PIRN_ERROR_BUSY,
-            "`caller` is used outside its host function, or on another thread; use it in the \
-             function that got it, before that function returns",
-        )),
-    }
+    caller.runner.check()?;
+    Ok(caller)
 }
 
 /// The `data` of pirn_component_instance_new. NULL for NULL, and outside the host function.
@@ -109,7 +86,7 @@ pub unsafe extern "C" fn pirn_component_caller_data(
     guard_or(ptr::null_mut(), || {
         // SAFETY: the caller ensures that the handle is live or NULL.
         let found = unsafe { here(caller) };
-        found.map_or(ptr::null_mut(), |caller| caller.data.load(Relaxed))
+        found.map_or(ptr::null_mut(), |caller| caller.data.get())
     })
 }
 

@@ -1,19 +1,16 @@
 //! [`Data`]: the host's data of a component's instance, and the types of its library.
 
-use super::caller::CallerPlace;
+use super::caller::pirn_component_caller_t;
+use crate::caller::CallerPlace;
 use core::ffi::c_void;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::Relaxed;
 use pirn_wasi2::{View, Wasi, WasiBuilder};
 
 /// The host's data of an instance.
 pub(crate) struct Data {
-    /// The pointer of the embedder, which the library passes on and never reads.
-    host: AtomicPtr<c_void>,
     /// Made at its first use if the embedder gave none.
     wasi: Option<Wasi>,
-    /// The place of the handle that host functions get.
-    pub(crate) caller: CallerPlace,
+    /// The place of the handle that host functions get. It has the pointer of the embedder.
+    pub(crate) caller: CallerPlace<pirn_component_caller_t>,
 }
 
 pub(crate) type Inst = pirn_component::Instance<Data>;
@@ -23,14 +20,9 @@ pub(crate) type Prep = pirn_component::Prepared<Data>;
 impl Data {
     pub(crate) fn new(host: *mut c_void, wasi: Option<Wasi>) -> Self {
         Self {
-            host: AtomicPtr::new(host),
             wasi,
-            caller: CallerPlace::new(host),
+            caller: CallerPlace::new(pirn_component_caller_t::new(host)),
         }
-    }
-
-    pub(crate) fn host(&self) -> *mut c_void {
-        self.host.load(Relaxed)
     }
 }
 

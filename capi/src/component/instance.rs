@@ -313,7 +313,7 @@ pub unsafe extern "C" fn pirn_component_instance_data(
 ) -> *mut c_void {
     guard_or(ptr::null_mut(), || {
         // SAFETY: the caller ensures that the handle is live or NULL.
-        let data = unsafe { with(instance, |inner| Ok(inner.instance.data().host())) };
+        let data = unsafe { with(instance, |inner| Ok(inner.instance.data().caller.host())) };
         data.unwrap_or(ptr::null_mut())
     })
 }
