@@ -10,8 +10,8 @@ use core::fmt;
 pub use frames::*;
 use pirn_component::{AbiError, CallError as ComponentError};
 use pirn_runtime::{
-    CallError, FuelError, HostError, InstantiateError, LinkError, OpenError, RegionError,
-    SetGlobalError, SharedMemoryError, SnapshotError, TableError, Trap, TrapCode,
+    CallError, FuelError, HostError, InstantiateError, KillError, LinkError, OpenError,
+    RegionError, SetGlobalError, SharedMemoryError, SnapshotError, TableError, Trap, TrapCode,
 };
 use pirn_wasi::Exit;
 use std::ffi::CString;
@@ -238,12 +238,17 @@ impl From<Trap> for Box<pirn_error_t> {
     }
 }
 
+/// Errors that become texts of one kind, or of another one for some variants.
 macro_rules! by_text {
-    ($($error:ty => $kind:expr;)*) => {$(
+    ($($error:ty => $kind:expr $(, $variant:pat => $other:expr)*;)*) => {$(
         impl From<$error> for Box<pirn_error_t> {
             #[cold]
             fn from(error: $error) -> Self {
-                pirn_error_t::text($kind, error.to_string())
+                let kind = match &error {
+                    $($variant => $other,)*
+                    _ => $kind,
+                };
+                pirn_error_t::text(kind, error.to_string())
             }
         }
     )*};
@@ -255,54 +260,19 @@ by_text! {
     pirn_component::LinkError => PIRN_ERROR_LINK;
     RegionError => PIRN_ERROR_REGION;
     SnapshotError => PIRN_ERROR_SNAPSHOT;
+    KillError => PIRN_ERROR_STATE;
     Poisoned => PIRN_ERROR_POISONED;
     std::io::Error => PIRN_ERROR_SYSTEM;
-}
-
-impl From<FuelError> for Box<pirn_error_t> {
-    #[cold]
-    fn from(error: FuelError) -> Self {
-        let kind = match error {
-            FuelError::State(_) => PIRN_ERROR_STATE,
-            _ => PIRN_ERROR_ARGUMENT,
-        };
-        pirn_error_t::text(kind, error.to_string())
-    }
-}
-
-impl From<SetGlobalError> for Box<pirn_error_t> {
-    #[cold]
-    fn from(error: SetGlobalError) -> Self {
-        let kind = match error {
-            SetGlobalError::State(_) => PIRN_ERROR_STATE,
-            SetGlobalError::NoExport { .. } => PIRN_ERROR_LINK,
-            _ => PIRN_ERROR_ARGUMENT,
-        };
-        pirn_error_t::text(kind, error.to_string())
-    }
-}
-
-impl From<TableError> for Box<pirn_error_t> {
-    #[cold]
-    fn from(error: TableError) -> Self {
-        let kind = match error {
-            TableError::State(_) => PIRN_ERROR_STATE,
-            TableError::NoExport { .. } => PIRN_ERROR_LINK,
-            _ => PIRN_ERROR_ARGUMENT,
-        };
-        pirn_error_t::text(kind, error.to_string())
-    }
-}
-
-impl From<SharedMemoryError> for Box<pirn_error_t> {
-    #[cold]
-    fn from(error: SharedMemoryError) -> Self {
-        let kind = match error {
-            SharedMemoryError::System(_) => PIRN_ERROR_SYSTEM,
-            _ => PIRN_ERROR_ARGUMENT,
-        };
-        pirn_error_t::text(kind, error.to_string())
-    }
+    FuelError => PIRN_ERROR_ARGUMENT,
+        FuelError::State(_) => PIRN_ERROR_STATE;
+    SetGlobalError => PIRN_ERROR_ARGUMENT,
+        SetGlobalError::State(_) => PIRN_ERROR_STATE,
+        SetGlobalError::NoExport { .. } => PIRN_ERROR_LINK;
+    TableError => PIRN_ERROR_ARGUMENT,
+        TableError::State(_) => PIRN_ERROR_STATE,
+        TableError::NoExport { .. } => PIRN_ERROR_LINK;
+    SharedMemoryError => PIRN_ERROR_ARGUMENT,
+        SharedMemoryError::System(_) => PIRN_ERROR_SYSTEM;
 }
 
 /// The trap code with a number.

@@ -6,10 +6,10 @@
 #![allow(unsafe_code)]
 
 use crate::entry::{self, guard, out, out_or_null, shared};
-use crate::error::{PIRN_ERROR_STATE, pirn_error_t};
+use crate::error::pirn_error_t;
 use crate::exclusive::with;
 use crate::instance::pirn_instance_t;
-use pirn_runtime::{KillError, KillOutcome, KillSwitch};
+use pirn_runtime::{KillOutcome, KillSwitch};
 
 /// Stops a guest from any thread, whatever its state. Any threads may use it at the same time. It
 /// may outlive its instance.
@@ -70,9 +70,7 @@ pub unsafe extern "C" fn pirn_kill_switch_kill(
     guard(|| unsafe {
         let switch = &shared(kill_switch, "kill_switch")?.switch;
         let to = out_or_null(outcome, "outcome")?;
-        let met = switch
-            .kill()
-            .map_err(|error: KillError| pirn_error_t::text(PIRN_ERROR_STATE, error.to_string()))?;
+        let met = switch.kill()?;
         if let Some(to) = to {
             to.set(match met {
                 KillOutcome::Idle => PIRN_KILL_IDLE,
