@@ -4,7 +4,7 @@
  * check GUEST.so OTHER.so DAMAGED.so FUEL.so VERSION.so
  */
 
-#include <pirn.h>
+#include "expect.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -12,31 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int failures;
-
-static void expect_at(int line, pirn_error_kind_t wanted, pirn_error_t *error) {
-    pirn_error_kind_t found = pirn_error_kind(error);
-    if (found != wanted) {
-        fprintf(stderr, "line %d: kind %u, not %u: %s\n", line, (unsigned)found, (unsigned)wanted,
-                pirn_error_report(error));
-        failures++;
-    }
-    if (error != NULL && strchr(pirn_error_message(error), '\n') != NULL) {
-        fprintf(stderr, "line %d: message of several lines\n", line);
-        failures++;
-    }
-    pirn_error_delete(error);
-}
-
-#define EXPECT(kind, error) expect_at(__LINE__, kind, error)
-#define OK(error) expect_at(__LINE__, PIRN_OK, error)
-#define THAT(fact)                                                  \
-    do {                                                            \
-        if (!(fact)) {                                              \
-            fprintf(stderr, "line %d: not %s\n", __LINE__, #fact);  \
-            failures++;                                             \
-        }                                                           \
-    } while (0)
+#define EXPECT(kind, error) expect_at(__LINE__, kind, "", error)
 
 static const pirn_kind_t I32[] = {PIRN_I32, PIRN_I32}, I64[] = {PIRN_I64};
 static pirn_region_t *region;

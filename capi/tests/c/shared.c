@@ -4,33 +4,13 @@
  * shared SHARED.so GUEST.so
  */
 
-#include <pirn.h>
+#include "expect.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-static int failures;
-
-static void expect_at(int line, pirn_error_kind_t wanted, const char *text, pirn_error_t *error) {
-    const char *message = pirn_error_message(error);
-    if (pirn_error_kind(error) != wanted || strstr(message, text) == NULL) {
-        fprintf(stderr, "line %d: kind %u, not %u %s: %s\n", line,
-                (unsigned)pirn_error_kind(error), (unsigned)wanted, text, message);
-        failures++;
-    }
-    pirn_error_delete(error);
-}
-
 #define EXPECT(kind, text, error) expect_at(__LINE__, kind, text, error)
-#define OK(error) expect_at(__LINE__, PIRN_OK, "", error)
-#define THAT(fact)                                                 \
-    do {                                                           \
-        if (!(fact)) {                                             \
-            fprintf(stderr, "line %d: not %s\n", __LINE__, #fact); \
-            failures++;                                            \
-        }                                                          \
-    } while (0)
 
 enum { THREADS = 2, ROUNDS = 10000 };
 

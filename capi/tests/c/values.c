@@ -5,31 +5,12 @@
  * values VALUES.so
  */
 
-#include <pirn.h>
+#include "expect.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int failures;
-
-static void expect_at(int line, pirn_error_kind_t wanted, pirn_error_t *error) {
-    if (pirn_error_kind(error) != wanted) {
-        fprintf(stderr, "line %d: kind %u, not %u: %s\n", line, (unsigned)pirn_error_kind(error),
-                (unsigned)wanted, pirn_error_report(error));
-        failures++;
-    }
-    pirn_error_delete(error);
-}
-
-#define EXPECT(kind, error) expect_at(__LINE__, kind, error)
-#define OK(error) expect_at(__LINE__, PIRN_OK, error)
-#define THAT(fact)                                                 \
-    do {                                                           \
-        if (!(fact)) {                                             \
-            fprintf(stderr, "line %d: not %s\n", __LINE__, #fact); \
-            failures++;                                            \
-        }                                                          \
-    } while (0)
+#define EXPECT(kind, error) expect_at(__LINE__, kind, "", error)
 
 static const pirn_kind_t EVERY[] = {PIRN_I32,  PIRN_I64,  PIRN_F32,
                                     PIRN_F64,  PIRN_V128, PIRN_EXTERNREF};

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use tools::{
-    built, cc, ended, example, example_output, fails, folder, guest, have, run, sources, succeeds,
+    built, cc, ended, example, example_output, fails, folder, guest, have, linked, run, sources,
+    succeeds,
 };
 
 /// Arguments of the C compilers: the rules of the header hold for strict programs.
@@ -60,14 +61,8 @@ fn c_examples_print_what_they_say() {
             ("embed", &["guest.so"]),
             ("component", &["shop.so", "hello-p2.so"]),
         ] {
-            let program = folder().join(format!("{name}-{compiler}"));
-            let mut build = cc(
-                compiler,
-                &STRICT,
-                &example(&format!("c/{name}.c")),
-                &program,
-            );
-            built(build.args(tools::shared()));
+            let source = example(&format!("c/{name}.c"));
+            let program = linked(compiler, &STRICT, &source, &format!("{name}-{compiler}"));
             let guests = guests.iter().map(|name| guest(name));
             let output = run(Command::new(&program).args(guests));
             assert_eq!(output, example_output(&format!("c/{name}")), "{compiler}");
@@ -82,9 +77,7 @@ fn a_cpp_exception_never_passes_a_guest() {
     if !have("exceptions in C++", "g++", "--version") {
         return;
     }
-    let program = folder().join("throws");
-    let mut build = cc("g++", &["-std=c++17"], &sources("throws.cpp"), &program);
-    built(build.args(tools::shared()));
+    let program = linked("g++", &["-std=c++17"], &sources("throws.cpp"), "throws");
     let output = ended(Command::new(&program).arg(guest("guest.so")));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("foreign exception"), "{said}");
@@ -98,9 +91,7 @@ fn the_timed_example_runs() {
     if !have("the timed example in C", "gcc", "--version") {
         return;
     }
-    let program = folder().join("calls");
-    let mut build = cc("gcc", &STRICT, &example("c/calls.c"), &program);
-    built(build.args(tools::shared()));
+    let program = linked("gcc", &STRICT, &example("c/calls.c"), "calls");
     let output = run(Command::new(&program).arg(guest("guest.so")).arg("10"));
     assert_eq!(output.lines().count(), 4, "{output}");
 }
@@ -130,11 +121,9 @@ fn cpp_examples_print_what_they_say() {
             ("embed", &["guest.so"][..]),
             ("component", &["shop.so", "hello-p2.so"]),
         ] {
-            let program = folder().join(format!("{name}-{compiler}"));
             let strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"];
             let source = example(&format!("cpp/{name}.cpp"));
-            let mut build = cc(compiler, &strict, &source, &program);
-            built(build.args(tools::shared()));
+            let program = linked(compiler, &strict, &source, &format!("{name}-{compiler}"));
             let guests = guests.iter().map(|name| guest(name));
             let output = run(Command::new(&program).args(guests));
             assert_eq!(output, example_output(&format!("cpp/{name}")), "{compiler}");
@@ -184,50 +173,33 @@ fn the_go_example_prints_what_it_says() {
     assert_eq!(output, example_output("go/embed"));
 }
 
-#[test]
-fn misuse_is_an_error() {
-    if !have("misuse in C", "gcc", "--version") {
+/// Runs a program of these tests. It prints nothing if all is as it must be.
+fn prints_nothing(what: &str, name: &str, arguments: &[PathBuf]) {
+    if !have(what, "gcc", "--version") {
         return;
     }
-    let program = folder().join("check");
-    let mut build = cc("gcc", &STRICT, &sources("check.c"), &program);
-    built(build.args(tools::shared()));
-    assert_eq!(run(Command::new(&program).args(check_arguments())), "");
+    let program = linked("gcc", &STRICT, &sources(&format!("{name}.c")), name);
+    assert_eq!(run(Command::new(&program).args(arguments)), "");
+}
+
+#[test]
+fn misuse_is_an_error() {
+    prints_nothing("misuse in C", "check", &check_arguments());
 }
 
 #[test]
 fn values_of_every_kind_pass() {
-    if !have("values in C", "gcc", "--version") {
-        return;
-    }
-    let program = folder().join("values");
-    let mut build = cc("gcc", &STRICT, &sources("values.c"), &program);
-    built(build.args(tools::shared()));
-    assert_eq!(run(Command::new(&program).arg(guest("values.so"))), "");
+    prints_nothing("values in C", "values", &[guest("values.so")]);
 }
 
 #[test]
 fn instances_on_several_threads_share_a_memory() {
-    if !have("shared memories in C", "gcc", "--version") {
-        return;
-    }
-    let program = folder().join("shared");
-    let mut build = cc("gcc", &STRICT, &sources("shared.c"), &program);
-    built(build.args(tools::shared()));
-    let output = run(Command::new(&program).args(shared_arguments()));
-    assert_eq!(output, "");
+    prints_nothing("shared memories in C", "shared", &shared_arguments());
 }
 
 #[test]
 fn components_pass_values_and_refuse_misuse() {
-    if !have("components in C", "gcc", "--version") {
-        return;
-    }
-    let program = folder().join("component");
-    let mut build = cc("gcc", &STRICT, &sources("component.c"), &program);
-    built(build.args(tools::shared()));
-    let output = run(Command::new(&program).args(component_arguments()));
-    assert_eq!(output, "");
+    prints_nothing("components in C", "component", &component_arguments());
 }
 
 /// The tour of `examples/guests` uses arguments, variables, streams, directories and the exit code.
@@ -236,9 +208,7 @@ fn a_program_gets_all_of_wasi() {
     if !have("WASI in C", "gcc", "--version") {
         return;
     }
-    let program = folder().join("wasi");
-    let mut build = cc("gcc", &STRICT, &sources("wasi.c"), &program);
-    built(build.args(tools::shared()));
+    let program = linked("gcc", &STRICT, &sources("wasi.c"), "wasi");
     let fixture = |name: &str| example(&format!("guests/fixtures/{name}"));
     let text = |name: &str| fs::read_to_string(fixture(name)).expect("a fixture");
     let arguments = text("tour.args.txt");
@@ -270,12 +240,10 @@ fn a_program_gets_all_of_wasi() {
 #[test]
 fn address_sanitizer_finds_nothing() {
     let sanitized = [&STRICT[..], &["-fsanitize=address,undefined"]].concat();
-    let probe = folder().join("probe");
-    let mut build = cc("gcc", &sanitized, &sources("canary.c"), &probe);
     if !have("AddressSanitizer", "gcc", "--version") {
         return;
     }
-    built(build.args(tools::shared()));
+    let probe = linked("gcc", &sanitized, &sources("canary.c"), "probe");
     let leak = fails(Command::new(&probe).arg("leak"));
     assert!(leak.contains("detected memory leaks"), "{leak}");
     let freed = fails(Command::new(&probe).arg("freed"));
@@ -294,9 +262,7 @@ fn address_sanitizer_finds_nothing() {
             ["shop.so", "hello-p2.so"].map(guest).to_vec(),
         ),
     ] {
-        let program = folder().join("sanitized");
-        let mut build = cc("gcc", &sanitized, &source, &program);
-        built(build.args(tools::shared()));
+        let program = linked("gcc", &sanitized, &source, "sanitized");
         run(Command::new(&program).args(arguments));
     }
 }
@@ -316,10 +282,8 @@ fn valgrind_finds_nothing() {
         valgrind
     };
     let programs = ["canary", "check", "values", "component", "shared"].map(|name| {
-        let program = folder().join(format!("{name}-valgrind"));
         let source = sources(&format!("{name}.c"));
-        built(cc("gcc", &STRICT, &source, &program).args(tools::shared()));
-        program
+        linked("gcc", &STRICT, &source, &format!("{name}-valgrind"))
     });
     let [canary, check, values, component, shared] = &programs;
     let leak = fails(valgrind().arg(canary).arg("leak"));
@@ -342,9 +306,7 @@ fn a_library_of_another_version_is_refused() {
     }
     let other = folder().join("other");
     fs::create_dir_all(&other).expect("a folder");
-    let program = folder().join("hello-version");
-    let mut build = cc("gcc", &STRICT, &example("c/hello.c"), &program);
-    built(build.args(tools::shared()));
+    let program = linked("gcc", &STRICT, &example("c/hello.c"), "hello-version");
     // The symbols of the library with another version.
     let symbols = Command::new("nm")
         .args(["-D", "--defined-only"])

@@ -101,7 +101,7 @@ pub(crate) fn library(name: &str) -> PathBuf {
 }
 
 /// The arguments that link the shared library.
-pub(crate) fn shared() -> Vec<String> {
+fn shared() -> Vec<String> {
     let library = library("libpirn.so");
     let folder = library.parent().expect("a folder").display();
     vec![
@@ -139,6 +139,13 @@ pub(crate) fn cc(compiler: &str, options: &[&str], source: &Path, program: &Path
     command.args(options).arg(source).arg("-I").arg(include);
     command.arg("-o").arg(program);
     command
+}
+
+/// A program that is compiled from a source, with the shared library.
+pub(crate) fn linked(compiler: &str, options: &[&str], source: &Path, name: &str) -> PathBuf {
+    let program = folder().join(name);
+    built(cc(compiler, options, source, &program).args(shared()));
+    program
 }
 
 /// Whether a tool works. If not, prints that `what` is not run.
