@@ -62,6 +62,12 @@ _HOST = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_void_p, POINTER(_Value), POINTER(
 _FREE = ctypes.CFUNCTYPE(None, c_void_p)
 
 
+def _declare(library, result, *names_and_types):
+    for name, *types in names_and_types:
+        function = getattr(library, "pirn_" + name)
+        function.restype, function.argtypes = result, types
+
+
 def _load():
     library = ctypes.CDLL(os.environ.get("PIRN_LIBRARY", "libpirn.so"))
     if not hasattr(library, f"pirn_abi_{_ABI}"):
@@ -69,9 +75,7 @@ def _load():
         raise ImportError(f"pirn library has ABI {found}, this package needs {_ABI}")
 
     def declare(result, *names_and_types):
-        for name, *types in names_and_types:
-            function = getattr(library, "pirn_" + name)
-            function.restype, function.argtypes = result, types
+        _declare(library, result, *names_and_types)
 
     handle, text, size = c_void_p, c_char_p, c_size_t
     out = POINTER(c_void_p)
@@ -85,11 +89,7 @@ def _load():
         ("linker_func", handle, text, text, kinds, size, kinds, size, _HOST, handle, _FREE),
         ("linker_ask", handle, text, text, kinds, size, kinds, size, c_uint64),
         ("linker_wasi", handle), ("region_prepare", handle, handle, handle, out),
-        ("prepared_func", handle, text, out), ("wasi_arg", handle, text),
-        ("wasi_env", handle, text, text), ("wasi_inherit_stdio", handle),
-        ("wasi_capture", handle, c_uint32, size, out), ("capture_bytes", handle, out),
-        ("wasi_stdin_bytes", handle, text, size),
-        ("wasi_preopen_dir", handle, text, text, c_int32),
+        ("prepared_func", handle, text, out), ("capture_bytes", handle, out),
         ("instance_new", handle, handle, handle, c_uint64, out),
         ("instance_call", handle, handle, limits, values, size, values, size),
         ("instance_start", handle, handle, limits, words, step),
@@ -104,7 +104,16 @@ def _load():
         ("func_type", handle, kinds, size, POINTER(size), POINTER(size)),
         ("kill_switch_kill", handle, kinds), ("error_new", text, c_uint64),
     )
-    declare(handle, ("linker_new",), ("wasi_new",), ("bytes_data", handle))
+    # The contexts of WASI preview 1 and of WASI 0.2.
+    for wasi in ("wasi", "wasi2"):
+        declare(
+            handle,
+            (wasi + "_new",), (wasi + "_arg", handle, text), (wasi + "_env", handle, text, text),
+            (wasi + "_inherit_stdio", handle), (wasi + "_stdin_bytes", handle, text, size),
+            (wasi + "_capture", handle, c_uint32, size, out),
+            (wasi + "_preopen_dir", handle, text, text, c_int32),
+        )
+    declare(handle, ("linker_new",), ("bytes_data", handle))
     declare(text, ("error_message", handle), ("error_report", handle))
     declare(c_uint32, ("error_kind", handle), ("error_trap_code", handle),
             ("error_exit_code", handle))
@@ -112,8 +121,8 @@ def _load():
     declare(size, ("error_frame_count", handle), ("bytes_len", handle))
     declare(c_int32, ("error_frame", handle, size, POINTER(_Frame)),
             ("kill_switch_is_running", handle))
-    for name in ("error", "module", "region", "linker", "prepared", "func", "wasi", "capture",
-                 "bytes", "instance", "kill_switch"):
+    for name in ("error", "module", "region", "linker", "prepared", "func", "wasi", "wasi2",
+                 "capture", "bytes", "instance", "kill_switch"):
         declare(None, (name + "_delete", handle))
     return library
 
@@ -171,6 +180,12 @@ def _check(error):
     cause = _held.pop(_lib.pirn_error_user(error), None)
     _lib.pirn_error_delete(error)
     raise made from cause
+
+
+def _failed(error):
+    """The error that a host function returns for an exception: none may leave the function."""
+    text = f"{type(error).__name__}: {error}".replace("\0", "?")
+    return _lib.pirn_error_new(text.encode(errors="replace"), _hold(error))
 
 
 class _Handle:
@@ -304,9 +319,8 @@ class Linker(_Handle):
                 for at in range(len(results)):
                     _set(answers[at], kinds[at], answer[at])
                 return None
-            except BaseException as error:  # No exception may leave the function.
-                text = f"{type(error).__name__}: {error}".replace("\0", "?")
-                return _lib.pirn_error_new(text.encode(errors="replace"), _hold(error))
+            except BaseException as error:
+                return _failed(error)
 
         back = _HOST(call)
         _check(_lib.pirn_linker_func(
@@ -354,27 +368,35 @@ class Capture(_Handle):
 
 
 class Wasi(_Handle):
+    """What WASI gives a guest: preview 1 here, WASI 0.2 in the subclass of `component`."""
+
     _kind = "wasi"
 
     def __init__(self, *arguments, env=()):
-        super().__init__(_lib.pirn_wasi_new())
+        super().__init__(self._function("new")())
         for argument in arguments:
-            _check(_lib.pirn_wasi_arg(self.handle, argument.encode()))
-        for name, value in dict(env).items():
-            _check(_lib.pirn_wasi_env(self.handle, name.encode(), value.encode()))
+            self._change("arg", argument.encode())
+        for name, value in dict(env or ()).items():
+            self._change("env", name.encode(), value.encode())
+
+    @classmethod
+    def _function(cls, name):
+        return getattr(_lib, f"pirn_{cls._kind}_{name}")
+
+    def _change(self, name, *arguments):
+        _check(self._function(name)(self.handle, *arguments))
 
     def inherit_stdio(self):
-        _check(_lib.pirn_wasi_inherit_stdio(self.handle))
+        self._change("inherit_stdio")
 
     def stdin(self, data):
-        _check(_lib.pirn_wasi_stdin_bytes(self.handle, data, len(data)))
+        self._change("stdin_bytes", data, len(data))
 
     def capture(self, stream=1, bytes_max=1 << 20):
-        return Capture(self._made(_lib.pirn_wasi_capture, self.handle, stream, bytes_max))
+        return Capture(self._made(self._function("capture"), self.handle, stream, bytes_max))
 
     def preopen(self, host, guest, read_only=False):
-        _check(_lib.pirn_wasi_preopen_dir(self.handle, os.fsencode(host), guest.encode(),
-                                          read_only))
+        self._change("preopen_dir", os.fsencode(host), guest.encode(), read_only)
 
 
 class KillSwitch(_Handle):

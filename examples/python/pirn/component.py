@@ -17,7 +17,8 @@ import collections
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint32, c_uint64, c_void_p
 
-from . import Capture, _check, _FREE, _Handle, _hold, _lib, _release
+from . import Wasi as _Wasi
+from . import _check, _declare, _failed, _FREE, _Handle, _hold, _lib, _release
 
 KINDS = ("bool", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f32", "f64", "char",
          "string", "list", "record", "tuple", "variant", "enum", "option", "result", "flags",
@@ -79,34 +80,27 @@ _Field._fields_ = [("name", c_char_p), ("value", _Value)]
 _HOST = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_void_p, POINTER(_Value), c_size_t)
 
 
-def _declare():
-    handle, text, size, out = c_void_p, c_char_p, c_size_t, POINTER(c_void_p)
-    values = POINTER(_Value)
-    for name, *types in (
+def _declare_all():
+    handle, text, out, values = c_void_p, c_char_p, POINTER(c_void_p), POINTER(_Value)
+    _declare(
+        _lib, handle,
         ("component_new", handle, out), ("component_linker_wasi", handle),
         ("component_linker_func", handle, text, text, _HOST, handle, _FREE),
         ("region_prepare_component", handle, handle, handle, out),
         ("component_prepared_func", handle, text, out),
         ("component_instance_new", handle, handle, handle, c_uint64, out),
-        ("component_instance_call", handle, handle, c_uint64, values, size, out),
+        ("component_instance_call", handle, handle, c_uint64, values, c_size_t, out),
         ("component_instance_run", handle, c_uint64, POINTER(c_uint32)),
-        ("component_caller_return", handle, values), ("wasi2_arg", handle, text),
-        ("wasi2_env", handle, text, text), ("wasi2_capture", handle, c_uint32, size, out),
-        ("component_linker_new",), ("wasi2_new",),
-    ):
-        function = getattr(_lib, "pirn_" + name)
-        function.restype, function.argtypes = handle, types
-    _lib.pirn_component_owned_value.restype = values
-    _lib.pirn_component_owned_value.argtypes = [handle]
-    _lib.pirn_component_func_type.restype = text
-    _lib.pirn_component_func_type.argtypes = [handle]
+        ("component_caller_return", handle, values), ("component_linker_new",),
+    )
+    _declare(_lib, values, ("component_owned_value", handle))
+    _declare(_lib, text, ("component_func_type", handle))
     for name in ("component", "component_linker", "component_prepared", "component_func",
-                 "component_instance", "component_owned", "wasi2"):
-        function = getattr(_lib, f"pirn_{name}_delete")
-        function.restype, function.argtypes = None, [handle]
+                 "component_instance", "component_owned"):
+        _declare(_lib, None, (name + "_delete", handle))
 
 
-_declare()
+_declare_all()
 
 
 def _to_c(value, keep):
@@ -211,9 +205,8 @@ class Linker(_Handle):
                 keep = []
                 made = _to_c(result, keep)
                 return _lib.pirn_component_caller_return(caller, byref(made))
-            except BaseException as error:  # No exception may leave the function.
-                text = f"{type(error).__name__}: {error}".replace("\0", "?")
-                return _lib.pirn_error_new(text.encode(errors="replace"), _hold(error))
+            except BaseException as error:
+                return _failed(error)
 
         back = _HOST(call)
         _check(_lib.pirn_component_linker_func(
@@ -247,20 +240,10 @@ class Prepared(_Handle):
         return Instance(made)
 
 
-class Wasi(_Handle):
+class Wasi(_Wasi):
     """What WASI 0.2 gives a component."""
 
     _kind = "wasi2"
-
-    def __init__(self, *args, env=None):
-        super().__init__(_lib.pirn_wasi2_new())
-        for argument in args:
-            _check(_lib.pirn_wasi2_arg(self.handle, argument.encode()))
-        for name, value in (env or {}).items():
-            _check(_lib.pirn_wasi2_env(self.handle, name.encode(), value.encode()))
-
-    def capture(self, stream=1, bytes_max=1 << 20):
-        return Capture(self._made(_lib.pirn_wasi2_capture, self.handle, stream, bytes_max))
 
 
 class Instance(_Handle):
