@@ -1403,8 +1403,7 @@ pirn_error_t *pirn_module_from_bytes(const uint8_t *bytes, size_t len, pirn_modu
 pirn_error_t *pirn_module_to_bytes(const pirn_module_t *module, pirn_bytes_t **bytes);
 
 /**
- * Another handle to the module, which the caller deletes separately. NULL
- * for NULL.
+ * Another handle to the module, which the caller deletes separately. NULL for NULL.
  *
  * # Safety
  *
@@ -1468,8 +1467,7 @@ pirn_error_t *pirn_region_new(const pirn_region_option_t *options,
                               pirn_region_t **region);
 
 /**
- * Another handle to the region, which the caller deletes separately. NULL
- * for NULL.
+ * Another handle to the region, which the caller deletes separately. NULL for NULL.
  *
  * # Safety
  *
@@ -1736,8 +1734,7 @@ pirn_error_t *pirn_func_type(const pirn_func_t *func,
 void pirn_func_delete(pirn_func_t *func);
 
 /**
- * Another handle to the preparation, which the caller deletes separately. NULL
- * for NULL.
+ * Another handle to the preparation, which the caller deletes separately. NULL for NULL.
  *
  * # Safety
  *
@@ -1878,8 +1875,7 @@ void pirn_capture_delete(pirn_capture_t *capture);
 pirn_error_t *pirn_files_open(const char *path, pirn_files_t **files);
 
 /**
- * Another handle to the files, which the caller deletes separately. NULL
- * for NULL.
+ * Another handle to the files, which the caller deletes separately. NULL for NULL.
  *
  * # Safety
  *
@@ -2602,8 +2598,7 @@ int32_t pirn_kill_switch_preempt(const pirn_kill_switch_t *kill_switch);
 int32_t pirn_kill_switch_is_running(const pirn_kill_switch_t *kill_switch);
 
 /**
- * Another handle to the switch, which the caller deletes separately. NULL
- * for NULL.
+ * Another handle to the switch, which the caller deletes separately. NULL for NULL.
  *
  * # Safety
  *
@@ -2913,8 +2908,7 @@ pirn_error_t *pirn_func_type(const pirn_func_t *func,
 void pirn_func_delete(pirn_func_t *func);
 
 /**
- * Another handle to the preparation, which the caller deletes separately. NULL
- * for NULL.
+ * Another handle to the preparation, which the caller deletes separately. NULL for NULL.
  *
  * # Safety
  *
@@ -3018,8 +3012,8 @@ void *pirn_component_caller_data(const pirn_component_caller_t *caller);
 
 /**
  * Sets the result of a host function. `value` is copied, so it may be on the stack of the
- * function. A later call replaces the result of an earlier one. A function without a result calls
- * this not at all. The type of the result is checked when the host function has returned.
+ * function. A later call replaces the result of an earlier one. A function without a result does
+ * not call this. The type of the result is checked when the host function has returned.
  *
  * # Safety
  *
@@ -3144,8 +3138,8 @@ pirn_error_t *pirn_component_prepared_start_fuel(const pirn_component_prepared_t
 
 /**
  * Looks up the exported function `name`, such as `add`, or `wasi:cli/run@0.2.0#run` for a function
- * of an interface. If the component exports a compatible version of the interface instead, the
- * function of that version.
+ * of an interface. If the component exports a compatible version of the interface instead, finds
+ * the function of that version.
  *
  * # Safety
  *
@@ -3330,7 +3324,7 @@ pirn_error_t *pirn_component_instance_new(const pirn_component_prepared_t *prepa
  * After `deadline_ns` nanoseconds of wall time the call ends with PIRN_ERROR_DEADLINE; 0 is no
  * limit. With WASI, the thread sleeps while the guest waits for time, a pipe or a socket.
  *
- * Values of other types, or as another number of them, are PIRN_ERROR_ARGUMENT, and the instance
+ * Values of other types, or another number of values, are PIRN_ERROR_ARGUMENT, and the instance
  * stays as it was. After any other error the instance cannot be called again: PIRN_ERROR_STATE.
  *
  * # Safety

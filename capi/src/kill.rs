@@ -108,8 +108,7 @@ pub unsafe extern "C" fn pirn_kill_switch_is_running(
     unsafe { entry::read(kill_switch, 0, |switch| switch.switch.is_running().into()) }
 }
 
-/// Another handle to the switch, which the caller deletes separately. NULL
-/// for NULL.
+/// Another handle to the switch, which the caller deletes separately. NULL for NULL.
 ///
 /// # Safety
 ///

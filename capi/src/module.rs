@@ -174,8 +174,7 @@ pub unsafe extern "C" fn pirn_module_to_bytes(
     })
 }
 
-/// Another handle to the module, which the caller deletes separately. NULL
-/// for NULL.
+/// Another handle to the module, which the caller deletes separately. NULL for NULL.
 ///
 /// # Safety
 ///

@@ -335,8 +335,7 @@ pub unsafe extern "C" fn pirn_func_delete(func: *mut pirn_func_t) {
     unsafe { entry::delete(func) };
 }
 
-/// Another handle to the preparation, which the caller deletes separately. NULL
-/// for NULL.
+/// Another handle to the preparation, which the caller deletes separately. NULL for NULL.
 ///
 /// # Safety
 ///

@@ -136,8 +136,7 @@ fn reset(value: u64) -> Fallible<Reset> {
     })
 }
 
-/// Another handle to the region, which the caller deletes separately. NULL
-/// for NULL.
+/// Another handle to the region, which the caller deletes separately. NULL for NULL.
 ///
 /// # Safety
 ///

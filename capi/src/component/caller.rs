@@ -91,8 +91,8 @@ pub unsafe extern "C" fn pirn_component_caller_data(
 }
 
 /// Sets the result of a host function. `value` is copied, so it may be on the stack of the
-/// function. A later call replaces the result of an earlier one. A function without a result calls
-/// this not at all. The type of the result is checked when the host function has returned.
+/// function. A later call replaces the result of an earlier one. A function without a result does
+/// not call this. The type of the result is checked when the host function has returned.
 ///
 /// # Safety
 ///

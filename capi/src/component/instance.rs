@@ -29,8 +29,8 @@ pub struct pirn_component_instance_t {
     place: Place<Inner>,
 }
 
-/// The instance, with what its calls need. The order is that of the ends: sockets of the instance
-/// end before the driver.
+/// The instance, with what its calls need. Rust drops the fields in this order: the sockets of the
+/// instance end before the driver.
 pub(crate) struct Inner {
     instance: Inst,
     prepared: Prep,
@@ -163,7 +163,7 @@ unsafe fn call(
 /// After `deadline_ns` nanoseconds of wall time the call ends with PIRN_ERROR_DEADLINE; 0 is no
 /// limit. With WASI, the thread sleeps while the guest waits for time, a pipe or a socket.
 ///
-/// Values of other types, or as another number of them, are PIRN_ERROR_ARGUMENT, and the instance
+/// Values of other types, or another number of values, are PIRN_ERROR_ARGUMENT, and the instance
 /// stays as it was. After any other error the instance cannot be called again: PIRN_ERROR_STATE.
 ///
 /// # Safety

@@ -126,8 +126,8 @@ pub unsafe extern "C" fn pirn_component_prepared_start_fuel(
 }
 
 /// Looks up the exported function `name`, such as `add`, or `wasi:cli/run@0.2.0#run` for a function
-/// of an interface. If the component exports a compatible version of the interface instead, the
-/// function of that version.
+/// of an interface. If the component exports a compatible version of the interface instead, finds
+/// the function of that version.
 ///
 /// # Safety
 ///

@@ -48,8 +48,7 @@ pub unsafe extern "C" fn pirn_files_open(
     })
 }
 
-/// Another handle to the files, which the caller deletes separately. NULL
-/// for NULL.
+/// Another handle to the files, which the caller deletes separately. NULL for NULL.
 ///
 /// # Safety
 ///
