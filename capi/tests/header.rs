@@ -2,6 +2,7 @@
 //!
 //! `PIRN_BLESS=1 cargo test -p pirn-capi --test header` writes it.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -82,8 +83,16 @@ fn generated() -> String {
         .with_config(config)
         .with_header(head.trim_end())
         .with_trailer(tail.trim_end());
+    // cbindgen takes each source for the root of a crate: `mod linker;` in `component.rs` would
+    // lead it to `linker.rs`, whose functions it would declare again. `SOURCES` lists all files.
+    let copies = tempfile::tempdir().expect("a temporary directory");
     for source in SOURCES {
-        builder = builder.with_src(folder.join("src").join(source));
+        let text = fs::read_to_string(folder.join("src").join(source)).expect("text");
+        let is_module = |line: &str| line.starts_with("mod ") && line.ends_with(';');
+        let lines = text.lines().filter(|line| !is_module(line));
+        let copy = copies.path().join(source.replace('/', "-"));
+        fs::write(&copy, lines.collect::<Vec<_>>().join("\n")).expect("a copy");
+        builder = builder.with_src(copy);
     }
     let mut text = vec![];
     builder
@@ -122,6 +131,23 @@ fn the_header_is_generated_from_the_sources() {
          pirn-capi --test header`",
         path.display()
     );
+}
+
+/// A file that cbindgen reads twice would have its functions in the header twice.
+#[test]
+fn no_function_is_declared_twice() {
+    let header = generated();
+    let code = header.lines().filter(|line| !line.starts_with(" *"));
+    let names = code.filter_map(|line| {
+        let before = line.split_once('(')?.0;
+        let name = before.rsplit([' ', '*']).next()?;
+        name.starts_with("pirn_").then_some(name)
+    });
+    let names: Vec<_> = names.collect();
+    assert!(names.len() > 80, "only {} functions", names.len());
+    let mut once = HashSet::new();
+    let twice: Vec<_> = names.iter().filter(|name| !once.insert(**name)).collect();
+    assert!(twice.is_empty(), "declared twice: {twice:?}");
 }
 
 /// A function in a file that the header is not generated from would be missing in the header.
