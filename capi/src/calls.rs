@@ -41,7 +41,6 @@ impl pirn_limits_t {
         let Some(limits) = limits else {
             return Err(instance);
         };
-        let limit = |ns| (ns != 0).then(|| Duration::from_nanos(ns));
         let [wall, cpu, slice] = [limits.deadline_ns, limits.cpu_ns, limits.slice_ns].map(limit);
         let (call, cpu, slice) = match (wall, cpu, slice) {
             (Some(wall), cpu, slice) => (instance.deadline(wall), cpu, slice),
@@ -58,6 +57,12 @@ impl pirn_limits_t {
             None => call,
         })
     }
+}
+
+/// A limit in nanoseconds; 0 is none.
+#[inline]
+pub(crate) fn limit(ns: u64) -> Option<Duration> {
+    (ns != 0).then(|| Duration::from_nanos(ns))
 }
 
 /// The limits at a pointer; none for NULL.

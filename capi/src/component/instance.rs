@@ -12,6 +12,7 @@ use super::owned::pirn_component_owned_t;
 use super::prepared::{pirn_component_func_t, pirn_component_prepared_t};
 use super::value::{pirn_component_resource_t, pirn_component_value_t, values};
 use super::wasi2::pirn_wasi2_t;
+use crate::calls::limit;
 use crate::entry::{guard, guard_or, list, out, out_or_null, shared, taken, text};
 use crate::error::{Fallible, exit_code, not_counted, pirn_error_t};
 use crate::exclusive::{Exclusive, Place, take, with};
@@ -77,7 +78,7 @@ impl Inner {
 
 fn limits(deadline_ns: u64) -> Limits {
     Limits {
-        deadline: (deadline_ns != 0).then(|| Duration::from_nanos(deadline_ns)),
+        deadline: limit(deadline_ns),
         timeslice: None,
     }
 }
