@@ -549,9 +549,8 @@ fn a_password_protects_the_key() {
     );
 }
 
-/// Whether Debian's `minisign` is installed.
-/// A file says how much time and memory its password takes. More than minisign itself writes is
-/// refused before the password is asked for.
+/// A key file says how much time and memory its password needs. If that is more than minisign's own
+/// keys need, `aotc` refuses the file before it asks for the password.
 #[test]
 fn a_key_whose_password_takes_too_long_is_refused() {
     let folder = Folder::new();
@@ -608,6 +607,7 @@ fn a_key_whose_password_takes_too_long_is_refused() {
     works(&with_file(&["one.wat", "--sign", "p.key"]));
 }
 
+/// Whether Debian's `minisign` is installed.
 fn has_minisign() -> bool {
     let found = Command::new("minisign").arg("-v").output().is_ok();
     if !found {
