@@ -100,11 +100,8 @@ impl Output {
 ///
 /// If the file cannot be written or renamed.
 pub fn write_signature(path: &Path, signature: &str) -> Result<()> {
-    let place = || format!("cannot write {}", path.display());
-    let folder = folder_of(path).with_context(place)?;
-    let renamed = staged(folder, signature.as_bytes(), SIGNATURE_MODE)
-        .and_then(|file| file.persist(path).map_err(|error| error.error));
-    renamed.map(drop).map_err(other_place).with_context(place)
+    let written = replace(path, signature.as_bytes(), SIGNATURE_MODE);
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Prints text.
@@ -148,8 +145,13 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
             .open(path)?
             .write_all(bytes)?);
     }
+    replace(path, bytes, MODULE_MODE)
+}
+
+/// Writes a file under a temporary name and renames it.
+fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let folder = folder_of(path)?;
-    let renamed = staged(folder, bytes, MODULE_MODE)
+    let renamed = staged(folder, bytes, mode)
         .and_then(|file| file.persist(path).map_err(|error| error.error));
     renamed.map(drop).map_err(other_place)
 }
