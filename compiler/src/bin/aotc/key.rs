@@ -120,8 +120,7 @@ fn check_cost(text: &str) -> Result<()> {
     // Three algorithms of 2 bytes and a salt of 32 bytes come first.
     const OPERATIONS_AT: usize = 38;
     const BYTES_AT: usize = OPERATIONS_AT + 8;
-    let line = text.lines().nth(1).unwrap_or_default();
-    let Ok(bytes) = Base64::decode_to_vec(line, None) else {
+    let Some(bytes) = decoded(text) else {
         // The library names the defect.
         return Ok(());
     };
@@ -146,10 +145,15 @@ fn check_cost(text: &str) -> Result<()> {
 fn without_checksum(text: &str) -> Option<SecretKey> {
     const BYTES: usize = 158;
     const CHECKSUM_BYTES: usize = 32;
-    let bytes = Base64::decode_to_vec(text.lines().nth(1)?, None).ok()?;
+    let bytes = decoded(text)?;
     let checksum = bytes.get(BYTES - CHECKSUM_BYTES..BYTES)?;
     let has_none = bytes.len() == BYTES && checksum.iter().all(|byte| *byte == 0);
     SecretKey::from_bytes(has_none.then_some(&bytes)?).ok()
+}
+
+/// The bytes of a key. A key file has them as base64 in its second line.
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    Base64::decode_to_vec(text.lines().nth(1)?, None).ok()
 }
 
 /// The password from a file or the environment. `None` if neither is given.
