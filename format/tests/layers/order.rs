@@ -76,7 +76,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 22] = [
     ),
     (
         "compiler/src/bin/aotc",
-        &["key", "args", "inspect", "signing"],
+        &["key", "args", "signing", "inspect"],
     ),
     (
         "runtime/src",

@@ -5,8 +5,8 @@
 
 mod key;
 mod args;
-mod inspect;
 mod signing;
+mod inspect;
 
 use anyhow::{Context, Result};
 use args::{Args, Command};
@@ -86,7 +86,7 @@ fn run(args: &Args) -> Result<()> {
                 password_file,
             }),
             _,
-        ) => signing::sign(file, key, password_file.as_deref()),
+        ) => signing::sign(file, &read(file)?, key, password_file.as_deref()),
         (Some(Command::Verify { file, keys }), _) if keys.is_empty() => {
             output::print(&prove(file)?)
         }

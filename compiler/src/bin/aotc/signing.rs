@@ -1,13 +1,12 @@
 //! `aotc --sign`, `aotc sign` and `aotc verify`: signatures of modules, in minisign's format.
 
 use crate::args::{Args, Kind};
-use crate::{inspect, key};
+use crate::key;
 use anyhow::{Context, Result, anyhow, bail};
 use minisign::SecretKey;
 use pirn_cli::output::{Output, is_same, write_signature};
-use pirn_signature::{
-    PublicKey, SIGNED_BYTES_MAX, describe, printable, read_regular, read_signed, signature_path,
-};
+use pirn_format::read::Checked;
+use pirn_signature::{PublicKey, describe, printable, read_signed, signature_path};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -79,14 +78,17 @@ pub(crate) fn signer(args: &Args, input: &Path, output: &Output) -> Result<Optio
     Signer::open(key, args.password_file.as_deref()).map(Some)
 }
 
-/// Signs a compiled module that exists: a snapshot, or one that was compiled earlier.
+/// Signs a compiled module that exists: a snapshot, or one that was compiled earlier. `bytes` is
+/// the content of the file.
 ///
 /// Fails before the password prompt if the file is no compiled module, or cannot be signed.
-pub(crate) fn sign(module: &Path, key: &Path, password_file: Option<&Path>) -> Result<()> {
-    let name = || module.display().to_string();
-    let bytes = read_regular(module, SIGNED_BYTES_MAX);
-    let bytes = bytes.with_context(|| format!("cannot read {}", name()))?;
-    inspect::describe(&bytes).with_context(name)?;
+pub(crate) fn sign(
+    module: &Path,
+    bytes: &[u8],
+    key: &Path,
+    password_file: Option<&Path>,
+) -> Result<()> {
+    Checked::new(bytes).with_context(|| module.display().to_string())?;
     let signature = signature_path(module);
     for (other, what) in [(key, "the secret key"), (module, "the module")] {
         if is_same(&signature, other) {
@@ -98,7 +100,7 @@ pub(crate) fn sign(module: &Path, key: &Path, password_file: Option<&Path>) -> R
         }
     }
     let signer = Signer::open(key, password_file)?;
-    let text = signer.sign(module.file_name().unwrap_or_default(), &bytes)?;
+    let text = signer.sign(module.file_name().unwrap_or_default(), bytes)?;
     write_signature(&signature, &text)
 }
 
