@@ -27,11 +27,12 @@ pub(crate) fn value_type(ty: ValType) -> ir::Type {
     }
 }
 
-/// General registers of parameters of a guest function on x86_64, with those of the result area's
-/// address and of `vmctx`.
+/// Number of general registers for parameters of a guest function on x86_64. `vmctx` takes one, and
+/// so does the address of the result area, if there is one.
 const PARAM_REGISTERS: usize = 6;
 
-/// General registers of results of a guest function on x86_64, and as many vector registers.
+/// Number of general registers for results of a guest function on x86_64. As many vector registers
+/// are for results, too.
 const RESULT_REGISTERS: usize = 8;
 
 /// The signature of a guest function of this type: `(vmctx, params...) -> results`.
