@@ -7,7 +7,9 @@
 //! machine code of a function, as a fault of the code generator would.
 
 use crate::code::CompiledFunction;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{
+    ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
+};
 use pirn_format::exit::TrapCode;
 
 /// A fault of the compiler.
@@ -121,7 +123,7 @@ fn unlimit_jump_tables(function: &mut CompiledFunction) {
         let bytes = &mut function.code[start..start + limit.len()];
         // REX 0F 4x ModRM becomes REX 8B ModRM NOP, or NOP: whichever keeps the index.
         match limit.condition_code() {
-            iced_x86::ConditionCode::b => {
+            ConditionCode::b => {
                 let last = bytes.len() - 1;
                 let operands = bytes[last];
                 bytes[last - 2..].copy_from_slice(&[0x8b, operands, 0x90]);
@@ -132,8 +134,10 @@ fn unlimit_jump_tables(function: &mut CompiledFunction) {
 }
 
 fn is_conditional_move(instruction: &Instruction) -> bool {
-    let is_move = format!("{:?}", instruction.mnemonic()).starts_with("Cmov");
-    is_move && instruction.op1_kind() == OpKind::Register
+    // A conditional jump and `setcc` have one operand.
+    instruction.condition_code() != ConditionCode::None
+        && instruction.op_count() == 2
+        && instruction.op1_kind() == OpKind::Register
 }
 
 /// Reloads from the frame read the caller's frame.
@@ -141,7 +145,7 @@ fn move_reloads(function: &mut CompiledFunction) {
     let distance = function.frame_bytes + 0x40;
     for reload in instructions(&function.code) {
         let offset = reload.memory_displacement64();
-        let is_reload = reload.mnemonic() == iced_x86::Mnemonic::Mov
+        let is_reload = reload.mnemonic() == Mnemonic::Mov
             && reload.op0_kind() == OpKind::Register
             && reload.op1_kind() == OpKind::Memory
             && reload.memory_base() == Register::RSP

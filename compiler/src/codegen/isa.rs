@@ -121,22 +121,16 @@ fn truth(on: bool) -> &'static str {
     if on { "true" } else { "false" }
 }
 
-#[cfg(not(feature = "faults"))]
-fn probes_stack(_: &Options) -> bool {
-    true
-}
-
-#[cfg(feature = "faults")]
-fn probes_stack(options: &Options) -> bool {
-    options.fault != Some(crate::faults::Fault::StackProbeDropped)
-}
-
 fn flags(options: &Options, diagnostics: Diagnostics) -> Result<settings::Flags, CompileError> {
     let opt_level = match options.opt_level {
         OptLevel::None => "none",
         OptLevel::Speed => "speed",
         OptLevel::SpeedAndSize => "speed_and_size",
     };
+    let probes_stack = true;
+    #[cfg(feature = "faults")]
+    let probes_stack =
+        probes_stack && options.fault != Some(crate::faults::Fault::StackProbeDropped);
     let mut flags = settings::builder();
     for (name, value) in [
         ("opt_level", opt_level),
@@ -144,7 +138,7 @@ fn flags(options: &Options, diagnostics: Diagnostics) -> Result<settings::Flags,
         ("is_pic", "false"),
         ("use_colocated_libcalls", "true"),
         // A large frame touches the guard below the stack before any memory beyond it.
-        ("enable_probestack", truth(probes_stack(options))),
+        ("enable_probestack", truth(probes_stack)),
         ("probestack_strategy", "inline"),
         // Backtraces follow frame pointers.
         ("preserve_frame_pointers", "true"),

@@ -224,10 +224,9 @@ impl FuncTranslator<'_, '_> {
             left = self.builder.ins().iadd_imm_s(left, -run);
         }
         let flags = self.flags(Region::Fuel);
-        #[cfg(feature = "faults")]
-        let place = CONTEXT_FUEL + 8 * i32::from(self.has(crate::faults::Fault::FuelElsewhere));
-        #[cfg(not(feature = "faults"))]
         let place = CONTEXT_FUEL;
+        #[cfg(feature = "faults")]
+        let place = place + 8 * i32::from(self.has(crate::faults::Fault::FuelElsewhere));
         let ins = self.builder.ins();
         ins.store(flags, left, self.vmctx, place);
     }

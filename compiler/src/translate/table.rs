@@ -100,18 +100,16 @@ impl FuncTranslator<'_, '_> {
     pub(super) fn table_element(&mut self, table: u32, index: Value, code: TrapCode) -> Value {
         let (base, elements) = self.table_bounds(table);
         let index = self.extended(index);
+        let outside = IntCC::UnsignedGreaterThanOrEqual;
+        #[cfg(feature = "faults")]
+        let outside = match self.has(Fault::TableCheckOffByOne) {
+            true => IntCC::UnsignedGreaterThan,
+            false => outside,
+        };
         let check = BoundsCheck {
-            outside: IntCC::UnsignedGreaterThanOrEqual,
+            outside,
             value: index,
             bound: elements,
-        };
-        #[cfg(feature = "faults")]
-        let check = BoundsCheck {
-            outside: match self.has(Fault::TableCheckOffByOne) {
-                true => IntCC::UnsignedGreaterThan,
-                false => check.outside,
-            },
-            ..check
         };
         #[cfg(feature = "faults")]
         if self.has(Fault::TableCheckDropped) {
