@@ -41,7 +41,6 @@ use pirn_format::cpu::Arch;
 use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
 use pirn_format::traps::{CodeEntry, CodeKind};
-use pirn_format::types::{CompositeType, HeapType, SubType, ValType};
 use rayon::prelude::*;
 
 /// What was proven.
@@ -70,24 +69,15 @@ pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     verifier.verify()
 }
 
-/// Whether the verifier knows all code that the optimising compiler emits for a module with these
-/// types: there are neither structs nor arrays, nor references to any of them or to 31-bit
-/// integers.
+/// Whether the types of a module are neither structs nor arrays, nor references to any of them or
+/// to 31-bit integers.
 ///
-/// Other modules are refused if they are for aarch64. Most of them are proven if they are for
-/// x86_64. But code that converts between `externref` and `anyref` is
-/// refused, and a new array of unknown length whose elements must not be null.
+/// The verifier knows almost all code that the optimising compiler emits for such a module;
+/// `docs/internals/verifier.md` lists what it refuses. It refuses other modules as a whole if they
+/// are for aarch64, and proves most of them if they are for x86_64.
 #[must_use]
 pub fn is_known(metadata: &Metadata) -> bool {
-    let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
-    let is_known = |ty: &SubType| match &ty.composite {
-        CompositeType::Func(func) => !func.values().any(is_any),
-        CompositeType::Struct(_) | CompositeType::Array(_) => false,
-    };
-    !metadata.heap
-        && metadata.types.iter().all(is_known)
-        && !metadata.tables.iter().any(|table| is_any(table.element))
-        && !metadata.globals.iter().any(|global| is_any(global.content))
+    !module::uses_objects(metadata)
 }
 
 /// The verifier of one module's machine code. It does not look at what the rest of the file tells
@@ -103,7 +93,7 @@ impl<'a> Verifier<'a> {
     /// [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables
     /// contradict `checked`.
     pub fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
-        if checked.header.cpu.arch() == Arch::Aarch64 && !is_known(&checked.metadata) {
+        if checked.header.cpu.arch() == Arch::Aarch64 && module::uses_objects(&checked.metadata) {
             return Err(VerifyError::Heap);
         }
         let mut module = Module::new(file, checked)?;

@@ -14,7 +14,9 @@ use pirn_format::metadata::{Imported, Metadata};
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerTable, TrapTable};
-use pirn_format::types::{CompositeKind, CompositeType, HeapType, Layouts, Subtypes, ValType};
+use pirn_format::types::{
+    CompositeKind, CompositeType, HeapType, Layouts, SubType, Subtypes, ValType,
+};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 
@@ -60,14 +62,14 @@ pub(crate) struct Module<'a> {
     pub(crate) imported: Imported,
     /// Where the fields of structs lie.
     pub(crate) structs: Layouts,
-    /// Whether code can use structs, arrays or references to them. Modules for aarch64 that can are
-    /// refused.
+    /// Whether code can use structs, arrays, references to them, or the table of types. On aarch64
+    /// the verifier knows none of them.
     pub(crate) has_objects: bool,
     /// End of the last function. Dispatch tables follow it.
     pub(crate) code_end: u32,
     /// Text offsets of trap stubs that are proven for any value of their argument.
     pub(crate) plain_stubs: HashSet<u32>,
-    /// Words of work for all functions so far. `Walk::spend` in `x86_64` counts them.
+    /// Words of work of all functions that were walked so far, see `Walk::spend`.
     pub(crate) work: AtomicUsize,
 }
 
@@ -113,7 +115,7 @@ impl<'a> Module<'a> {
             imported: checked.metadata.imported(),
             structs: Layouts::new(&checked.metadata.types),
             has_objects: checked.header.cpu.arch() == Arch::X86_64
-                && has_objects(&checked.metadata),
+                && (uses_objects(&checked.metadata) || has_type_rows(&checked.metadata)),
             code_end: code_end.unwrap_or(0),
             plain_stubs: HashSet::new(),
             work: AtomicUsize::new(0),
@@ -266,16 +268,20 @@ impl<'a> Module<'a> {
     }
 }
 
-/// Whether a module has structs, arrays, types with subtypes, or references to structs, arrays or
-/// 31-bit integers.
-fn has_objects(metadata: &Metadata) -> bool {
+/// Whether a module has structs, arrays, or references to structs, arrays or 31-bit integers.
+pub(crate) fn uses_objects(metadata: &Metadata) -> bool {
     let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
+    let is_object = |ty: &SubType| match &ty.composite {
+        CompositeType::Func(func) => func.values().any(is_any),
+        CompositeType::Struct(_) | CompositeType::Array(_) => true,
+    };
     metadata.heap
-        || metadata.types.iter().any(|ty| !ty.is_final)
-        || metadata.types.iter().any(|ty| match &ty.composite {
-            CompositeType::Func(func) => func.values().any(is_any),
-            CompositeType::Struct(_) | CompositeType::Array(_) => true,
-        })
+        || metadata.types.iter().any(is_object)
         || metadata.tables.iter().any(|table| is_any(table.element))
         || metadata.globals.iter().any(|global| is_any(global.content))
+}
+
+/// Whether a module has a type that is not final. Otherwise, the table of types may not exist.
+pub(crate) fn has_type_rows(metadata: &Metadata) -> bool {
+    metadata.types.iter().any(|ty| !ty.is_final)
 }

@@ -8,7 +8,7 @@ use crate::access::{of_type, typed};
 use crate::address::{Access, Address, Use};
 use crate::error::{Proof, Property, refuse};
 use crate::heap::{Fresh, Neighbour, Term};
-use crate::module::Module;
+use crate::module::{Module, has_type_rows};
 use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use pirn_format::layout::{
@@ -96,10 +96,8 @@ pub(crate) fn access(
 }
 
 fn type_rows(module: &Module<'_>, access: &Access) -> Proof<Value> {
-    // Without such a type, the table may not exist.
-    let has_table = module.metadata.types.iter().any(|ty| !ty.is_final);
     match (access.usage, access.bytes) {
-        (Use::Read, 8) if has_table => Ok(Value::of(Kind::TypeRows)),
+        (Use::Read, 8) if has_type_rows(module.metadata) => Ok(Value::of(Kind::TypeRows)),
         _ => refuse(
             Property::Accesses,
             "accesses the address of the table of types, which it must only read",
