@@ -4,7 +4,7 @@ use super::Step;
 use super::instruction::{
     Binary, Extension, Field, Instruction, Logic, Second, Select, Shift, Wide,
 };
-use super::step::{OTHER, ZERO, relation, word};
+use super::step::{OTHER, ZERO, flags, relation, word};
 use super::vectors::{Number, Outcome, Vectors};
 use crate::arithmetic::{masked, product, shifted_right, sign_extended, united, zero_extended};
 use crate::comparison::{CARRY_FLAG, Comparison, FLAGS, readable_flags};
@@ -24,7 +24,7 @@ impl Step<'_, '_> {
                 first,
                 second,
             } => {
-                self.reads(CARRY_FLAG)?;
+                self.reads_flags(CARRY_FLAG)?;
                 self.number(first, is_wide)?;
                 self.number(second, is_wide)?;
                 if sets_flags {
@@ -117,7 +117,7 @@ impl Step<'_, '_> {
                 second,
                 condition,
             } => {
-                self.reads_flags(condition)?;
+                self.reads_flags(flags(condition))?;
                 self.number(first, is_wide)?;
                 if let Second::Shifted(second, ..) = second {
                     self.number(second, is_wide)?;
@@ -463,7 +463,7 @@ impl Step<'_, '_> {
         else {
             return Ok(());
         };
-        self.reads_flags(condition)?;
+        self.reads_flags(flags(condition))?;
         if select != Select::Plain {
             let left = self.number(first, is_wide)?;
             let right = self.number(second, is_wide)?;
@@ -569,7 +569,7 @@ impl Step<'_, '_> {
     /// An instruction on vector registers.
     fn vectors(&mut self, vectors: Vectors) -> Proof<()> {
         if let Some(condition) = vectors.condition {
-            self.reads_flags(condition)?;
+            self.reads_flags(flags(condition))?;
         }
         if let Some(register) = vectors.general {
             self.number(register, true)?;

@@ -11,7 +11,6 @@ use crate::error::{Proof, Property, refuse};
 use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use crate::walk::Next;
-use pirn_format::traps::CodeKind;
 
 /// The number of the zero register, and of the stack pointer.
 pub(super) const ZERO: Number = 31;
@@ -28,7 +27,7 @@ impl Step<'_, '_> {
             }
             Instruction::Jump(target) => return self.jump(target),
             Instruction::JumpIf { condition, target } => {
-                self.reads_flags(condition)?;
+                self.reads_flags(flags(condition))?;
                 let compared = self.state.flags.zip(relation(condition));
                 return self.branch_on(target, compared);
             }
@@ -107,25 +106,6 @@ impl Step<'_, '_> {
         self.branch_on(target, Some((comparison, relation)))
     }
 
-    /// Refuses an instruction whose condition tells the guest bits that it must not know.
-    pub(super) fn reads_flags(&self, condition: u8) -> Proof<()> {
-        self.reads(flags(condition))
-    }
-
-    pub(super) fn reads(&self, flags: u32) -> Proof<()> {
-        if flags & !self.state.readable == 0 {
-            return Ok(());
-        }
-        let compared = self
-            .state
-            .flags
-            .map(|flags| (flags.left.kind, flags.right.kind));
-        refuse(
-            Property::Types,
-            format!("reads flags that tell more than the order of numbers; compared: {compared:?}"),
-        )
-    }
-
     /// The value of a general register. The zero register holds 0. A value of 32 bits is
     /// zero-extended.
     pub(super) fn read(&self, register: Number, is_wide: bool) -> Proof<Value> {
@@ -150,20 +130,6 @@ impl Step<'_, '_> {
             true => value,
             false => word(state, value, self.named(register.into())),
         })
-    }
-
-    /// Refuses an instruction of an entry trampoline that copies its return address, but to the
-    /// word of the frame where the runtime expects it. The runtime replaces the return address when
-    /// it resumes the call: in that word, and in x30. So another copy may point into a host frame
-    /// that no longer exists.
-    pub(super) fn leaves_return_address(&self) -> Proof<()> {
-        match self.walk.entry.kind {
-            CodeKind::Entry(_) => refuse(
-                Property::Stack,
-                "an entry trampoline uses its return address but to return",
-            ),
-            _ => Ok(()),
-        }
     }
 
     /// The value of a general register, which must be a number.
@@ -350,7 +316,7 @@ const PLATFORM: Number = 18;
 const GREATER: u8 = 12;
 
 /// The flags that a condition reads (Arm ARM, C1.2.4).
-fn flags(condition: u8) -> u32 {
+pub(super) fn flags(condition: u8) -> u32 {
     match condition >> 1 {
         0 => ZERO_FLAG,
         1 => CARRY_FLAG,

@@ -509,6 +509,35 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         )
     }
 
+    /// Refuses an instruction that reads flags that tell the guest more than it may know.
+    pub(crate) fn reads_flags(&self, flags: u32) -> Proof<()> {
+        if flags & !self.state.readable == 0 {
+            return Ok(());
+        }
+        let compared = self
+            .state
+            .flags
+            .map(|flags| (flags.left.kind, flags.right.kind));
+        refuse(
+            Property::Types,
+            format!("reads flags that tell more than the order of numbers; compared: {compared:?}"),
+        )
+    }
+
+    /// Refuses an instruction of an entry trampoline that copies its return address, or uses it but
+    /// to return. The runtime replaces the return address when it resumes the call, so a copy may
+    /// point into a host frame that no longer exists. On aarch64, one word of the frame may have
+    /// the copy that the runtime replaces, see `keeps_return_address`.
+    pub(crate) fn leaves_return_address(&self) -> Proof<()> {
+        match self.walk.entry.kind {
+            CodeKind::Entry(_) => refuse(
+                Property::Stack,
+                "an entry trampoline uses its return address but to return",
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// The stack pointer's distance from its value at entry.
     pub(crate) fn stack_pointer(&self) -> Proof<i32> {
         match self.state.registers[M::CONVENTION.stack].stack_distance() {

@@ -24,7 +24,7 @@ impl Step<'_, '_> {
             && !is_high_byte(self.instruction.op0_register())
             && self.instruction.op0_register().full_register() != Register::RSP
         {
-            self.reads_flags()?;
+            self.reads_flags(self.instruction.rflags_read())?;
             let relation = step::relation(self.instruction.condition_code());
             if self.set_condition(relation)? {
                 return Ok(());
@@ -345,7 +345,7 @@ impl Step<'_, '_> {
     }
 
     fn conditional_move(&mut self) -> Proof<()> {
-        self.reads_flags()?;
+        self.reads_flags(self.instruction.rflags_read())?;
         let relation = step::relation(self.instruction.condition_code());
         if self.fork_move(relation)? {
             return Ok(());
@@ -402,9 +402,7 @@ impl Step<'_, '_> {
                 "selects a bit of memory, which may lie beside the operand",
             );
         }
-        if instruction.rflags_read() != 0 {
-            self.reads_flags()?;
-        }
+        self.reads_flags(instruction.rflags_read())?;
         if matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
             self.check_unchanged_destination()?;
         }

@@ -8,7 +8,6 @@ use crate::state::Slot;
 use crate::value::{Kind, Value};
 use crate::walk::Next;
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
-use pirn_format::traps::CodeKind;
 
 impl Step<'_, '_> {
     /// Proves the instruction, and changes the state as it does.
@@ -42,37 +41,9 @@ impl Step<'_, '_> {
         Ok(Next::Falls)
     }
 
-    /// Refuses an access of an entry trampoline to its return address. The runtime replaces the
-    /// return address when it resumes the call. So a copy may point into a host frame that no
-    /// longer exists.
-    pub(super) fn leaves_return_address(&self) -> Proof<()> {
-        match self.walk.entry.kind {
-            CodeKind::Entry(_) => refuse(
-                Property::Stack,
-                "an entry trampoline uses its return address but to return",
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses an instruction whose condition tells the guest bits that it must not know.
-    pub(super) fn reads_flags(&self) -> Proof<()> {
-        if self.instruction.rflags_read() & !self.state.readable == 0 {
-            return Ok(());
-        }
-        let compared = self
-            .state
-            .flags
-            .map(|flags| (flags.left.kind, flags.right.kind));
-        refuse(
-            Property::Types,
-            format!("reads flags that tell more than the order of numbers; compared: {compared:?}"),
-        )
-    }
-
     /// A conditional branch.
     fn branch(&mut self) -> Proof<Next> {
-        self.reads_flags()?;
+        self.reads_flags(self.instruction.rflags_read())?;
         let target = self.instruction.near_branch_target() as u32;
         let relation = relation(self.instruction.condition_code());
         let compared = self.state.flags.zip(relation);
