@@ -8,6 +8,7 @@ use crate::module::Module;
 use crate::objects::{self, Amount};
 use crate::value::{Kind, Symbol, Value};
 use pirn_format::exit::Builtin;
+use pirn_format::metadata::Metadata;
 use pirn_format::types::{
     AddrType, CompositeKind, FieldType, FuncType, HeapType, StorageType, ValType,
 };
@@ -66,6 +67,52 @@ pub(super) fn signature(builtin: Builtin) -> FuncType {
     }
 }
 
+/// The arguments of a call of a builtin. Those that are indices must be constants.
+struct Arguments<'a> {
+    metadata: &'a Metadata,
+    builtin: Builtin,
+    words: &'a [Value],
+}
+
+impl Arguments<'_> {
+    /// The index that an argument is, of which the module has so many.
+    fn index(&self, at: usize, count: usize, what: &str) -> Proof<usize> {
+        let found = self.words[at].as_constant();
+        match found.and_then(|index| usize::try_from(index).ok()) {
+            Some(index) if index < count => Ok(index),
+            _ => refuse(
+                Property::Types,
+                format!(
+                    "passes {found:?} as the index of a {what} to {}; the module has {count}",
+                    self.builtin.name()
+                ),
+            ),
+        }
+    }
+
+    fn memory(&self, at: usize) -> Proof<()> {
+        let memories = self.metadata.memories.len();
+        self.index(at, memories, "memory").map(|_| ())
+    }
+
+    /// Checks the index of a data segment.
+    fn data(&self, at: usize) -> Proof<()> {
+        let segments = self.metadata.data.len();
+        self.index(at, segments, "data segment").map(|_| ())
+    }
+
+    /// The index of an element segment.
+    fn segment(&self, at: usize) -> Proof<usize> {
+        self.index(at, self.metadata.elements.len(), "element segment")
+    }
+
+    /// The type of a table's elements.
+    fn table(&self, at: usize) -> Proof<ValType> {
+        let table = self.index(at, self.metadata.tables.len(), "table")?;
+        Ok(self.metadata.tables[table].element)
+    }
+}
+
 impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
     /// Checks the parameters of a builtin, which the runtime trusts as far as types and indices go.
     pub(super) fn call_builtin(&mut self, builtin: Builtin, next: u32) -> Proof<()> {
@@ -115,27 +162,14 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
     }
 
     /// Returns the type of the result, if the arguments decide it.
+    ///
+    /// Longer than a screen: one arm for each builtin, so that none can be left out.
     fn builtin(&mut self, builtin: Builtin, words: &[Value]) -> Proof<Option<ValType>> {
         let metadata = self.walk.module.metadata;
-        let index = |at: usize, count: usize, what: &str| {
-            let found = words[at].as_constant();
-            match found.and_then(|index| usize::try_from(index).ok()) {
-                Some(index) if index < count => Ok(index),
-                _ => refuse(
-                    Property::Types,
-                    format!(
-                        "passes {found:?} as the index of a {what} to {}; the module has {count}",
-                        builtin.name()
-                    ),
-                ),
-            }
-        };
-        let memory = |at| index(at, metadata.memories.len(), "memory").map(|_| ());
-        let data = |at| index(at, metadata.data.len(), "data segment").map(|_| ());
-        let element = |at| index(at, metadata.elements.len(), "element segment").map(|_| ());
-        let table = |at| {
-            let table = index(at, metadata.tables.len(), "table")?;
-            Ok(metadata.tables[table].element)
+        let arguments = Arguments {
+            metadata,
+            builtin,
+            words,
         };
         if matches!(
             builtin,
@@ -143,141 +177,168 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         ) {
             self.walk.module.changes_tables()?;
         }
-        let mut numbers = 0..words.len();
         let mut result = None;
-        match builtin {
-            Builtin::MemoryGrow | Builtin::MemoryFill => {
-                memory(0)?;
-                numbers.start = 1;
+        // From this parameter on, all are numbers.
+        let numbers = match builtin {
+            Builtin::MemoryGrow
+            | Builtin::MemoryFill
+            | Builtin::MemoryWait32
+            | Builtin::MemoryWait64
+            | Builtin::MemoryNotify => {
+                arguments.memory(0)?;
+                1
             }
             Builtin::MemoryCopy => {
-                memory(0)?;
-                memory(1)?;
-                numbers.start = 2;
+                arguments.memory(0)?;
+                arguments.memory(1)?;
+                2
             }
             Builtin::MemoryInit => {
-                memory(0)?;
-                data(1)?;
-                numbers.start = 2;
+                arguments.memory(0)?;
+                arguments.data(1)?;
+                2
             }
-            Builtin::DataDrop => data(0)?,
-            Builtin::ElemDrop => element(0)?,
+            Builtin::DataDrop => {
+                arguments.data(0)?;
+                0
+            }
+            Builtin::ElemDrop => {
+                arguments.segment(0)?;
+                0
+            }
             Builtin::TableGrow => {
-                self.has_type(words[1], table(0)?)?;
-                numbers.start = 2;
+                self.has_type(words[1], arguments.table(0)?)?;
+                2
             }
             Builtin::TableFill => {
-                self.has_type(words[2], table(0)?)?;
+                self.has_type(words[2], arguments.table(0)?)?;
                 self.has_type(words[1], ValType::I64)?;
-                numbers.start = 3;
+                3
             }
             Builtin::TableCopy => {
-                let (to, from) = (table(0)?, table(1)?);
-                if !self.walk.module.subtypes.matches(from, to) {
-                    return refuse(
-                        Property::Types,
-                        format!("copies elements of type {from} to a table of type {to}"),
-                    );
-                }
-                numbers.start = 2;
+                self.copies_table(arguments.table(1)?, arguments.table(0)?)?;
+                2
             }
             Builtin::TableInit => {
-                let segment = index(1, metadata.elements.len(), "element segment")?;
-                self.walk.spend(metadata.elements[segment].items.len())?;
-                self.segment_fits(segment, table(0)?)?;
-                numbers.start = 2;
+                self.segment_fits(arguments.segment(1)?, arguments.table(0)?)?;
+                2
             }
             Builtin::Throw => {
-                let tag = index(0, metadata.tags.len(), "tag")?;
+                let tag = arguments.index(0, metadata.tags.len(), "tag")?;
                 self.thrown(tag, words[1])?;
-                numbers.start = 2;
+                2
             }
             Builtin::ThrowRef => {
                 self.has_type(words[0], ValType::non_null(HeapType::Exn))?;
-                numbers.start = 1;
+                1
             }
-            Builtin::Rethrow | Builtin::Keep => {}
-            Builtin::MemoryWait32 | Builtin::MemoryWait64 | Builtin::MemoryNotify => {
-                memory(0)?;
-                numbers.start = 1;
+            Builtin::Rethrow | Builtin::Keep => 0,
+            Builtin::HeapGrow => {
+                self.object_size(words[0])?;
+                0
             }
-            Builtin::HeapGrow => self.object_size(words[0])?,
             Builtin::ArrayNewData | Builtin::ArrayNewElem => {
-                let ty = index(0, metadata.types.len(), "type")? as u32;
-                let element = self.element(ty)?;
-                if builtin == Builtin::ArrayNewData {
-                    data(1)?;
-                    self.holds_numbers(element)?;
-                } else {
-                    let segment = index(1, metadata.elements.len(), "element segment")?;
-                    self.walk.spend(metadata.elements[segment].items.len())?;
-                    self.segment_fits(segment, element.storage.value())?;
-                }
-                self.makes_objects()?;
-                let heap = HeapType::Concrete(CompositeKind::Array, ty);
-                result = Some(ValType::non_null(heap));
-                numbers.start = 2;
+                result = Some(self.new_array(&arguments)?);
+                2
             }
-            Builtin::ArrayInitData => {
-                data(0)?;
-                let element = self.range(words[1], words[3], Amount::Bytes)?;
-                self.holds_numbers(element)?;
-                self.is_mutable(element, words[1])?;
-                self.has_type(words[2], ValType::I64)?;
-                numbers.start = 3;
-            }
-            Builtin::ArrayInitElem => {
-                let segment = index(0, metadata.elements.len(), "element segment")?;
-                let element = self.range(words[1], words[3], Amount::Elements)?;
-                self.walk.spend(metadata.elements[segment].items.len())?;
-                self.segment_fits(segment, element.storage.value())?;
-                self.is_mutable(element, words[1])?;
-                self.has_type(words[2], ValType::I64)?;
-                numbers.start = 3;
+            Builtin::ArrayInitData | Builtin::ArrayInitElem => {
+                self.writes_array(&arguments)?;
+                2
             }
             Builtin::ArrayCopy => {
                 let to = self.range(words[0], words[2], Amount::Bytes)?;
                 let from = self.range(words[1], words[2], Amount::Bytes)?;
                 self.is_mutable(to, words[0])?;
                 self.copies(from, to)?;
-                numbers.start = 2;
+                2
             }
             Builtin::HostBox => {
                 self.has_type(words[0], ValType::EXTERNREF)?;
                 self.makes_objects()?;
-                numbers.start = 1;
+                1
             }
-        }
-        for number in numbers {
-            self.has_type(words[number], ValType::I64)?;
-            let value = words[number];
-            let fits = value.low >= 0 && value.high <= i64::from(u32::MAX);
-            if is_array_word(builtin, number) && !fits {
-                return refuse(
-                    Property::Accesses,
-                    format!("passes {} to {} as a length", value.low, value.high),
-                );
-            }
-            if is_word(self.walk.module, builtin, number) && !fits {
-                return refuse(
-                    Property::Accesses,
-                    format!(
-                        "passes {} to {} as parameter {number} of {}, which has 32 bits",
-                        value.low,
-                        value.high,
-                        builtin.name()
-                    ),
-                );
-            }
+        };
+        for (number, value) in words.iter().enumerate().skip(numbers) {
+            self.takes_number(builtin, number, *value)?;
         }
         Ok(result)
     }
 
-    /// Checks that the references of an element segment have the type of a table's elements.
-    fn segment_fits(&self, segment: usize, ty: ValType) -> Proof<()> {
+    /// Checks a parameter that is a number.
+    fn takes_number(&self, builtin: Builtin, number: usize, value: Value) -> Proof<()> {
+        self.has_type(value, ValType::I64)?;
+        let has_32_bits =
+            is_array_word(builtin, number) || is_word(self.walk.module, builtin, number);
+        let fits = value.low >= 0 && value.high <= i64::from(u32::MAX);
+        if fits || !has_32_bits {
+            return Ok(());
+        }
+        refuse(
+            Property::Accesses,
+            format!(
+                "passes {} to {} as parameter {number} of {}, which has 32 bits",
+                value.low,
+                value.high,
+                builtin.name()
+            ),
+        )
+    }
+
+    /// Checks that elements of one table may be copied to another one.
+    fn copies_table(&self, from: ValType, to: ValType) -> Proof<()> {
+        match self.walk.module.subtypes.matches(from, to) {
+            true => Ok(()),
+            false => refuse(
+                Property::Types,
+                format!("copies elements of type {from} to a table of type {to}"),
+            ),
+        }
+    }
+
+    /// Checks the source of a new array, and returns the type of the reference to it.
+    fn new_array(&mut self, arguments: &Arguments<'_>) -> Proof<ValType> {
+        let types = arguments.metadata.types.len();
+        let ty = arguments.index(0, types, "type")? as u32;
+        let element = self.element(ty)?;
+        match arguments.builtin == Builtin::ArrayNewData {
+            true => {
+                arguments.data(1)?;
+                self.holds_numbers(element)?;
+            }
+            false => self.segment_fits(arguments.segment(1)?, element.storage.value())?,
+        }
+        self.makes_objects()?;
+        let heap = HeapType::Concrete(CompositeKind::Array, ty);
+        Ok(ValType::non_null(heap))
+    }
+
+    /// Checks a write of a segment to an array: the segment and the range of elements.
+    fn writes_array(&mut self, arguments: &Arguments<'_>) -> Proof<()> {
+        let words = arguments.words;
+        let element = match arguments.builtin == Builtin::ArrayInitData {
+            true => {
+                arguments.data(0)?;
+                let element = self.range(words[1], words[3], Amount::Bytes)?;
+                self.holds_numbers(element)?;
+                element
+            }
+            false => {
+                let segment = arguments.segment(0)?;
+                let element = self.range(words[1], words[3], Amount::Elements)?;
+                self.segment_fits(segment, element.storage.value())?;
+                element
+            }
+        };
+        self.is_mutable(element, words[1])
+    }
+
+    /// Checks that the references of an element segment have the type of a table's or an array's
+    /// elements.
+    fn segment_fits(&mut self, segment: usize, ty: ValType) -> Proof<()> {
         let Module {
             metadata, subtypes, ..
         } = self.walk.module;
+        self.walk.spend(metadata.elements[segment].items.len())?;
         if metadata.elements_match(segment as u32, ty, subtypes) {
             return Ok(());
         }
