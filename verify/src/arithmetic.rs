@@ -1,6 +1,6 @@
 //! Results of operations on numbers: their intervals.
 
-use crate::value::{Symbol, Value};
+use crate::value::{Kind, Symbol, Value};
 
 /// A bitwise AND. A mask with a sign bit of 0 bounds it.
 pub(crate) fn masked(left: Value, right: Value, fresh: Symbol) -> Value {
@@ -38,6 +38,26 @@ pub(crate) fn shifted_right(left: Value, right: Value, bytes: u32, fresh: Symbol
             Value::number(fresh, 0, (u64::MAX >> by).cast_signed())
         }
         _ => Value::any(fresh),
+    }
+}
+
+/// A difference: a number, or an address and a distance. `None` if it is neither. Both symbols name
+/// unknown numbers: the difference, and the right operand with the other sign.
+pub(crate) fn difference(
+    left: Value,
+    right: Value,
+    fresh: Symbol,
+    negated: Symbol,
+) -> Option<Value> {
+    // The distance of two addresses in one memory.
+    let is_memory = matches!(left.kind, Kind::Instance | Kind::Memory(_));
+    if left.kind == right.kind && is_memory && !left.null && !right.null {
+        return Some(Value::any(fresh));
+    }
+    match right.as_constant().and_then(i64::checked_neg) {
+        Some(constant) => left.plus(Value::constant(constant), fresh),
+        None if right.is_number() => left.plus(right.negated(negated), fresh),
+        None => None,
     }
 }
 

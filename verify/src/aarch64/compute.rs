@@ -6,7 +6,9 @@ use super::instruction::{
 };
 use super::step::{OTHER, ZERO, flags, relation, word};
 use super::vectors::{Number, Outcome, Vectors};
-use crate::arithmetic::{masked, product, shifted_right, sign_extended, united, zero_extended};
+use crate::arithmetic::{
+    difference, masked, product, shifted_right, sign_extended, united, zero_extended,
+};
 use crate::comparison::{CARRY_FLAG, Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
 use crate::state::{Extent, Fact, State, Vector};
@@ -204,7 +206,12 @@ impl Step<'_, '_> {
                 return Ok(());
             }
         }
-        let Some(value) = self.sum(is_minus, left, right) else {
+        let fresh = self.fresh(0);
+        let value = match is_minus {
+            true => difference(left, right, fresh, self.fresh(1)),
+            false => left.plus(right, fresh),
+        };
+        let Some(value) = value else {
             return refuse(
                 Property::Accesses,
                 format!("computes with {:?} and {:?}", left.kind, right.kind),
@@ -217,23 +224,6 @@ impl Step<'_, '_> {
             true if is_wide => self.write_or_stack(to, value),
             true => refuse(Property::Stack, "sets the stack pointer to 32 bits"),
             false => self.write(to, is_wide, value),
-        }
-    }
-
-    fn sum(&self, is_minus: bool, left: Value, right: Value) -> Option<Value> {
-        let fresh = self.fresh(0);
-        if !is_minus {
-            return left.plus(right, fresh);
-        }
-        // The distance of two addresses in one memory.
-        let is_memory = matches!(left.kind, Kind::Instance | Kind::Memory(_));
-        if left.kind == right.kind && is_memory && !left.null && !right.null {
-            return Some(Value::any(fresh));
-        }
-        match right.as_constant().and_then(i64::checked_neg) {
-            Some(negated) => left.plus(Value::constant(negated), fresh),
-            None if right.is_number() => left.plus(right.negated(self.fresh(1)), fresh),
-            None => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::operands::{is_high_byte, plain};
 use super::{Step, list, step, vectors};
 use crate::address::{Use, is_data};
-use crate::arithmetic::{masked, product, shifted_right, united};
+use crate::arithmetic::{difference, masked, product, shifted_right, united};
 use crate::casts;
 use crate::comparison::{Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
@@ -128,101 +128,28 @@ impl Step<'_, '_> {
             3 => (self.read(1)?, self.read(2)?),
             _ => (self.read(0)?, self.read(1)?),
         };
+        let register = self.instruction.op0_register();
         let fresh = self.fresh(0);
-        let value = match mnemonic {
-            // The lowest byte of the result depends on the lowest bytes alone.
-            _ if mnemonic != Mnemonic::Shr
-                && !(left.is_number() && right.is_number())
-                && left.has_byte()
-                && right.has_byte()
-                && self.instruction.op0_register().full_register() != Register::RSP =>
-            {
-                let register = self.instruction.op0_register().full_register();
-                let value = bits(mnemonic, left, right).unwrap_or(Value::named(fresh, Kind::Byte));
-                self.state.registers[register.number()] = value;
-                self.change_flags(false);
-                return Ok(());
-            }
-            Mnemonic::Add => match objects::sum(self.state, left, right)
-                .or_else(|| objects::neighbour_sum(self.walk.module, self.state, left, right))
-            {
-                Some(sum) => Some(sum),
-                None => left.plus(right, fresh),
-            },
-            // The distance of two addresses in one memory.
-            Mnemonic::Sub
-                if left.kind == right.kind
-                    && matches!(left.kind, Kind::Instance | Kind::Memory(_))
-                    && !left.null
-                    && !right.null =>
-            {
-                Some(Value::any(fresh))
-            }
-            Mnemonic::Sub => match right.as_constant().and_then(i64::checked_neg) {
-                Some(negated) => left.plus(Value::constant(negated), fresh),
-                None => left
-                    .plus(right.negated(self.fresh(1)), fresh)
-                    .filter(|_| right.is_number()),
-            },
-            Mnemonic::Imul => match right
-                .as_constant()
-                .and_then(|by| objects::row_index(left, by))
-            {
-                Some(index) => Some(index),
-                None if left.is_number() && right.is_number() => Some(product(left, right, fresh)),
-                None => None,
-            },
-            Mnemonic::Shl if matches!(left.kind, Kind::TypeOf(_)) => {
-                let by = right.as_constant().filter(|by| (0..8).contains(by));
-                by.and_then(|by| objects::row_index(left, 1 << by))
-            }
-            Mnemonic::Shr if let Kind::RowWord(object) = left.kind => {
-                let is_upper = right.as_constant() == Some(32) && self.bytes(0) == 8;
-                is_upper.then_some(Value::of(Kind::RowChain(object)))
-            }
-            Mnemonic::And if let Some(tag) = casts::tag(left, right, fresh) => {
-                self.change_flags(true);
-                let register = self.instruction.op0_register().full_register();
-                return self.write_register(register, tag);
-            }
-            _ if !(left.is_number() && right.is_number()) => None,
-            Mnemonic::And | Mnemonic::Or | Mnemonic::Xor
-                if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant()) =>
-            {
-                Some(Value::constant(match mnemonic {
-                    Mnemonic::And => a & b,
-                    Mnemonic::Or => a | b,
-                    _ => a ^ b,
-                }))
-            }
-            Mnemonic::And
-                if self.walk.module.has_objects
-                    && self.bytes(0) == 8
-                    && right.as_constant() == Some(-8)
-                    && let Some(size) = objects::rounded(self.state, left, fresh) =>
-            {
-                Some(size)
-            }
-            // The result is odd.
-            Mnemonic::Or
-                if self.walk.module.has_objects
-                    && right.as_constant() == Some(1)
-                    && left.low >= 0 =>
-            {
-                let mut odd = united(left, right, fresh);
-                (odd.shift, odd.constant, odd.low) = (1, 1, 1);
-                Some(odd)
-            }
-            Mnemonic::And => Some(masked(left, right, fresh)),
-            Mnemonic::Or | Mnemonic::Xor => Some(united(left, right, fresh)),
-            Mnemonic::Shl => Some(match right.as_constant() {
-                Some(by @ 0..64) => left.shifted(by as u32, fresh),
-                _ => Value::any(fresh),
-            }),
-            Mnemonic::Shr => Some(shifted_right(left, right, self.bytes(0), fresh)),
-            _ => None,
-        };
-        let Some(value) = value else {
+        let are_numbers = left.is_number() && right.is_number();
+        // The lowest byte of the result depends on the lowest bytes alone.
+        if mnemonic != Mnemonic::Shr
+            && !are_numbers
+            && left.has_byte()
+            && right.has_byte()
+            && register.full_register() != Register::RSP
+        {
+            let value = bits(mnemonic, left, right).unwrap_or(Value::named(fresh, Kind::Byte));
+            self.state.registers[register.full_register().number()] = value;
+            self.change_flags(false);
+            return Ok(());
+        }
+        if mnemonic == Mnemonic::And
+            && let Some(tag) = casts::tag(left, right, fresh)
+        {
+            self.change_flags(true);
+            return self.write_register(register.full_register(), tag);
+        }
+        let Some(value) = self.computed(mnemonic, left, right) else {
             return refuse(
                 Property::Accesses,
                 format!("computes with {:?} and {:?}", left.kind, right.kind),
@@ -232,8 +159,7 @@ impl Step<'_, '_> {
             objects::note_sum(self.state, left, right, value);
         }
         // The comparison that `sub` implies is not tracked.
-        self.change_flags(left.is_number() && right.is_number());
-        let register = self.instruction.op0_register();
+        self.change_flags(are_numbers);
         let value = match value.kind {
             Kind::Number if register.is_gpr32() => value.low_word(self.fresh(2)),
             _ if register.is_gpr32() && !value.is_number() => {
@@ -242,6 +168,68 @@ impl Step<'_, '_> {
             _ => value,
         };
         self.write_register(register, value)
+    }
+
+    /// The result of an arithmetic instruction. `None` if it may be an address that is not known.
+    fn computed(&mut self, mnemonic: Mnemonic, left: Value, right: Value) -> Option<Value> {
+        let fresh = self.fresh(0);
+        let are_numbers = left.is_number() && right.is_number();
+        match mnemonic {
+            Mnemonic::Add => objects::sum(self.state, left, right)
+                .or_else(|| objects::neighbour_sum(self.walk.module, self.state, left, right))
+                .or_else(|| left.plus(right, fresh)),
+            Mnemonic::Sub => difference(left, right, fresh, self.fresh(1)),
+            Mnemonic::Imul => right
+                .as_constant()
+                .and_then(|by| objects::row_index(left, by))
+                .or_else(|| are_numbers.then(|| product(left, right, fresh))),
+            Mnemonic::Shl if matches!(left.kind, Kind::TypeOf(_)) => {
+                let by = right.as_constant().filter(|by| (0..8).contains(by));
+                by.and_then(|by| objects::row_index(left, 1 << by))
+            }
+            Mnemonic::Shr if let Kind::RowWord(object) = left.kind => {
+                let is_upper = right.as_constant() == Some(32) && self.bytes(0) == 8;
+                is_upper.then_some(Value::of(Kind::RowChain(object)))
+            }
+            _ if are_numbers => self.computed_number(mnemonic, left, right),
+            _ => None,
+        }
+    }
+
+    /// The result of a logical operation or a shift of numbers.
+    fn computed_number(&mut self, mnemonic: Mnemonic, left: Value, right: Value) -> Option<Value> {
+        let fresh = self.fresh(0);
+        let has_objects = self.walk.module.has_objects;
+        let constants = left.as_constant().zip(right.as_constant());
+        Some(match (mnemonic, constants) {
+            (Mnemonic::And, Some((a, b))) => Value::constant(a & b),
+            (Mnemonic::Or, Some((a, b))) => Value::constant(a | b),
+            (Mnemonic::Xor, Some((a, b))) => Value::constant(a ^ b),
+            (Mnemonic::And, None)
+                if has_objects
+                    && self.bytes(0) == 8
+                    && right.as_constant() == Some(-8)
+                    && let Some(size) = objects::rounded(self.state, left, fresh) =>
+            {
+                size
+            }
+            // The result is odd.
+            (Mnemonic::Or, None)
+                if has_objects && right.as_constant() == Some(1) && left.low >= 0 =>
+            {
+                let mut odd = united(left, right, fresh);
+                (odd.shift, odd.constant, odd.low) = (1, 1, 1);
+                odd
+            }
+            (Mnemonic::And, None) => masked(left, right, fresh),
+            (Mnemonic::Or | Mnemonic::Xor, None) => united(left, right, fresh),
+            (Mnemonic::Shl, _) => match right.as_constant() {
+                Some(by @ 0..64) => left.shifted(by as u32, fresh),
+                _ => Value::any(fresh),
+            },
+            (Mnemonic::Shr, _) => shifted_right(left, right, self.bytes(0), fresh),
+            _ => return None,
+        })
     }
 
     fn sign_extend(&mut self) -> Proof<()> {
