@@ -1,26 +1,18 @@
 //! Code of x86_64 that was changed so that it breaks a property is refused.
 //!
-//! Each change breaks a property if its instruction can be reached, whatever the code around it
-//! does. The test applies each kind of change at places that are chosen at random in the code of
-//! example guests, which the verifier has proven before. The verifier must refuse every such
-//! change, under any property. Changes in code that is never reached are skipped; they must stay
-//! below a tenth.
-//!
 //! `PIRN_MUTATIONS` is the number of changes, 4,000 by default.
 
 mod common;
 
+use common::mutations::{Change, Code, Guest, Trial, example};
 use common::section;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
-use pirn_compiler::Options;
 use pirn_format::cpu::Arch;
 use pirn_format::layout::{CONTEXT_ACTIVATION, CONTEXT_RUNTIME};
-use pirn_format::read::Checked;
 use pirn_format::sections::Section;
-use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, TrapTable};
-use pirn_verify::{Property, Verifier, VerifyError};
+use pirn_format::traps::{CodeEntry, CodeTable, TrapTable};
+use pirn_verify::{Property, Verifier};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// The guests whose code is changed: C, Rust, vectors, threads and hand-written modules.
 const GUESTS: [&str; 8] = [
@@ -101,17 +93,6 @@ const OBJECTS: &str = r#"(module
 /// A jump to the second byte of an instruction.
 const OVERLAP: &str = "jump into an instruction";
 
-/// A change: where in the text, and the new bytes.
-#[derive(Clone)]
-struct Change {
-    kind: &'static str,
-    property: Property,
-    /// The instruction that is changed, and the first changed byte.
-    instruction: usize,
-    at: usize,
-    bytes: Vec<u8>,
-}
-
 /// The instructions of a function that its start reaches by direct jumps.
 fn reachable(text: &[u8], entry: CodeEntry) -> BTreeMap<u32, Instruction> {
     let end = entry.start + entry.len;
@@ -141,7 +122,10 @@ fn reachable(text: &[u8], entry: CodeEntry) -> BTreeMap<u32, Instruction> {
 }
 
 /// All changes to one function.
-fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>, has_objects: bool) -> Vec<Change> {
+fn changes(function: &Code<'_>) -> Vec<Change> {
+    let Code {
+        text, entry, traps, ..
+    } = *function;
     let code = reachable(text, entry);
     let falls = code.values().filter(|instruction| {
         let mnemonic = instruction.mnemonic();
@@ -172,11 +156,12 @@ fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>, has_objects: bo
             frames(entry, *at, instruction, &mut add);
         }
         accesses(text, *at, instruction, traps, &mut add);
-        if has_objects {
+        if function.metadata.heap {
             objects(text, *at, instruction, &mut add);
         }
         calls(&code, *at, instruction, &mut add);
     }
+    all.retain(|change| !text[change.at..].starts_with(&change.bytes));
     all
 }
 
@@ -383,154 +368,43 @@ fn calls(code: &BTreeMap<u32, Instruction>, at: u32, instruction: &Instruction, 
     }
 }
 
-/// A module, and the changes to it.
-struct Guest {
-    file: Vec<u8>,
-    checked: Checked,
-    text_at: usize,
-    traps_at: usize,
-    changes: Vec<(CodeEntry, Change)>,
-}
+/// `hlt`
+const FORBIDDEN: &[u8] = &[0xf4];
 
-impl Change {
-    /// The instruction whose second byte the changed jump goes to.
-    fn target(&self) -> usize {
-        let distance = i32::from_le_bytes(self.bytes[1..5].try_into().expect("four bytes"));
-        self.at.wrapping_add_signed(distance as isize + 5) - 1
+/// Whether a jump into an instruction is harmless, because no other jump reaches that instruction.
+fn is_harmless(guest: &mut Guest, entry: CodeEntry, change: &Change) -> bool {
+    if change.kind != OVERLAP {
+        return false;
     }
-}
-
-impl Guest {
-    /// The code at a text offset.
-    fn code(&self, offset: u32) -> CodeEntry {
-        let bytes = &self.file[section(&self.checked, Section::Code)];
-        let table = CodeTable::new(bytes).expect("the compiler wrote it");
-        table.find(offset).expect("it is in a function")
-    }
-
-    /// Whether a path reaches an instruction. The verifier may know that a comparison always fails:
-    /// then it reads one side of the branch only, and there it must refuse `hlt`.
-    fn reaches(&mut self, entry: CodeEntry, instruction: usize) -> bool {
-        const HLT: u8 = 0xf4;
-        let at = self.text_at + instruction;
-        let old = std::mem::replace(&mut self.file[at], HLT);
-        let verifier = Verifier::new(&self.file, &self.checked).expect("the tables are the same");
-        let is_refused = verifier.verify_code(entry).is_err();
-        self.file[at] = old;
-        is_refused
-    }
-}
-
-fn guest(wasm: &[u8]) -> Guest {
-    let file = pirn_compiler::compile(wasm, &Options::new(Arch::X86_64)).expect("it compiles");
-    let checked = Checked::new(&file).expect("the compiler wrote it");
-    let range = |of| section(&checked, of);
-    let text = &file[range(Section::Text)];
-    let table = CodeTable::new(&file[range(Section::Code)]).expect("the compiler wrote it");
-    let traps = TrapTable::new(&file[range(Section::Traps)]).expect("the compiler wrote it");
-    let verifier = Verifier::new(&file, &checked).expect("it is a module");
-    let mut found = vec![];
-    for entry in table.iter() {
-        verifier
-            .verify_code(entry)
-            .expect("the code is proven before it is changed");
-        if matches!(entry.kind, CodeKind::Func(_)) {
-            let changes = changes(text, entry, &traps, checked.metadata.heap);
-            found.extend(changes.into_iter().map(|change| (entry, change)));
-        }
-    }
-    Guest {
-        text_at: range(Section::Text).start,
-        traps_at: range(Section::Traps).start,
-        changes: found,
-        checked,
-        file,
-    }
+    let distance = change.bytes[1..5].try_into().expect("four bytes");
+    let into = (change.at + 5).wrapping_add_signed(i32::from_le_bytes(distance) as isize);
+    guest.with(change.at, &change.bytes, |guest| {
+        !guest.refuses(entry, into - 1, FORBIDDEN)
+    })
 }
 
 #[test]
 fn no_change_that_breaks_a_property_is_proven() {
-    let count = std::env::var("PIRN_MUTATIONS")
-        .ok()
-        .and_then(|count| count.parse().ok());
-    let count: usize = count.unwrap_or(4_000);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
-    let read = |name: &&str| std::fs::read(folder.join(name)).expect("it is readable");
     let written = [CALLS, OBJECTS].map(|text| text.as_bytes().to_vec());
-    let sources = GUESTS.iter().map(read).chain(written);
-    let guests = sources.map(|source| {
-        let wasm = pirn_compiler::parse_text(&source).expect("it is a module");
-        guest(&wasm)
-    });
-    let mut guests: Vec<Guest> = guests.collect();
-    // By kind of change, its places.
-    let mut kinds: BTreeMap<(Property, &str), Vec<(usize, usize)>> = BTreeMap::new();
-    for (number, guest) in guests.iter().enumerate() {
-        for (at, (_, change)) in guest.changes.iter().enumerate() {
-            let places = kinds.entry((change.property, change.kind)).or_default();
-            places.push((number, at));
-        }
-    }
-    let (mut random, mut unreached) = (1_u64, 0);
-    let mut refused: BTreeMap<(Property, &str), usize> = BTreeMap::new();
-    for number in 0..count {
-        // Each kind in turn, at a place chosen by a linear congruential generator (Knuth's MMIX).
-        let (key, places) = kinds
-            .iter()
-            .nth(number % kinds.len())
-            .expect("there are kinds");
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let (guest, change) = places[(random >> 33) as usize % places.len()];
-        let guest = &mut guests[guest];
-        let (entry, change) = guest.changes[change].clone();
-        let start = guest.text_at + change.at;
-        let place = start..start + change.bytes.len();
-        let old = guest.file[place.clone()].to_vec();
-        if old == change.bytes {
-            continue;
-        }
-        if !guest.reaches(entry, change.instruction) {
-            unreached += 1;
-            continue;
-        }
-        guest.file[place.clone()].copy_from_slice(&change.bytes);
-        let verifier = Verifier::new(&guest.file, &guest.checked).expect("the tables are the same");
-        match verifier.verify_code(entry) {
-            Err(VerifyError::Refused(_)) => *refused.entry(*key).or_default() += 1,
-            // The instruction that was jumped to may have been reached by this jump alone.
-            Ok(_) if change.kind == OVERLAP && !guest.reaches(entry, change.target()) => {
-                unreached += 1;
-            }
-            other => panic!(
-                "{:?} at {:#x} of {:?}: {other:?}",
-                change.kind, change.at, entry.kind
-            ),
-        }
-        guest.file[place].copy_from_slice(&old);
-    }
-    for ((property, kind), count) in &refused {
-        println!("{:<13}{kind:<40}{count:>7}", property.name());
-    }
-    println!("{unreached} places are never reached");
-    assert!(
-        unreached < count / 10,
-        "{unreached} places are never reached"
-    );
-    assert_eq!(refused.len(), kinds.len(), "each kind was applied");
+    let sources = GUESTS.into_iter().map(example).chain(written);
+    let guests = sources.map(|source| Guest::new(Arch::X86_64, &source, changes));
+    let trial = Trial {
+        forbidden: FORBIDDEN,
+        count: 4_000,
+        reached_of: 10,
+        is_harmless,
+    };
+    trial.run(guests.collect());
 }
 
 #[test]
 fn each_access_to_memory_needs_its_entry_in_the_trap_table() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
-    let wasm = std::fs::read(folder.join("tour-c.wasm")).expect("it is readable");
-    let mut guest = guest(&wasm);
-    let range = guest.checked.header.section(Section::Traps);
-    let entries = range.len as usize / 8;
+    let mut guest = Guest::new(Arch::X86_64, &example("tour-c.wasm"), changes);
+    let range = section(&guest.checked, Section::Traps);
+    let entries = range.len() / 8;
     let (mut refused, mut unreached) = (0, 0);
     for number in (0..entries).step_by(7) {
-        let at = guest.traps_at + 8 * number;
+        let at = range.start + 8 * number;
         let old = guest.file[at..at + 4].to_vec();
         let offset = u32::from_le_bytes(old.clone().try_into().expect("four bytes"));
         // The table stays ascending, and names the byte after the instruction's first one.
@@ -541,9 +415,11 @@ fn each_access_to_memory_needs_its_entry_in_the_trap_table() {
         match is_refused {
             true => refused += 1,
             false => {
-                let entry = guest.code(offset);
+                let bytes = &guest.file[section(&guest.checked, Section::Code)];
+                let table = CodeTable::new(bytes).expect("the compiler wrote it");
+                let entry = table.find(offset).expect("it is in a function");
                 assert!(
-                    !guest.reaches(entry, offset as usize),
+                    !guest.refuses(entry, offset as usize, FORBIDDEN),
                     "entry {offset:#x} is not needed"
                 );
                 unreached += 1;

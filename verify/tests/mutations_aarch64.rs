@@ -1,19 +1,12 @@
 //! Code of aarch64 that was changed so that it breaks a property is refused.
 //!
-//! As for x86_64 (`mutations.rs`), each change breaks a property if its instruction can be reached.
 //! `PIRN_MUTATIONS` is the number of changes, 2,000 by default.
 
 mod common;
 
-use common::section;
-use pirn_compiler::Options;
+use common::mutations::{Change, Code, Guest, Trial, example};
 use pirn_format::cpu::Arch;
-use pirn_format::read::Checked;
-use pirn_format::sections::Section;
-use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, TrapTable};
-use pirn_verify::{Property, Verifier, VerifyError};
-use std::collections::BTreeMap;
-use std::path::Path;
+use pirn_verify::Property;
 
 /// The guests whose code is changed.
 const GUESTS: [&str; 5] = [
@@ -40,6 +33,8 @@ const NOP: u32 = 0xd503_201f;
 const SVC: u32 = 0xd400_0001;
 const RET: u32 = 0xd65f_03c0;
 
+const SVC_BYTES: [u8; 4] = SVC.to_le_bytes();
+
 /// Instructions that no guest may execute.
 const FORBIDDEN: [(&str, u32); 8] = [
     ("svc #0", SVC),
@@ -52,21 +47,26 @@ const FORBIDDEN: [(&str, u32); 8] = [
     ("ldr x9, [x2], #8", 0xf840_8449),
 ];
 
-/// A changed word of the text.
-#[derive(Clone)]
-struct Change {
-    kind: &'static str,
-    property: Property,
-    at: usize,
-    word: u32,
-}
-
 fn word(text: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(text[at..at + 4].try_into().expect("four bytes"))
 }
 
+/// A changed word of the text.
+fn change(kind: &'static str, property: Property, at: usize, word: u32) -> Change {
+    Change {
+        kind,
+        property,
+        instruction: at,
+        at,
+        bytes: word.to_le_bytes().to_vec(),
+    }
+}
+
 /// All changes to one function. Its constants and tables are never reached.
-fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>) -> Vec<Change> {
+fn changes(function: &Code<'_>) -> Vec<Change> {
+    let Code {
+        text, entry, traps, ..
+    } = *function;
     let (start, end) = (entry.start as usize, (entry.start + entry.len) as usize);
     // A function that only traps needs no frame.
     let is_exit = |at: usize| {
@@ -77,14 +77,7 @@ fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>) -> Vec<Change> 
     let mut all = vec![];
     for at in (start..end).step_by(4) {
         let old = word(text, at);
-        let mut add = |kind, property, word| {
-            all.push(Change {
-                kind,
-                property,
-                at,
-                word,
-            });
-        };
+        let mut add = |kind, property, word| all.push(change(kind, property, at, word));
         for (kind, word) in FORBIDDEN {
             add(kind, Property::Instructions, word);
         }
@@ -113,12 +106,9 @@ fn changes(text: &[u8], entry: CodeEntry, traps: &TrapTable<'_>) -> Vec<Change> 
             // The callee's context is loaded from the record of the function.
             let before = word(text, at - 4);
             if before & 0xffff_fc1f == 0xf940_0402 && before >> 5 & 31 != 31 {
-                all.push(Change {
-                    kind: "another word as the callee's context",
-                    property: Property::Types,
-                    at: at - 4,
-                    word: before + (1 << 10),
-                });
+                let word = before + (1 << 10);
+                let kind = "another word as the callee's context";
+                all.push(change(kind, Property::Types, at - 4, word));
             }
         }
     }
@@ -176,110 +166,17 @@ fn accesses(old: u32, is_trap: bool, add: Add<'_>) {
     }
 }
 
-/// A module, and the changes to it.
-struct Guest {
-    file: Vec<u8>,
-    checked: Checked,
-    text_at: usize,
-    changes: Vec<(CodeEntry, Change)>,
-}
-
-impl Guest {
-    fn new(source: &[u8]) -> Self {
-        let wasm = pirn_compiler::parse_text(source).expect("it is a module");
-        let options = Options::new(Arch::Aarch64);
-        let file = pirn_compiler::compile(&wasm, &options).expect("it compiles");
-        let checked = Checked::new(&file).expect("the compiler wrote it");
-        let range = |of| section(&checked, of);
-        let text = &file[range(Section::Text)];
-        let table = CodeTable::new(&file[range(Section::Code)]).expect("the compiler wrote it");
-        let traps = TrapTable::new(&file[range(Section::Traps)]).expect("the compiler wrote it");
-        let verifier = Verifier::new(&file, &checked).expect("it is a module");
-        verifier
-            .verify()
-            .expect("the code is proven before it is changed");
-        let functions = table
-            .iter()
-            .filter(|entry| matches!(entry.kind, CodeKind::Func(_)));
-        let found = functions.flat_map(|entry| {
-            let changes = changes(text, entry, &traps).into_iter();
-            changes.map(move |change| (entry, change))
-        });
-        Self {
-            changes: found.collect(),
-            text_at: range(Section::Text).start,
-            checked,
-            file,
-        }
-    }
-
-    /// Whether the verifier refuses a function if a word of it is another one.
-    fn refuses(&mut self, entry: CodeEntry, at: usize, word: u32) -> bool {
-        let place = self.text_at + at..self.text_at + at + 4;
-        let old = self.file[place.clone()].to_vec();
-        self.file[place.clone()].copy_from_slice(&word.to_le_bytes());
-        let verifier = Verifier::new(&self.file, &self.checked).expect("the tables are the same");
-        let proof = verifier.verify_code(entry);
-        self.file[place].copy_from_slice(&old);
-        match proof {
-            Ok(_) => false,
-            Err(VerifyError::Refused(_)) => true,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
 #[test]
 fn no_change_that_breaks_a_property_is_proven() {
-    let count = std::env::var("PIRN_MUTATIONS").ok();
-    let count: usize = count.and_then(|count| count.parse().ok()).unwrap_or(2_000);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
-    let read = |name: &&str| std::fs::read(folder.join(name)).expect("it is readable");
-    let sources = GUESTS.iter().map(read).chain([CALLS.as_bytes().to_vec()]);
-    let mut guests: Vec<Guest> = sources.map(|source| Guest::new(&source)).collect();
-    // By kind of change, its places.
-    let mut kinds: BTreeMap<(Property, &str), Vec<(usize, usize)>> = BTreeMap::new();
-    for (number, guest) in guests.iter().enumerate() {
-        for (at, (_, change)) in guest.changes.iter().enumerate() {
-            let places = kinds.entry((change.property, change.kind)).or_default();
-            places.push((number, at));
-        }
-    }
-    let (mut random, mut unreached) = (1_u64, 0);
-    let mut refused: BTreeMap<(Property, &str), usize> = BTreeMap::new();
-    for number in 0..count {
-        // Each kind in turn, at a place chosen by a linear congruential generator (Knuth's MMIX).
-        let kind = kinds.iter().nth(number % kinds.len());
-        let (key, places) = kind.expect("there are kinds");
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let (guest, change) = places[(random >> 33) as usize % places.len()];
-        let guest = &mut guests[guest];
-        let (entry, change) = guest.changes[change].clone();
-        if !guest.refuses(entry, change.at, SVC) {
-            unreached += 1;
-            continue;
-        }
-        let Change { kind, at, word, .. } = change;
-        assert!(
-            guest.refuses(entry, at, word),
-            "{kind:?} at {at:#x} of {:?} was proven",
-            entry.kind
-        );
-        *refused.entry(*key).or_default() += 1;
-    }
-    for ((property, kind), count) in &refused {
-        println!("{:<13}{kind:<40}{count:>7}", property.name());
-    }
-    println!("{unreached} places are never reached");
-    // Padding and tables between functions are among the places.
-    assert!(
-        unreached < count / 4,
-        "{unreached} places are never reached"
-    );
-    assert_eq!(refused.len(), kinds.len(), "each kind was applied");
-    let properties = kinds.keys().map(|(property, _)| *property);
-    let properties: std::collections::BTreeSet<_> = properties.collect();
-    assert_eq!(properties.len(), Property::ALL.len(), "{properties:?}");
+    let sources = GUESTS.into_iter().map(example);
+    let sources = sources.chain([CALLS.as_bytes().to_vec()]);
+    let guests = sources.map(|source| Guest::new(Arch::Aarch64, &source, changes));
+    let trial = Trial {
+        forbidden: &SVC_BYTES,
+        count: 2_000,
+        // Padding and tables between functions are among the places.
+        reached_of: 4,
+        is_harmless: |_, _, _| false,
+    };
+    trial.run(guests.collect());
 }

@@ -1,5 +1,8 @@
 //! Changes compiled modules in ways that the format's check does not notice.
 
+#[allow(dead_code, reason = "not every test uses it")]
+pub(crate) mod mutations;
+
 use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
