@@ -2,7 +2,8 @@
 
 use super::Step;
 use super::instruction::{
-    Binary, Extension, Field, Instruction, Logic, Second, Select, Shift, Wide,
+    Addition, Binary, Extension, Field, Instruction, Logic, Logical, Second, Select, Selection,
+    Shift, Wide,
 };
 use super::step::{OTHER, ZERO, flags, relation, word};
 use super::vectors::{Number, Outcome, Vectors};
@@ -16,9 +17,11 @@ use crate::value::{Kind, Symbol, Value};
 
 impl Step<'_, '_> {
     /// An instruction that falls through to the next one.
+    ///
+    /// Longer than a screen: one arm for each kind of instruction.
     pub(super) fn compute(&mut self) -> Proof<()> {
         match self.instruction {
-            Instruction::Add { .. } => self.add(),
+            Instruction::Add(addition) => self.add(addition),
             Instruction::Carry {
                 is_wide,
                 sets_flags,
@@ -50,7 +53,7 @@ impl Step<'_, '_> {
                     _ => self.write(to, is_wide, value),
                 }
             }
-            Instruction::Logic { .. } => self.logic(),
+            Instruction::Logic(logical) => self.logic(logical),
             Instruction::Move {
                 is_wide,
                 wide,
@@ -84,7 +87,7 @@ impl Step<'_, '_> {
                 to,
                 first,
                 second,
-                binary: Binary::Divide | Binary::Shift(_) | Binary::High,
+                binary: Binary::Divide | Binary::Shift | Binary::High,
             } => {
                 self.number(first, is_wide)?;
                 self.number(second, is_wide)?;
@@ -127,7 +130,7 @@ impl Step<'_, '_> {
                 (self.state.flags, self.state.readable) = (None, FLAGS);
                 Ok(())
             }
-            Instruction::Select { .. } => self.select(),
+            Instruction::Select(selection) => self.select(selection),
             Instruction::Product {
                 is_wide,
                 is_minus,
@@ -180,18 +183,15 @@ impl Step<'_, '_> {
     }
 
     /// An addition, subtraction or comparison.
-    fn add(&mut self) -> Proof<()> {
-        let Instruction::Add {
+    fn add(&mut self, addition: Addition) -> Proof<()> {
+        let Addition {
             is_wide,
             is_minus,
             sets_flags,
             to,
             first,
             second,
-        } = self.instruction
-        else {
-            return Ok(());
-        };
+        } = addition;
         let is_stack = !matches!(second, Second::Shifted(..));
         let left = match is_stack && first == ZERO {
             true if is_wide => self.read_or_stack(first)?,
@@ -348,8 +348,8 @@ impl Step<'_, '_> {
         }
     }
 
-    fn logic(&mut self) -> Proof<()> {
-        let Instruction::Logic {
+    fn logic(&mut self, logical: Logical) -> Proof<()> {
+        let Logical {
             is_wide,
             logic,
             inverts,
@@ -358,10 +358,7 @@ impl Step<'_, '_> {
             second,
             shift,
             amount,
-        } = self.instruction
-        else {
-            return Ok(());
-        };
+        } = logical;
         // `mov`
         if logic == Logic::Or && first == ZERO && amount == 0 && !inverts {
             let value = self.read(second, is_wide)?;
@@ -441,18 +438,15 @@ impl Step<'_, '_> {
     }
 
     /// A conditional select.
-    fn select(&mut self) -> Proof<()> {
-        let Instruction::Select {
+    fn select(&mut self, selection: Selection) -> Proof<()> {
+        let Selection {
             is_wide,
             select,
             to,
             first,
             second,
             condition,
-        } = self.instruction
-        else {
-            return Ok(());
-        };
+        } = selection;
         self.reads_flags(flags(condition))?;
         if select != Select::Plain {
             let left = self.number(first, is_wide)?;

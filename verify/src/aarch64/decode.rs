@@ -5,8 +5,8 @@
 //! 0487), C4.1. Forms whose result the manual leaves open (CONSTRAINED UNPREDICTABLE) are refused.
 
 use super::instruction::{
-    Binary, Field, Instruction, Logic, Second, Select, Shift, Wide, bit, bits, extension, number,
-    signed,
+    Addition, Binary, Field, Instruction, Logic, Logical, Second, Select, Selection, Shift, Wide,
+    bit, bits, extension, number, signed,
 };
 use super::{loads, vectors};
 
@@ -49,14 +49,14 @@ fn constant_operand(word: u32, at: u32) -> Option<Instruction> {
             };
             I::Address { to, target }
         }
-        0b100010 => I::Add {
+        0b100010 => I::Add(Addition {
             is_wide,
             is_minus: bit(word, 30),
             sets_flags: bit(word, 29),
             to,
             first,
             second: Second::Constant(i64::from(bits(word, 21, 10)) << (12 * bits(word, 22, 22))),
-        },
+        }),
         0b100100 => I::LogicConstant {
             is_wide,
             logic: logic(operation),
@@ -194,9 +194,7 @@ fn branch(word: u32, at: u32) -> Option<Instruction> {
             target: by_19_bits,
         },
         _ if bits(word, 30, 25) == 0b011011 => I::JumpBit {
-            is_not,
             register,
-            bit: bits(word, 31, 31) << 5 | bits(word, 23, 19),
             target: target(at, signed(word, 18, 5) << 2),
         },
         _ if word & 0xffff_fc1f == 0xd61f_0000 => I::JumpTo(number(word, 5)),
@@ -219,7 +217,7 @@ fn registers(word: u32) -> Option<Instruction> {
     };
     let fits = is_wide || amount < 32;
     Some(match bits(word, 28, 24) {
-        0b01010 if fits => I::Logic {
+        0b01010 if fits => I::Logic(Logical {
             is_wide,
             logic: logic(bits(word, 30, 29)),
             inverts: bit(word, 21),
@@ -228,23 +226,23 @@ fn registers(word: u32) -> Option<Instruction> {
             second,
             shift,
             amount,
-        },
-        0b01011 if !bit(word, 21) && fits && shift != Shift::Rotate => I::Add {
+        }),
+        0b01011 if !bit(word, 21) && fits && shift != Shift::Rotate => I::Add(Addition {
             is_wide,
             is_minus,
             sets_flags,
             to,
             first,
             second: Second::Shifted(second, shift, amount),
-        },
-        0b01011 if bits(word, 23, 21) == 1 && bits(word, 12, 10) <= 4 => I::Add {
+        }),
+        0b01011 if bits(word, 23, 21) == 1 && bits(word, 12, 10) <= 4 => I::Add(Addition {
             is_wide,
             is_minus,
             sets_flags,
             to,
             first,
             second: Second::Extended(second, extension(bits(word, 15, 13)), bits(word, 12, 10)),
-        },
+        }),
         0b11010 if bits(word, 23, 21) == 0 && amount == 0 => I::Carry {
             is_wide,
             sets_flags,
@@ -264,19 +262,21 @@ fn registers(word: u32) -> Option<Instruction> {
                 condition,
             }
         }
-        0b11010 if bits(word, 23, 21) == 4 && !sets_flags && !bit(word, 11) => I::Select {
-            is_wide,
-            select: match (is_minus, bit(word, 10)) {
-                (false, false) => Select::Plain,
-                (false, true) => Select::Increment,
-                (true, false) => Select::Invert,
-                (true, true) => Select::Negate,
-            },
-            to,
-            first,
-            second,
-            condition,
-        },
+        0b11010 if bits(word, 23, 21) == 4 && !sets_flags && !bit(word, 11) => {
+            I::Select(Selection {
+                is_wide,
+                select: match (is_minus, bit(word, 10)) {
+                    (false, false) => Select::Plain,
+                    (false, true) => Select::Increment,
+                    (true, false) => Select::Invert,
+                    (true, true) => Select::Negate,
+                },
+                to,
+                first,
+                second,
+                condition,
+            })
+        }
         0b11010 if bits(word, 30, 21) == 0b00_1101_0110 => I::Binary {
             is_wide,
             binary: binary(amount, is_wide)?,
@@ -303,12 +303,9 @@ fn registers(word: u32) -> Option<Instruction> {
 fn binary(operation: u32, is_wide: bool) -> Option<Binary> {
     Some(match operation {
         0b000010 | 0b000011 => Binary::Divide,
-        0b001000 => Binary::Shift(Shift::Left),
-        0b001001 => Binary::Shift(Shift::Right),
-        0b001010 => Binary::Shift(Shift::Arithmetic),
-        0b001011 => Binary::Shift(Shift::Rotate),
+        0b001000..=0b001011 => Binary::Shift,
         // The last two bits say how many bytes the second operand has.
-        0b010000..=0b010111 if is_wide == (operation & 3 == 3) => Binary::Checksum { is_wide },
+        0b010000..=0b010111 if is_wide == (operation & 3 == 3) => Binary::Checksum,
         _ => return None,
     })
 }

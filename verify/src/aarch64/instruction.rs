@@ -65,11 +65,9 @@ pub(crate) enum Select {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binary {
     Divide,
-    Shift(Shift),
-    /// The checksum has 32 bits. The second operand has 64 bits if `is_wide`.
-    Checksum {
-        is_wide: bool,
-    },
+    Shift,
+    /// The result has 32 bits.
+    Checksum,
     /// The upper half of a product.
     High,
 }
@@ -100,18 +98,46 @@ pub(crate) struct Memory {
     pub(super) index: Index,
 }
 
+/// An addition, subtraction or comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Addition {
+    pub(super) is_wide: bool,
+    pub(super) is_minus: bool,
+    pub(super) sets_flags: bool,
+    pub(super) to: Number,
+    pub(super) first: Number,
+    pub(super) second: Second,
+}
+
+/// A logical operation on registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Logical {
+    pub(super) is_wide: bool,
+    pub(super) logic: Logic,
+    pub(super) inverts: bool,
+    pub(super) to: Number,
+    pub(super) first: Number,
+    pub(super) second: Number,
+    pub(super) shift: Shift,
+    pub(super) amount: u32,
+}
+
+/// A conditional select.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(super) is_wide: bool,
+    pub(super) select: Select,
+    pub(super) to: Number,
+    pub(super) first: Number,
+    pub(super) second: Number,
+    pub(super) condition: u8,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instruction {
     Nothing,
     Trap,
-    Add {
-        is_wide: bool,
-        is_minus: bool,
-        sets_flags: bool,
-        to: Number,
-        first: Number,
-        second: Second,
-    },
+    Add(Addition),
     /// An addition or subtraction with the carry flag.
     Carry {
         is_wide: bool,
@@ -127,16 +153,7 @@ pub(crate) enum Instruction {
         first: Number,
         constant: i64,
     },
-    Logic {
-        is_wide: bool,
-        logic: Logic,
-        inverts: bool,
-        to: Number,
-        first: Number,
-        second: Number,
-        shift: Shift,
-        amount: u32,
-    },
+    Logic(Logical),
     Move {
         is_wide: bool,
         wide: Wide,
@@ -171,14 +188,7 @@ pub(crate) enum Instruction {
         second: Second,
         condition: u8,
     },
-    Select {
-        is_wide: bool,
-        select: Select,
-        to: Number,
-        first: Number,
-        second: Number,
-        condition: u8,
-    },
+    Select(Selection),
     Product {
         is_wide: bool,
         is_minus: bool,
@@ -225,9 +235,7 @@ pub(crate) enum Instruction {
     },
     /// A jump by one bit of a register.
     JumpBit {
-        is_not: bool,
         register: Number,
-        bit: u32,
         target: u32,
     },
     JumpTo(Number),

@@ -100,7 +100,7 @@ fn extension(instruction: Instruction, word: u32) -> Option<&'static str> {
     match instruction {
         Instruction::Atomic { .. } | Instruction::Exchange { .. } => Some("lse"),
         Instruction::Binary {
-            binary: Binary::Checksum { .. },
+            binary: Binary::Checksum,
             ..
         } => Some("crc"),
         Instruction::Vectors(_) => vectors::extension(word),

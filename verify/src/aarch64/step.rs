@@ -1,6 +1,6 @@
 //! One instruction: which file knows what it does, and where execution continues.
 
-use super::instruction::{Extension, Index, Instruction, Memory, Second, Shift};
+use super::instruction::{Addition, Extension, Index, Instruction, Memory, Second, Shift};
 use super::vectors::Number;
 use super::{BYTES, Step};
 use crate::abi::{SP, X30};
@@ -37,9 +37,7 @@ impl Step<'_, '_> {
                 register,
                 target,
             } => return self.jump_zero(is_wide, is_not, register, target),
-            Instruction::JumpBit {
-                register, target, ..
-            } => {
+            Instruction::JumpBit { register, target } => {
                 self.number(register, true)?;
                 return self.branch_on(target, None);
             }
@@ -62,7 +60,7 @@ impl Step<'_, '_> {
                 self.returns(0)?;
                 return Ok(Next::Ends);
             }
-            Instruction::Add { .. } => match self.probe_loop() {
+            Instruction::Add(_) => match self.probe_loop() {
                 Some(found) => return self.probe(found),
                 None => self.compute()?,
             },
@@ -203,14 +201,14 @@ impl Step<'_, '_> {
     ///
     /// The counter is 0 before the loop.
     fn probe_loop(&mut self) -> Option<(Number, i64, Number)> {
-        let Instruction::Add {
+        let Instruction::Add(Addition {
             is_wide: true,
             is_minus: true,
             sets_flags: false,
             to: counter,
             first,
             second: Second::Constant(step),
-        } = self.instruction
+        }) = self.instruction
         else {
             return None;
         };
@@ -238,14 +236,14 @@ impl Step<'_, '_> {
         if after(1)? != touch {
             return None;
         }
-        let Instruction::Add {
+        let Instruction::Add(Addition {
             is_wide: true,
             is_minus: false,
             sets_flags: true,
             to: ZERO,
             first,
             second: Second::Shifted(size, Shift::Left, 0),
-        } = after(2)?
+        }) = after(2)?
         else {
             return None;
         };
