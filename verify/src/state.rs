@@ -54,6 +54,25 @@ impl Extent {
             _ => Self::Whole,
         }
     }
+
+    /// The least that contains so many bits from the lowest one on.
+    pub(crate) fn of_bits(bits: u32) -> Self {
+        match bits {
+            0..=32 => Self::Single,
+            33..=64 => Self::Double,
+            _ => Self::Whole,
+        }
+    }
+
+    /// How much a loaded value fills. `None` if it is no number.
+    pub(crate) fn of_loaded(value: Value) -> Option<Self> {
+        match value.kind {
+            Kind::Junk => Some(Self::Nothing),
+            Kind::Single => Some(Self::Single),
+            Kind::Double => Some(Self::Double),
+            _ => value.is_number().then_some(Self::Whole),
+        }
+    }
 }
 
 /// A vector register.

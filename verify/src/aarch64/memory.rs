@@ -305,9 +305,7 @@ impl Step<'_, '_> {
         let needed = match bytes {
             // A register is spilled as a whole.
             16 if is_stack => Extent::Nothing,
-            0..=4 => Extent::Single,
-            8 => Extent::Double,
-            _ => Extent::Whole,
+            _ => Extent::of_bits(8 * bytes),
         };
         Ok(Use::Vector(self.vector(register, needed)?))
     }
@@ -346,13 +344,12 @@ impl Step<'_, '_> {
                 self.state.vector_mut(usize::from(register)).saved = Some(saved - VECTORS);
                 return Ok(());
             }
-            Kind::Junk => Extent::Nothing,
-            Kind::Single => Extent::Single,
-            Kind::Double => Extent::Double,
             // A word of a table of code.
             Kind::JumpOffset(_) | Kind::DispatchOffset(..) => Extent::Whole,
-            _ if value.is_number() => Extent::Whole,
-            _ => return not_a_number(value),
+            _ => match Extent::of_loaded(value) {
+                Some(extent) => extent,
+                None => return not_a_number(value),
+            },
         };
         self.write_vector(register, extent);
         Ok(())

@@ -292,15 +292,7 @@ fn lane_of(word: Word) -> Option<(u32, u32)> {
 /// How much of a register must be a number so that a lane of it is one, and the lane's bits.
 fn lane(word: Word) -> Option<(Extent, u32)> {
     let (bits, index) = lane_of(word)?;
-    Some((up_to(bits * (index + 1)), bits))
-}
-
-fn up_to(bits: u32) -> Extent {
-    match bits {
-        0..=32 => Single,
-        33..=64 => Double,
-        _ => Whole,
-    }
+    Some((Extent::of_bits(bits * (index + 1)), bits))
 }
 
 /// Copies of lanes, to and from general registers.
@@ -331,7 +323,10 @@ fn copy(word: Word) -> Option<Vectors> {
         (false, 0b0011) if word.q => from_general(Outcome::Lane(word.d, replaced)),
         (true, source) if word.q => {
             let end = (source >> bits.ilog2().saturating_sub(3)) * bits + bits;
-            Vectors::new(&[(word.n, up_to(end))], Outcome::Lane(word.d, replaced))
+            Vectors::new(
+                &[(word.n, Extent::of_bits(end))],
+                Outcome::Lane(word.d, replaced),
+            )
         }
         // `smov`, `umov`
         (false, 0b0101) if bits < 32 || (word.q && bits == 32) => {

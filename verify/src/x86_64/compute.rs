@@ -449,7 +449,7 @@ impl Step<'_, '_> {
             };
             let bytes = instruction.memory_size().size() as u32;
             let value = plain(self.access(bytes, usage)?, self.fresh(4));
-            let loaded = vectors::loaded(value);
+            let loaded = Extent::of_loaded(value);
             extent = extent.min(loaded.unwrap_or(Extent::Whole));
             let needed = needed.max(vectors::needed_in_memory(&instruction));
             if reads(access) && loaded.is_none_or(|loaded| loaded < needed) {

@@ -5,18 +5,13 @@
 //! register if its result does not depend on those bits, or if it keeps each bit in its place.
 
 use crate::state::Extent;
-use crate::value::{Kind, Value};
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 /// How much of the vector registers that an instruction reads must be a number.
 pub(super) fn needed(instruction: &Instruction) -> Extent {
     let mnemonic = instruction.mnemonic();
     let stored = match instruction.op0_kind() {
-        OpKind::Memory => match instruction.memory_size().size() {
-            0..=4 => Extent::Single,
-            5..=8 => Extent::Double,
-            _ => Extent::Whole,
-        },
+        OpKind::Memory => Extent::of_bits(8 * instruction.memory_size().size() as u32),
         _ => Extent::Nothing,
     };
     match mnemonic {
@@ -58,16 +53,6 @@ pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -
             Extent::Whole
         }
         _ => operands,
-    }
-}
-
-/// How much a loaded value fills of a vector register; `None` if it is no number.
-pub(super) fn loaded(value: Value) -> Option<Extent> {
-    match value.kind {
-        Kind::Junk => Some(Extent::Nothing),
-        Kind::Single => Some(Extent::Single),
-        Kind::Double => Some(Extent::Double),
-        _ => value.is_number().then_some(Extent::Whole),
     }
 }
 
