@@ -52,21 +52,14 @@ impl Step<'_, '_> {
                 register,
                 base,
                 ..
-            } => {
-                let address = self.atomic(base, bytes)?;
-                let value = self.number(register, bytes == 8)?;
-                self.access(address, bytes, Use::Write(value), 0, None)?;
-                Ok(())
-            }
+            } => self.store_atomic(bytes, register, base),
             Instruction::StoreExclusive {
                 bytes,
                 status,
                 register,
                 base,
             } => {
-                let address = self.atomic(base, bytes)?;
-                let value = self.number(register, bytes == 8)?;
-                self.access(address, bytes, Use::Write(value), 0, None)?;
+                self.store_atomic(bytes, register, base)?;
                 self.write(status, false, Value::number(self.fresh(0), 0, 1))
             }
             Instruction::Atomic {
@@ -137,6 +130,14 @@ impl Step<'_, '_> {
                 format!("uses {kind:?} as the address of an atomic access, not a memory"),
             ),
         }
+    }
+
+    /// A store of a number by one atomic access.
+    fn store_atomic(&mut self, bytes: u32, register: Number, base: Number) -> Proof<()> {
+        let address = self.atomic(base, bytes)?;
+        let value = self.number(register, bytes == 8)?;
+        self.access(address, bytes, Use::Write(value), 0, None)?;
+        Ok(())
     }
 
     /// The address of a load or store after a change of the base, and the base after the access.
