@@ -128,9 +128,8 @@ fn compared_with_end(
     state.heap.add_length(array, next);
     // An array has fewer than 2^32 elements.
     let high = ARRAY + (i64::from(u32::MAX) << log2);
-    let place = |value: &Value| (value.kind, value.symbol, value.shift, value.constant);
     state.update(
-        |value| place(value) == place(&at),
+        |value| value.identity() == at.identity(),
         |value| value.high = value.high.min(high).max(value.low),
     );
 }

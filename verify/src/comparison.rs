@@ -88,10 +88,7 @@ impl Comparison {
         if self.is_word != other.is_word {
             return false;
         }
-        let same = |a: &Value, b: &Value| {
-            let of = |value: &Value| (value.kind, value.symbol, value.shift, value.constant);
-            of(a) == of(b) && a.null == b.null
-        };
+        let same = |a: &Value, b: &Value| a.identity() == b.identity() && a.null == b.null;
         same(&self.left, &other.left) && same(&self.right, &other.right)
     }
 }

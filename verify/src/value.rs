@@ -698,6 +698,11 @@ impl Value {
         matches!(self.kind, Kind::Junk | Kind::Byte) && self.symbol != Symbol::ZERO
     }
 
+    /// The base and the integer of the value, without what is known of their bounds.
+    pub(crate) fn identity(&self) -> (Kind, Symbol, u8, i64) {
+        (self.kind, self.symbol, self.shift, self.constant)
+    }
+
     /// Whether both values have the same bits at run time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let is_named = self.symbol != Symbol::ZERO

@@ -566,9 +566,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
                 let cells = self.cells(&ty)?;
                 for (at, parameter) in cell_offsets(cells).zip(0..ty.params.len()) {
                     let wanted = builtin_parameter(self.walk.module, number, parameter);
-                    let of = |value: Value| (value.kind, value.symbol, value.shift, value.constant);
                     match self.state.cell(at, ValType::I64) {
-                        Some(value) if of(value) == of(wanted) && !value.null => {}
+                        Some(value) if value.identity() == wanted.identity() && !value.null => {}
                         _ => {
                             return refuse(
                                 Property::Types,
