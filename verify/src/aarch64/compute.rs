@@ -6,7 +6,8 @@ use super::instruction::{
     Shift, Wide,
 };
 use super::step::{OTHER, ZERO, flags, relation, word};
-use super::vectors::{Number, Outcome, Vectors};
+use super::vectors::{Outcome, Vectors};
+use super::word::Number;
 use crate::arithmetic::{
     difference, masked, product, shifted_right, sign_extended, united, zero_extended,
 };

@@ -6,8 +6,9 @@
 
 use super::instruction::{
     Addition, Binary, Field, Instruction, Logic, Logical, Second, Select, Selection, Shift, Wide,
-    bit, bits, extension, number, signed,
+    extension,
 };
+use super::word::{bit, bits, number, signed};
 use super::{loads, vectors};
 
 use Instruction as I;

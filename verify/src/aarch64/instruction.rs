@@ -1,6 +1,7 @@
-//! [`Instruction`]: an instruction on the verifier's list, and the fields of its word.
+//! [`Instruction`]: an instruction on the verifier's list.
 
-use super::vectors::{Number, Vectors};
+use super::vectors::Vectors;
+use super::word::Number;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Logic {
@@ -284,24 +285,6 @@ pub(crate) enum Instruction {
         base: Number,
     },
     Vectors(Vectors),
-}
-
-pub(super) fn bits(word: u32, high: u32, low: u32) -> u32 {
-    word >> low & ((1 << (high - low + 1)) - 1)
-}
-
-pub(super) fn bit(word: u32, at: u32) -> bool {
-    word >> at & 1 != 0
-}
-
-pub(super) fn number(word: u32, low: u32) -> Number {
-    bits(word, low + 4, low) as Number
-}
-
-/// The signed number in some bits.
-pub(super) fn signed(word: u32, high: u32, low: u32) -> i64 {
-    let width = high - low + 1;
-    i64::from((word >> low) << (32 - width)).wrapping_shl(32) >> (64 - width)
 }
 
 pub(super) fn extension(option: u32) -> Extension {

@@ -1,8 +1,7 @@
 //! The loads and stores that guest code may contain, by their encoding.
 
-use super::instruction::{
-    Index, Instruction, Instruction as I, Memory, bit, bits, extension, number, signed,
-};
+use super::instruction::{Index, Instruction, Instruction as I, Memory, extension};
+use super::word::{bit, bits, number, signed};
 
 /// Decodes a load or store at a text offset (Arm ARM, C4.1.88).
 pub(super) fn memory(word: u32, at: u32) -> Option<Instruction> {

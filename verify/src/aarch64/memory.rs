@@ -3,7 +3,7 @@
 use super::Step;
 use super::instruction::{Index, Instruction, Memory};
 use super::step::{OTHER, ZERO};
-use super::vectors::Number;
+use super::word::Number;
 use crate::abi::X30;
 use crate::access;
 use crate::address::{Access, Address, Use};

@@ -7,6 +7,7 @@ mod loads;
 mod memory;
 mod step;
 mod vectors;
+mod word;
 
 use crate::abi::{self, Convention};
 use crate::error::{Proof, Property, refuse};

@@ -1,7 +1,7 @@
 //! One instruction: which file knows what it does, and where execution continues.
 
 use super::instruction::{Addition, Extension, Index, Instruction, Memory, Second, Shift};
-use super::vectors::Number;
+use super::word::Number;
 use super::{BYTES, Step};
 use crate::abi::{SP, X30};
 use crate::comparison::{

@@ -5,11 +5,8 @@
 //! register if its result does not depend on those bits, or if it keeps each bit in its lane. An
 //! instruction that writes fewer than 128 bits clears the others (Arm ARM, C1.2.5).
 
+use super::word::{self, Number, bit, number};
 use crate::state::Extent::{self, Double, Nothing, Single, Whole};
-
-/// The number of a register in an operand. In some operands, 31 is the stack pointer, in others the
-/// zero register.
-pub(crate) type Number = u8;
 
 /// An instruction that computes on vector registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +73,7 @@ struct Word {
 
 impl Word {
     fn bits(&self, high: u32, low: u32) -> u32 {
-        self.word >> low & ((1 << (high - low + 1)) - 1)
+        word::bits(self.word, high, low)
     }
 
     /// All of the operands.
@@ -101,15 +98,14 @@ impl Word {
 
 /// Decodes a word whose bits 27 to 25 are 0b111 (Arm ARM, C4.1.90).
 pub(super) fn decode(word: u32) -> Option<Vectors> {
-    let at = |low: u32| (word >> low & 31) as Number;
     let word = Word {
         word,
-        d: at(0),
-        n: at(5),
-        m: at(16),
-        q: word >> 30 & 1 != 0,
-        u: word >> 29 & 1 != 0,
-        size: word >> 22 & 3,
+        d: number(word, 0),
+        n: number(word, 5),
+        m: number(word, 16),
+        q: bit(word, 30),
+        u: bit(word, 29),
+        size: word::bits(word, 23, 22),
     };
     let is = |mask: u32, value: u32| word.word & mask == value;
     match () {
@@ -139,7 +135,7 @@ pub(super) fn decode(word: u32) -> Option<Vectors> {
         () if is(0x7f00_0000, 0x1e00_0000) => float(word),
         // `fmadd`, `fmsub`, `fnmadd`, `fnmsub`
         () if is(0xff00_0000, 0x1f00_0000) && word.size < 2 => {
-            let third = word.bits(14, 10) as Number;
+            let third = number(word.word, 10);
             Some(word.mixing(scalar(word), &[word.n, word.m, third]))
         }
         () => None,
