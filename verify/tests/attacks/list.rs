@@ -26,9 +26,8 @@
 //!
 //! The lines after `in` contain the code as assembly, and as hexadecimal digits. Assembly of x86_64
 //! has Intel's syntax. In the assembly, the names of [`MARKS`] are numbers that the tests replace
-//! by distances. A block with
-//! several pieces of code repeats the lines from `in` on for each piece. The verifier must refuse
-//! only the last piece.
+//! by distances. A block with several pieces of code repeats the lines from `in` on for each piece.
+//! The verifier must refuse only the last piece.
 //!
 //! [`MARKS`]: crate::guest::MARKS
 
