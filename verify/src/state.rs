@@ -400,7 +400,7 @@ impl State {
         widen: bool,
         name: impl Fn(usize) -> Symbol,
     ) -> bool {
-        let mut names = Names::new(name(0));
+        let mut names = Names::new(name(0), self.abi.registers);
         let mut changed = false;
         for (at, (old, new)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
             if let Some(joined) = names.join(old, new, at, widen) {
@@ -642,6 +642,8 @@ impl State {
 struct Names {
     /// The symbol of location 0. That of another location is the location more.
     first: u64,
+    /// Number of registers, whose locations are below it.
+    registers: usize,
     /// Locations that got their symbol: a bit for each.
     given: Vec<u64>,
     /// The symbol of locations that have the same unknown bits on both paths, by those bits.
@@ -657,8 +659,9 @@ impl Names {
     /// Maximum number of pairs that are compared one by one.
     const COMPARED_MAX: usize = 16;
 
-    fn new(first: Symbol) -> Self {
+    fn new(first: Symbol, registers: usize) -> Self {
         Self {
+            registers,
             first: first.0,
             given: vec![],
             unknown: vec![],
@@ -692,6 +695,11 @@ impl Names {
         // On the other path, the symbol may name a value of an earlier loop iteration.
         if joined.symbol == new.symbol && joined.symbol != old.symbol {
             joined = joined.renamed(own);
+        }
+        // Only of registers does it matter whether two have the same unknown bits: code clears a
+        // register by combining it with a copy.
+        if at >= self.registers && joined.kind == Kind::Junk {
+            joined = Value::JUNK;
         }
         (joined != *old).then_some(joined)
     }
