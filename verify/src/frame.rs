@@ -43,9 +43,10 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
         return Ok(value);
     }
     if access.usage.reads() {
-        for offset in at..at + bytes {
-            let slot = state.slot(offset & !7);
-            if slot.written >> (offset & 7) & 1 == 0 {
+        for word in (first..at + bytes).step_by(8) {
+            let missing = bytes_of(word, at, bytes) & !state.written(word);
+            if missing != 0 {
+                let offset = word + missing.trailing_zeros() as i32;
                 return refuse(
                     Property::Stack,
                     format!("reads byte {offset} of the frame, which was not written"),
@@ -65,8 +66,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
             );
         }
         for word in (first..at + bytes).step_by(8) {
-            let (from, to) = (at.max(word) - word, (at + bytes).min(word + 8) - word);
-            let mask = (((1_u16 << (to - from)) - 1) << from) as u8;
+            let mask = bytes_of(word, at, bytes);
             // Each word gets its own symbol.
             let fresh = Symbol(access.fresh.0 | ((word - first) as u64 / 8) << 40);
             let value = match access.usage {
@@ -83,10 +83,14 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
                     "stores a part of a value that is no number",
                 );
             }
-            let written = state.slot(word).written | mask;
-            let old = state.slot(word).value;
+            if mask == u8::MAX {
+                state.set_slot(word, Slot::whole(value));
+                continue;
+            }
+            let old = state.slot(word);
+            let written = old.written | mask;
             // A part of a word that holds an address must not become a number.
-            if mask != 0xff && state.slot(word).written != 0 && !old.is_number() {
+            if old.written != 0 && !old.value.is_number() {
                 state.set_slot(
                     word,
                     Slot {
@@ -129,6 +133,12 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
             Ok(access.number())
         }
     }
+}
+
+/// Which bytes of a word an access of `bytes` bytes at `at` covers, lowest bit first.
+fn bytes_of(word: i32, at: i32, bytes: i32) -> u8 {
+    let (from, to) = (at.max(word) - word, (at + bytes).min(word + 8) - word);
+    (((1_u16 << (to - from)) - 1) << from) as u8
 }
 
 /// What a load of a whole register gives if its lowest 32 or 64 bits are a number, and some of the

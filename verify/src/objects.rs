@@ -35,6 +35,9 @@ pub(crate) fn access(
     state: &mut State,
     access: &Access,
 ) -> Proof<Option<Value>> {
+    if !module.has_objects {
+        return Ok(None);
+    }
     let moved;
     let access = match neighbour(
         module,

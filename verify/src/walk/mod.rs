@@ -71,6 +71,9 @@ const WORK_MAX: usize = 1 << 30;
 /// Maximum number of such words for a module, per byte of its text, but at least [`WORK_MAX`].
 const WORK_PER_BYTE_MAX: usize = 1 << 10;
 
+/// Bytes of an instruction in the mean: those of aarch64 have as many, those of x86_64 have more.
+const INSTRUCTION_BYTES: usize = 4;
+
 /// The walk over one function.
 pub(crate) struct Walk<'m, M: Machine<'m>> {
     pub(crate) module: &'m Module<'m>,
@@ -173,7 +176,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             walked: vec![false; code.len()],
             restarts: 0,
             is_stale: false,
-            instructions: vec![],
+            instructions: Vec::with_capacity(code.len() / INSTRUCTION_BYTES),
             leaders: vec![false; code.len()],
             blocks: BTreeMap::new(),
             todo: BTreeSet::new(),

@@ -16,6 +16,11 @@ impl Step<'_, '_> {
     /// An instruction that falls through to the next one.
     pub(super) fn compute(&mut self) -> Proof<()> {
         let mnemonic = self.instruction.mnemonic();
+        // The most frequent instructions.
+        if matches!(mnemonic, Mnemonic::Mov | Mnemonic::Movzx) {
+            let value = self.read(1)?;
+            return self.write(value);
+        }
         if list::is_cmov(mnemonic) {
             return self.conditional_move();
         }
@@ -35,14 +40,6 @@ impl Step<'_, '_> {
         }
         match mnemonic {
             Mnemonic::Nop => Ok(()),
-            Mnemonic::Mov => {
-                let value = self.read(1)?;
-                self.write(value)
-            }
-            Mnemonic::Movzx => {
-                let value = self.read(1)?;
-                self.write(value)
-            }
             Mnemonic::Movsx | Mnemonic::Movsxd => self.sign_extend(),
             Mnemonic::Lea => self.lea(),
             Mnemonic::Cmp => {
