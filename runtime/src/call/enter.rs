@@ -171,9 +171,9 @@ pub(super) fn enter_watched<T>(
     watched: &Watched,
 ) -> Result<(), CallError> {
     let record = Record::of(members[root].vmctx());
-    // SAFETY: `record` belongs to an initialised context, and its guest does not run. The registers
-    // are cleared because they are unknown until the guest exits.
-    unsafe { (*record).activation.guest_registers = Default::default() };
+    // The switch may refuse to enter the guest.
+    // SAFETY: `record` belongs to an initialised context, and its guest does not run.
+    unsafe { (*record).activation.forget_exit() };
     // SAFETY: `record` belongs to the first member, which this call borrows, so it stays in place
     // until the guard is dropped. Its guest does not run.
     let _flag = unsafe { FlagInUse::of(record, control, ptr::null_mut()) };
@@ -292,5 +292,75 @@ pub(super) unsafe fn enter_by<T, R: Default>(
         Ok(R::default())
     } else {
         left(&mut call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trap::{Trap, TrapCode};
+    use crate::{Instance, Linker, Module, Region, Reset};
+    use core::slice;
+    use pirn_compiler::{Options, compile, parse_text};
+
+    const TEXT: &str = r#"(module
+      (import "host" "fails" (func $fails))
+      (func (export "nothing"))
+      (func $inner (call $fails))
+      (func (export "leave") (call $inner)))"#;
+
+    /// Calls "nothing" of the instance, which is killed when the call has begun and the guest has
+    /// not been entered. Returns the number of frames in the backtrace.
+    fn frames_of_killed_call(guest: &mut Instance<()>) -> usize {
+        let switch = guest.kill_switch();
+        let members = slice::from_mut(&mut guest.member);
+        let func = members[0].exported_func("nothing").expect("an export");
+        let target = members[0].target(func).expect("a function of the module");
+        let control = members[0].watch().control();
+        let watched = Watched::begin(control, Bounds::default());
+        let watched = watched.unwrap_or_else(|_| panic!("nothing has stopped the instance"));
+        switch.kill().expect("the instance lives");
+        let ended = enter_watched(members, 0, target, 0, &mut guest.store, control, &watched);
+        let Err(CallError::Killed(interruption)) = ended else {
+            panic!("{ended:?}");
+        };
+        interruption.backtrace().len()
+    }
+
+    /// The backtrace has no frames of an earlier call, whether of this instance or of the one that
+    /// used the slot before.
+    #[test]
+    fn a_call_stopped_before_its_guest_is_entered_has_no_frames() {
+        let wasm = parse_text(TEXT.as_bytes()).expect("the text is well-formed");
+        let so = compile(&wasm, &Options::default()).expect("the module compiles");
+        let module = Module::from_bytes(&so).expect("the module opens");
+        let mut linker = Linker::new();
+        linker
+            .func("host", "fails", || {
+                Err::<(), _>(Trap::new(TrapCode::Unreachable))
+            })
+            .expect("the name is free");
+        for reset in Reset::ALL {
+            let region = Region::builder().slots(1).reset(reset).build();
+            let Ok(region) = region else { continue };
+            let prepared = region.prepare(&module, &linker).expect("it fits");
+            let new = || prepared.try_instantiate(()).expect("the slot is free");
+            let leaves = |guest: &mut Instance<()>| {
+                let error = guest
+                    .call_values("leave", &[])
+                    .expect_err("the host ends it");
+                let CallError::Trap(trap) = error else {
+                    panic!("{error}");
+                };
+                assert_eq!(trap.backtrace().len(), 2);
+            };
+            let mut guest = new();
+            leaves(&mut guest);
+            drop(guest);
+            assert_eq!(frames_of_killed_call(&mut new()), 0, "{reset:?}");
+            let mut guest = new();
+            leaves(&mut guest);
+            assert_eq!(frames_of_killed_call(&mut guest), 0, "{reset:?}");
+        }
     }
 }

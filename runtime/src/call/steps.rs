@@ -208,9 +208,7 @@ unsafe fn enter_step<T>(
     // does not run.
     let mut taken = unsafe { registers.as_mut() };
     if first {
-        // The registers are unknown until the guest exits.
-        activation.guest_registers = Default::default();
-        activation.guest_sp = 0;
+        activation.forget_exit();
         if let Some(registers) = &mut taken {
             registers.taken = false;
         }

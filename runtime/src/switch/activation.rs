@@ -18,7 +18,7 @@ pub(crate) struct Activation {
     /// Stack pointer of the host while the guest runs.
     pub(crate) host_sp: u64,
     /// Stack pointer of the guest when an answer made it leave. 0 if the guest left in another way
-    /// and can be resumed.
+    /// and can be resumed, or has not been entered in a call that can be stopped.
     pub(crate) guest_sp: u64,
     /// Callee-saved registers of the guest when an answer made it leave.
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
@@ -32,6 +32,16 @@ pub(crate) struct Activation {
 }
 
 impl Activation {
+    /// Forgets where the guest left: the guest of the next call has not left yet.
+    ///
+    /// An activation stays in its slot, and the next instance of the slot uses it. Without this, a
+    /// call that is stopped before its guest is entered would get a backtrace of an earlier call.
+    #[inline]
+    pub(crate) fn forget_exit(&mut self) {
+        self.guest_sp = 0;
+        self.guest_registers = Default::default();
+    }
+
     /// The `call` that was given to [`start`](super::start) or [`resume`](super::resume), and the
     /// stack pointer of the guest when it called the exit routine or the host call routine.
     ///

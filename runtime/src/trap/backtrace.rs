@@ -5,6 +5,20 @@
 //! put there. Every step is checked against the bounds of the stack, and the chain must ascend: a
 //! damaged chain ends the walk.
 //!
+//! A signal can stop a guest at any instruction, so the frame may not be there:
+//!
+//! - At the first instruction of a function or trampoline, the frame pointer is the caller's, or 0
+//!   in the entry trampoline. The return address is on top of the stack (x86_64) or in the link
+//!   register (aarch64), and the walk takes it from there.
+//! - After the push of the caller's frame pointer and before the frame pointer is set, and after
+//!   the frame is removed and before the return, the frame pointer is the caller's, too. The walk
+//!   then begins with the caller's frame, so the backtrace lacks the caller. Only a stopped guest
+//!   can be there: these instructions do not trap.
+//! - If the switch refused to enter the guest, there are no frames. The activation then has no exit
+//!   (see [`Activation::forget_exit`]).
+//!
+//! So the walk reads only words that a call or a prologue has written.
+//!
 //! # Safety
 //!
 //! Reads only words of the running stack between its bounds.
