@@ -9,6 +9,7 @@ use pirn_server::config::CONFIG_BYTES_MAX;
 use serving::{Serving, refusal, serve};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// A folder with a configuration file, and with some guests beside it.
@@ -232,4 +233,29 @@ fn a_file_that_is_none_is_refused() {
         refusal(&args(&path)).contains(":1: "),
         "the first error is named"
     );
+}
+
+/// Nobody writes to the pipe, so reading it would wait for ever. A device has no end.
+#[test]
+fn a_module_that_is_a_pipe_or_a_device_is_refused_at_once() {
+    let (folder, path) = folder("");
+    let pipe = folder.path().join("pipe.so");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is a mkfifo").success());
+    for module in [pipe.as_path(), Path::new("/dev/zero")] {
+        let route = format!("/a={}", module.display());
+        let module = module.display().to_string();
+        let why = format!("{module}: it is a pipe, a socket or a device; name a regular file\n");
+        let error = refusal(&["--log", "off", "--route", &route]);
+        assert!(error.ends_with(&why), "{error}");
+        fs::write(
+            &path,
+            format!("[[route]]\npath = '/a'\nmodule = '{module}'\n"),
+        )
+        .expect("room");
+        for options in [&[][..], &["--check-config"]] {
+            let error = refusal(&[options, &args(&path)].concat());
+            assert!(error.ends_with(&why), "{error}");
+        }
+    }
 }

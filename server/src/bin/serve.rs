@@ -9,9 +9,9 @@ use pirn_server::config::Route;
 use pirn_server::grants::{GrantedDir, Grants};
 use pirn_server::pirn::{self, GuestNumber, Pirn};
 use pirn_server::program::serve;
+use pirn_signature::{SIGNED_BYTES_MAX, read_regular};
 use pirn_wasi2::{BaseLimits, MemoryBase};
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -138,9 +138,10 @@ fn read_signed(path: &Path, keys: &[PublicKey]) -> Result<Module> {
     Ok(Module::open_signed(path, keys)?)
 }
 
-/// Opens a compiled module, or compiles a WebAssembly module first.
+/// Opens a compiled module, or compiles a WebAssembly module first. Refuses pipes, sockets and
+/// devices, which might block or never end.
 fn read(path: &Path) -> Result<Module> {
-    let bytes = fs::read(path)?;
+    let bytes = read_regular(path, SIGNED_BYTES_MAX)?;
     if bytes.starts_with(ELF) {
         return Ok(Module::open(path)?);
     }

@@ -3,6 +3,7 @@
 use crate::timings::Timings;
 use anyhow::{Context, Result};
 use pirn_runtime::{Module, PublicKey};
+use pirn_signature::open_regular;
 use std::path::{Path, PathBuf};
 
 /// The magic number of an ELF file, which a compiled module starts with.
@@ -33,10 +34,11 @@ pub(crate) fn open(
 }
 
 /// Whether the file is a compiled module: its name ends in `.so`, or it starts like an ELF file.
+/// Refuses pipes, sockets and devices, which might block or never end.
 fn is_compiled(program: &Path) -> Result<bool> {
     use std::io::Read;
     let unreadable = || format!("cannot read {}", program.display());
-    let mut file = std::fs::File::open(program).with_context(unreadable)?;
+    let (mut file, _) = open_regular(program).with_context(unreadable)?;
     let mut start = vec![];
     (&mut file)
         .take(ELF.len() as u64)
@@ -51,7 +53,9 @@ fn is_compiled(program: &Path) -> Result<bool> {
 #[cfg(feature = "compiler")]
 fn compile(program: &Path, fuel: bool) -> Result<Vec<u8>> {
     use pirn_compiler::{Options, parse_text};
-    let bytes = std::fs::read(program)?;
+    use pirn_signature::{SIGNED_BYTES_MAX, read_regular};
+    let bytes = read_regular(program, SIGNED_BYTES_MAX)
+        .with_context(|| format!("cannot read {}", program.display()))?;
     let mut options = Options::default();
     options.fuel = fuel;
     parse_text(&bytes)
