@@ -53,7 +53,8 @@ pub(crate) trait Machine<'m>: Sized {
 /// supertypes.
 const UNITE_WORK: usize = 1 << 10;
 
-/// Joins of a block's state before intervals are widened.
+/// Joins of a block with paths that jump back to it, before these joins widen intervals. Each loop
+/// has such a jump, so intervals stop growing. Other joins need no widening.
 const PRECISE_JOINS: u32 = 2;
 
 /// Maximum number of restarts of a walk. The walk restarts when a computed jump or a handler splits
@@ -104,7 +105,8 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
 
 struct Block {
     state: State,
-    joins: u32,
+    /// Number of joins with paths that jump back to the block.
+    back_joins: u32,
 }
 
 /// One instruction, and what is known before it.
@@ -286,11 +288,18 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                 if is_renamed {
                     state.rename(name);
                 }
-                self.blocks.insert(target, Block { state, joins: 0 });
+                self.blocks.insert(
+                    target,
+                    Block {
+                        state,
+                        back_joins: 0,
+                    },
+                );
             }
             Some(block) => {
-                block.joins += 1;
-                let widen = block.joins > PRECISE_JOINS;
+                let is_back = self.forks.closes_loop(target);
+                block.back_joins += u32::from(is_back);
+                let widen = is_back && block.back_joins > PRECISE_JOINS;
                 let changed = match self.module.has_objects {
                     false => block.state.join(&state, widen, name),
                     true => {
