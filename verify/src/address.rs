@@ -2,7 +2,7 @@
 
 use crate::error::{Proof, Property, refuse};
 use crate::state::Extent;
-use crate::value::{Kind, Symbol, Value};
+use crate::value::{Symbol, Value};
 
 /// An address, and the displacement that the instruction adds to it.
 #[derive(Debug, Clone, Copy)]
@@ -79,5 +79,9 @@ impl Access {
 
 /// Whether the lowest bytes of a value are a number that the guest may see.
 pub(crate) fn is_data(value: Value, bytes: u32) -> bool {
-    value.is_number() || (matches!(value.kind, Kind::Byte | Kind::Bit(_)) && bytes == 1)
+    match bytes {
+        1 => value.has_byte(),
+        2 => value.has_short(),
+        _ => value.is_number(),
+    }
 }

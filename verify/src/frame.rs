@@ -109,7 +109,10 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
         return Ok(Value::any(access.fresh));
     }
     match bytes {
-        8 if at == first => Ok(state.slot(at).value),
+        8 if at == first => Ok(match state.slot(at).value {
+            Value::JUNK => Value::named(access.fresh, Kind::Junk),
+            value => value,
+        }),
         16 if at == first => {
             let (low, high) = (state.slot(at).value, state.slot(at + 8).value);
             match (low.kind, high.is_number()) {

@@ -38,6 +38,10 @@ impl Slot {
 pub(crate) enum Extent {
     #[default]
     Nothing,
+    /// 8 bits.
+    Byte,
+    /// 16 bits.
+    Short,
     /// 32 bits.
     Single,
     /// 64 bits.

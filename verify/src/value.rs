@@ -25,6 +25,7 @@ use pirn_format::types::{CompositeKind, HeapType};
 /// | 56 | the lowest 32 bits of another symbol | that symbol |
 /// | 55 | an object that the function allocated | text offset |
 /// | 54 to 52 | a vector register: a result, at the start, after a call | text offset, register |
+/// | 51 | a vector register that is 0 | none |
 /// | 50 | the upper half of a vector in memory | that of the lower half |
 /// | none | any other instruction | text offset, number |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +36,9 @@ impl Symbol {
 
     /// Tag bit: a reference to the module's function whose index is in the lower bits.
     pub(crate) const FUNCTION: u64 = 1 << 57;
+
+    /// A vector register that is 0.
+    pub(crate) const CLEARED: Self = Self(1 << 51);
 
     /// Tag bit: the lowest 32 bits of the number that has the symbol without this bit.
     const WORD: u64 = 1 << 56;
@@ -80,6 +84,8 @@ pub(crate) enum Kind {
     Junk,
     /// The lowest 8 bits are a number. The others are as in [`Junk`](Self::Junk).
     Byte,
+    /// The lowest 16 bits are a number. The others are as in [`Junk`](Self::Junk).
+    Short,
     /// The lowest 32 bits are a number.
     Single,
     /// Of 128 bits, the lowest 64 are a number.
@@ -194,6 +200,8 @@ pub(crate) enum Kind {
     Ancestor(Symbol, i64),
     /// The lowest 8 bits are 1 or 0. The others are as in [`Junk`](Self::Junk).
     Bit(bool),
+    /// A number of 32 or 64 bits if the zero flag is not set, otherwise as in [`Junk`](Self::Junk).
+    Found,
     /// A reference that the runtime made for the builtin of this trampoline.
     BuiltinResult,
 }
@@ -651,6 +659,7 @@ impl Value {
                 {
                     Self::of(Kind::Bit(a.low_byte() == Some(1)))
                 }
+                _ if a.has_short() && b.has_short() => Self::of(Kind::Short),
                 _ if a.has_byte() && b.has_byte() => Self::named(fresh, Kind::Byte),
                 _ => Self::named(fresh, Kind::Junk),
             },
@@ -713,7 +722,12 @@ impl Value {
 
     /// Whether the lowest byte is a number.
     pub(crate) fn has_byte(&self) -> bool {
-        self.is_number() || matches!(self.kind, Kind::Byte | Kind::Bit(_))
+        self.has_short() || matches!(self.kind, Kind::Byte | Kind::Bit(_))
+    }
+
+    /// Whether the lowest 16 bits are a number.
+    pub(crate) fn has_short(&self) -> bool {
+        self.is_number() || self.kind == Kind::Short
     }
 
     pub(crate) fn as_reference(&self) -> Option<HeapType> {

@@ -128,6 +128,15 @@ impl Step<'_, '_> {
         let register = self.instruction.op0_register();
         let fresh = self.fresh(0);
         let are_numbers = left.is_number() && right.is_number();
+        // A mask of the lowest byte leaves nothing of the other bits.
+        if let (Mnemonic::And, true, Some(mask @ 0..=0xff)) = (
+            mnemonic,
+            !are_numbers && left.has_byte(),
+            right.as_constant(),
+        ) {
+            self.change_flags(false);
+            return self.write_register(register, Value::number(fresh, 0, mask));
+        }
         // The lowest byte of the result depends on the lowest bytes alone.
         if mnemonic != Mnemonic::Shr
             && !are_numbers
@@ -331,6 +340,9 @@ impl Step<'_, '_> {
 
     fn conditional_move(&mut self) -> Proof<()> {
         self.reads_flags(self.instruction.rflags_read())?;
+        if std::mem::take(&mut self.walk.machine.has_found) {
+            self.select_found()?;
+        }
         let relation = step::relation(self.instruction.condition_code());
         if self.fork_move(relation)? {
             return Ok(());
@@ -371,6 +383,23 @@ impl Step<'_, '_> {
         self.write(value)
     }
 
+    /// The first `cmov` after `bsf` or `bsr`. If it replaces its destination where the zero flag is
+    /// set, values of [`Kind::Found`] become numbers there. All others become unknown bits, because
+    /// later instructions change the flag.
+    fn select_found(&mut self) -> Proof<()> {
+        let register = self.instruction.op0_register().full_register().number();
+        let is_found = self.state.registers[register].kind == Kind::Found
+            && self.instruction.mnemonic() == Mnemonic::Cmove;
+        let number = Value::any(self.fresh(8));
+        let is_wanted = |value: &Value| value.kind == Kind::Found;
+        self.state.update(is_wanted, |value| *value = Value::JUNK);
+        if is_found {
+            // If the zero flag is set, the instruction replaces this value.
+            self.state.registers[register] = number;
+        }
+        Ok(())
+    }
+
     /// Any other instruction: what it reads must be numbers, and what it writes is one.
     fn other(&mut self) -> Proof<()> {
         let instruction = self.instruction;
@@ -388,9 +417,8 @@ impl Step<'_, '_> {
             );
         }
         self.reads_flags(instruction.rflags_read())?;
-        if matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr) {
-            self.check_unchanged_destination()?;
-        }
+        let is_found = matches!(instruction.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr)
+            && self.may_keep_secret()?;
         // Without its address registers, the instruction reads only the registers that it computes
         // with.
         let mut apart = instruction;
@@ -417,11 +445,22 @@ impl Step<'_, '_> {
             }
             _ => Extent::Nothing,
         };
-        let clears = self.is_cleared()
+        // A mask of zeros selects the lowest byte for each byte of the result.
+        let splats = vectors::byte_splat_mask(&instruction)
+            .is_some_and(|mask| self.state.vector(mask.number()).symbol == Symbol::CLEARED);
+        if splats {
+            needed = Extent::Byte;
+        }
+        let is_cleared = self.is_cleared();
+        let clears = is_cleared
             || (instruction.mnemonic() == Mnemonic::Sbb
                 && (self.is_same_register() || self.is_same_value()));
         for (register, access) in &registers {
             if clears || !reads(*access) {
+                continue;
+            }
+            if self.moves_byte(*register) {
+                extent = extent.min(Extent::Byte);
                 continue;
             }
             let read = self.reads_number(*register, needed)?;
@@ -458,9 +497,21 @@ impl Step<'_, '_> {
         }
         for (number, (register, access)) in registers.into_iter().enumerate() {
             if writes(access) {
-                let extent = vectors::result(&instruction, extent, old);
+                let extent = match splats {
+                    true => Extent::Whole,
+                    false => vectors::result(&instruction, extent, old),
+                };
                 self.writes_number(register, 16 + number as u64, extent)?;
             }
+        }
+        if is_cleared && vectors::is_xor(instruction.mnemonic()) {
+            let register = instruction.op0_register().number();
+            self.state.vector_mut(register).symbol = Symbol::CLEARED;
+        }
+        if is_found {
+            let register = instruction.op0_register().full_register().number();
+            self.state.registers[register] = Value::of(Kind::Found);
+            self.walk.machine.has_found = true;
         }
         self.change_flags(true);
         Ok(())
@@ -488,13 +539,15 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Checks `bsf` and `bsr`, which leave their destination unchanged if the source is 0. The
-    /// destination must contain a number, or a `cmov` soon after must replace it if the source is
-    /// 0.
-    fn check_unchanged_destination(&mut self) -> Proof<()> {
+    /// Whether the destination of `bsf` or `bsr` may hold no number after the instruction, until a
+    /// `cmove` soon after. The instruction leaves its destination unchanged if the source is 0.
+    fn may_keep_secret(&mut self) -> Proof<bool> {
         let register = self.instruction.op0_register();
         if self.reads_number(register, Extent::Nothing).is_ok() || self.is_replaced() {
-            return Ok(());
+            return Ok(false);
+        }
+        if self.next_select().is_some() {
+            return Ok(true);
         }
         refuse(
             Property::Types,
@@ -502,35 +555,63 @@ impl Step<'_, '_> {
         )
     }
 
-    /// Whether a `cmov` soon after replaces the destination if the source was 0. Between the two
-    /// instructions, only moves of other registers are allowed, and no block may start.
+    /// Whether a `cmove` soon after replaces the destination of `bsf` or `bsr` if the source was 0,
+    /// and nothing before that uses the destination.
     fn is_replaced(&self) -> bool {
-        const MOVES_MAX: u32 = 4;
         let register = self.instruction.op0_register();
-        let mut at = self.instruction.next_ip() as u32;
-        for _ in 0..=MOVES_MAX {
-            let next = match self.walk.is_leader(at) {
-                true => None,
-                false => self.walk.known_instruction(at),
+        let uses = |other: Register| other.full_register() == register.full_register();
+        let Some(select) = self.next_select() else {
+            return false;
+        };
+        let mut at = self.instruction.next_ip();
+        while at != select.ip() {
+            let Some(next) = self.walk.known_instruction(at as u32) else {
+                return false;
             };
-            let Some(next) = next else { return false };
-            let uses = |other: Register| other.full_register() == register.full_register();
-            if next.mnemonic() == Mnemonic::Cmove {
-                return next.op0_register() == register
-                    && next.op1_kind() == OpKind::Register
-                    && !uses(next.op1_register());
-            }
-            let is_other = next.mnemonic() == Mnemonic::Mov
-                && !uses(next.op0_register())
-                && !uses(next.op1_register())
-                && !uses(next.memory_base())
-                && !uses(next.memory_index());
-            if !is_other {
+            if uses(next.op0_register())
+                || uses(next.op1_register())
+                || uses(next.memory_base())
+                || uses(next.memory_index())
+            {
                 return false;
             }
-            at = next.next_ip() as u32;
+            at = next.next_ip();
         }
-        false
+        select.op0_register() == register
+            && select.op1_kind() == OpKind::Register
+            && !uses(select.op1_register())
+    }
+
+    /// The next `cmove`, if only few moves are before it, and no block starts before it.
+    fn next_select(&self) -> Option<Instruction> {
+        const MOVES_MAX: u32 = 4;
+        let mut at = self.instruction.next_ip() as u32;
+        for _ in 0..=MOVES_MAX {
+            if self.walk.is_leader(at) {
+                return None;
+            }
+            let next = self.walk.known_instruction(at)?;
+            match next.mnemonic() {
+                Mnemonic::Cmove => return Some(next),
+                Mnemonic::Mov => at = next.next_ip() as u32,
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Whether the instruction moves a general register, of which only the lowest byte is a number,
+    /// to a vector register.
+    fn moves_byte(&self, register: Register) -> bool {
+        let instruction = self.instruction;
+        matches!(instruction.mnemonic(), Mnemonic::Movd | Mnemonic::Vmovd)
+            && instruction.op0_register().is_xmm()
+            && register.is_gpr32()
+            && register == instruction.op1_register()
+            && {
+                let value = self.state.registers[register.full_register().number()];
+                value.has_byte() && !value.is_number()
+            }
     }
 
     /// Whether a 32-bit instruction may leave the upper half of its destination unchanged while

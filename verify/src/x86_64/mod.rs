@@ -19,6 +19,10 @@ pub(crate) struct X86<'m> {
     start: u32,
     decoder: Decoder<'m>,
     factory: InstructionInfoFactory,
+    /// Whether the current path may hold a value of [`Kind::Found`].
+    ///
+    /// [`Kind::Found`]: crate::value::Kind::Found
+    has_found: bool,
 }
 
 /// One instruction, and what is known before it.
@@ -35,6 +39,7 @@ impl<'m> Machine<'m> for X86<'m> {
             start,
             decoder: Decoder::with_ip(64, code, u64::from(start), DecoderOptions::NONE),
             factory: InstructionInfoFactory::new(),
+            has_found: false,
         }
     }
 

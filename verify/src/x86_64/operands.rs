@@ -126,7 +126,13 @@ impl Step<'_, '_> {
             4 if value.is_number() => state.low_word(value, fresh),
             4 if value.kind == Kind::Single => Value::word(fresh),
             // Unknown bits, of which only some are used.
-            4 if matches!(value.kind, Kind::Junk | Kind::Byte | Kind::Bit(_)) => value,
+            4 if matches!(
+                value.kind,
+                Kind::Junk | Kind::Byte | Kind::Short | Kind::Bit(_) | Kind::Found
+            ) =>
+            {
+                value
+            }
             4 if let Kind::RowWord(object) = value.kind => Value::of(Kind::RowLen(object)),
             // The bits of a 31-bit integer are no secret, nor those of null.
             4 if matches!(value.kind, Kind::Reference(HeapType::I31)) => Value::word(fresh),
@@ -135,7 +141,7 @@ impl Step<'_, '_> {
             {
                 Value::constant(i64::from(bit))
             }
-            2 if value.is_number() => low_part(value, 16, fresh),
+            2 if value.has_short() => low_part(value, 16, fresh),
             1 if is_high_byte(register) => match value.is_number() {
                 true => Value::number(fresh, 0, 255),
                 false => Value::JUNK,
@@ -169,14 +175,18 @@ impl Step<'_, '_> {
             4 if value.is_number() => value.low_word(fresh),
             // The upper half is cleared, so these are other bits.
             4 if value.kind == Kind::Byte => Value::named(fresh, Kind::Byte),
-            4 if matches!(value.kind, Kind::Bit(_)) => value,
-            2 if old.is_number() && value.is_number() => merged(old, 0xffff, fresh),
+            4 if matches!(value.kind, Kind::Bit(_) | Kind::Short | Kind::Found) => value,
+            2 if is_data(value, 2) => match old.is_number() {
+                true => merged(old, 0xffff, fresh),
+                false => Value::of(Kind::Short),
+            },
             1 if is_high_byte(register) => match old.is_number() && value.is_number() {
                 true => merged(old, 0xffff, fresh),
                 false => Value::named(fresh, Kind::Junk),
             },
             1 if is_data(value, 1) => match old.is_number() {
                 true => merged(old, 0xff, fresh),
+                false if old.kind == Kind::Short => Value::of(Kind::Short),
                 false => Value::named(fresh, Kind::Byte),
             },
             _ => Value::named(fresh, Kind::Junk),

@@ -15,9 +15,12 @@ pub(super) fn needed(instruction: &Instruction) -> Extent {
         _ => Extent::Nothing,
     };
     match mnemonic {
-        _ if merged(mnemonic).is_some() => Extent::Nothing,
+        _ if merged(mnemonic).is_some() || inserted(instruction).is_some() => Extent::Nothing,
         _ if lane(instruction).is_some() => Extent::Nothing,
         _ if is_lanewise(mnemonic) => stored,
+        Mnemonic::Vpbroadcastb => Extent::Byte,
+        Mnemonic::Vpbroadcastw => Extent::Short,
+        _ if is_low_splat(instruction) => Extent::Short,
         _ if is_splat(instruction) || is_single(mnemonic) => Extent::Single,
         _ if is_double(mnemonic) || is_low_half(mnemonic) || is_wide_splat(instruction) => {
             Extent::Double
@@ -29,9 +32,9 @@ pub(super) fn needed(instruction: &Instruction) -> Extent {
 /// The part of a vector in memory that must be a number, if it is larger than the part for register
 /// operands.
 pub(super) fn needed_in_memory(instruction: &Instruction) -> Extent {
-    match merged(instruction.mnemonic()) {
-        Some(_) => Extent::Whole,
-        None => Extent::Nothing,
+    match merged(instruction.mnemonic()).is_some() || inserted(instruction).is_some() {
+        true => Extent::Whole,
+        false => Extent::Nothing,
     }
 }
 
@@ -45,8 +48,16 @@ pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -
             Extent::Nothing
         };
     }
+    if let Some((below, replaced)) = inserted(instruction) {
+        return match old >= below {
+            true => old.max(replaced),
+            false => old,
+        };
+    }
     match mnemonic {
         _ if merged(mnemonic).is_some() => merged(mnemonic).max(Some(old)).unwrap_or(old),
+        Mnemonic::Vpbroadcastb | Mnemonic::Vpbroadcastw => Extent::Whole,
+        _ if is_low_splat(instruction) => operands.max(Extent::Double),
         Mnemonic::Vcvtsd2ss => Extent::Single,
         Mnemonic::Vcvtss2sd => Extent::Double,
         _ if is_splat(instruction) || is_wide_splat(instruction) || is_low_half(mnemonic) => {
@@ -108,13 +119,74 @@ fn merged(mnemonic: Mnemonic) -> Option<Extent> {
     }
 }
 
-/// The register whose upper bits a conversion keeps: with three operands that is the second one.
+/// The lane that an instruction replaces in a copy of a register: how much of the register lies
+/// below the lane, and how much the lane and that are together. `None` for other instructions, and
+/// for lanes after which no [`Extent`] ends.
+fn inserted(instruction: &Instruction) -> Option<(Extent, Extent)> {
+    use Extent::{Byte, Double, Nothing, Short, Single, Whole};
+    let lane = match instruction.mnemonic() {
+        Mnemonic::Pinsrb | Mnemonic::Pinsrd | Mnemonic::Pinsrq | Mnemonic::Pinsrw => 2,
+        Mnemonic::Vpinsrb | Mnemonic::Vpinsrd | Mnemonic::Vpinsrq | Mnemonic::Vpinsrw => 3,
+        _ => return None,
+    };
+    let lane = instruction.immediate(lane);
+    // The upper bits of the immediate have no meaning (Intel SDM volume 2, `PINSRB`, `PINSRW`).
+    match instruction.mnemonic() {
+        Mnemonic::Pinsrb | Mnemonic::Vpinsrb => match lane & 15 {
+            0 => Some((Nothing, Byte)),
+            1 => Some((Byte, Short)),
+            _ => None,
+        },
+        Mnemonic::Pinsrw | Mnemonic::Vpinsrw => match lane & 7 {
+            0 => Some((Nothing, Short)),
+            1 => Some((Short, Single)),
+            _ => None,
+        },
+        Mnemonic::Pinsrd | Mnemonic::Vpinsrd => match lane & 3 {
+            0 => Some((Nothing, Single)),
+            1 => Some((Single, Double)),
+            _ => None,
+        },
+        _ => match lane & 1 {
+            0 => Some((Nothing, Double)),
+            _ => Some((Double, Whole)),
+        },
+    }
+}
+
+/// The register whose other bits an instruction keeps. Instructions with a VEX prefix name it as
+/// their second operand.
 pub(super) fn kept(instruction: &Instruction) -> Register {
     let second = instruction.op1_register();
-    match merged(instruction.mnemonic()) {
-        Some(_) if instruction.op_count() == 3 && second.is_xmm() => second,
-        _ => instruction.op0_register(),
+    let is_apart = match instruction.mnemonic() {
+        mnemonic if merged(mnemonic).is_some() => instruction.op_count() == 3,
+        _ => inserted(instruction).is_some() && instruction.op_count() == 4,
+    };
+    match is_apart && second.is_xmm() {
+        true => second,
+        false => instruction.op0_register(),
     }
+}
+
+/// If the instruction copies the lowest byte of a register to all bytes where its mask is 0: the
+/// register of the mask.
+pub(super) fn byte_splat_mask(instruction: &Instruction) -> Option<Register> {
+    let mask = match instruction.mnemonic() {
+        Mnemonic::Pshufb => instruction.op1_register(),
+        Mnemonic::Vpshufb if instruction.op1_register().is_xmm() => instruction.op2_register(),
+        _ => return None,
+    };
+    (mask.is_xmm() && instruction.op0_register().is_xmm()).then_some(mask)
+}
+
+/// Whether the instruction copies the lowest 16 bits of a register to its lower half, and keeps its
+/// upper half.
+fn is_low_splat(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Pshuflw | Mnemonic::Vpshuflw
+    ) && instruction.op1_register().is_xmm()
+        && instruction.immediate(2) == 0
 }
 
 /// If the instruction replaces the lowest lane of its first operand and keeps the other bits: how
@@ -176,6 +248,20 @@ fn is_low_half(mnemonic: Mnemonic) -> bool {
             | Mnemonic::Vpunpcklwd
             | Mnemonic::Vunpcklpd
             | Mnemonic::Vunpcklps
+    )
+}
+
+/// Whether the instruction combines each bit of two registers, so that the result of equal ones is
+/// 0.
+pub(super) fn is_xor(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Pxor
+            | Mnemonic::Vpxor
+            | Mnemonic::Vxorpd
+            | Mnemonic::Vxorps
+            | Mnemonic::Xorpd
+            | Mnemonic::Xorps
     )
 }
 

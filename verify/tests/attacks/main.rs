@@ -24,8 +24,9 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-const LISTS: [(Arch, &str, &str); 12] = [
+const LISTS: [(Arch, &str, &str); 13] = [
     (Arch::X86_64, "values.txt", include_str!("values.txt")),
+    (Arch::X86_64, "parts.txt", include_str!("parts.txt")),
     (Arch::X86_64, "addresses.txt", include_str!("addresses.txt")),
     (Arch::X86_64, "stack.txt", include_str!("stack.txt")),
     (
