@@ -31,10 +31,6 @@ const PROPOSALS: [Proposal; 12] = [
     Proposal::WideArithmetic,
 ];
 
-/// Modules that are refused without the optimiser on x86_64: a lane is inserted into a register of
-/// unknown bits, and the bits are dropped after that.
-const REFUSED_WITHOUT_OPTIMISER: [&str; 1] = ["simd_load_splat.wast"];
-
 /// Modules of which the x86_64 code is refused because they convert between `externref` and
 /// `anyref`: file and line.
 const CONVERSIONS: [(&str, usize); 5] = [
@@ -108,10 +104,6 @@ fn modules_of_the_specification_are_proven() {
                 modules.collect::<Vec<_>>()
             })
             .collect();
-        let known = |name: &str| {
-            (arch, level) == (Arch::X86_64, OptLevel::None)
-                && REFUSED_WITHOUT_OPTIMISER.contains(&name)
-        };
         let (mut proven, mut heaps, mut conversions) = (0, 0, BTreeSet::new());
         let mut refused = 0;
         for (name, line, heap, result) in results {
@@ -140,7 +132,6 @@ fn modules_of_the_specification_are_proven() {
                         "{name}:{line}: {refusal}"
                     );
                 }
-                Err(VerifyError::Refused(_)) if known(name) => {}
                 Err(error) => panic!("{arch} {name}:{line}: {error}"),
             }
         }
