@@ -2,7 +2,7 @@
 
 use super::Step;
 use super::instruction::{Index, Instruction, Memory};
-use super::step::{OTHER, ZERO};
+use super::step::{LOADED, OTHER, ZERO};
 use super::word::Number;
 use crate::abi::X30;
 use crate::access;
@@ -320,14 +320,16 @@ impl Step<'_, '_> {
         value: Value,
     ) -> Proof<()> {
         let is_table = matches!(value.kind, Kind::JumpOffset(_) | Kind::DispatchOffset(..));
+        // A pair loads two numbers.
+        let fresh = self.named(LOADED + u64::from(register));
         let value = match signed {
-            None if is_table => Value::word(self.fresh(4)),
+            None if is_table => Value::word(fresh),
             None => value,
             Some(64) if is_table => value,
-            Some(_) if is_table => Value::word(self.fresh(4)),
+            Some(_) if is_table => Value::word(fresh),
             Some(_) if !value.is_number() => return not_a_number(value),
             Some(bits) => {
-                let value = sign_extended(value, 8 * bytes, self.fresh(4));
+                let value = sign_extended(value, 8 * bytes, fresh);
                 match bits {
                     64 => value,
                     _ => value.low_word(self.named(OTHER + 1)),

@@ -288,6 +288,8 @@ const PROBED_MAX: i64 = 1 << 28;
 const WRITTEN: u64 = 32;
 /// The first number that no register uses.
 pub(super) const OTHER: u64 = 64;
+/// Numbers from here on are of what a load made of a word, by register.
+pub(super) const LOADED: u64 = 128;
 
 /// Kinds of 32 bits that comparisons know.
 fn is_word_kind(kind: Kind) -> bool {
