@@ -24,7 +24,7 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-const LISTS: [(Arch, &str, &str); 13] = [
+const LISTS: [(Arch, &str, &str); 14] = [
     (Arch::X86_64, "values.txt", include_str!("values.txt")),
     (Arch::X86_64, "parts.txt", include_str!("parts.txt")),
     (Arch::X86_64, "addresses.txt", include_str!("addresses.txt")),
@@ -64,6 +64,11 @@ const LISTS: [(Arch, &str, &str); 13] = [
         Arch::Aarch64,
         "aarch64/stack.txt",
         include_str!("aarch64/stack.txt"),
+    ),
+    (
+        Arch::Aarch64,
+        "aarch64/exceptions.txt",
+        include_str!("aarch64/exceptions.txt"),
     ),
     (
         Arch::Aarch64,
