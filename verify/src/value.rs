@@ -382,7 +382,11 @@ impl Value {
     /// The sum of two values; `None` if it means nothing.
     pub(crate) fn plus(self, other: Self, fresh: Symbol) -> Option<Self> {
         if let Some(code) = self.code(other).or_else(|| other.code(self)) {
-            return Some(code);
+            // Code may clear such a register by combining it with a copy.
+            return Some(match code.kind {
+                Kind::JumpTarget(..) => Self::named(fresh, code.kind),
+                _ => code,
+            });
         }
         let (base, number) = match (self.is_number(), other.is_number()) {
             (_, true) => (self.in_array(), other),

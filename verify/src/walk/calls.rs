@@ -5,7 +5,7 @@ use crate::abi::{Place, Places};
 use crate::access::{of_type, typed};
 use crate::error::{Proof, Property, refuse};
 use crate::frame::{reach, touch};
-use crate::state::{Extent, Fact, Slot, State};
+use crate::state::{Extent, Fact, Slot};
 use crate::value::{Entries, Kind, Symbol, Value};
 use pirn_format::exit::{self, Builtin, CELL_BYTES, TrapCode};
 use pirn_format::traps::CodeKind;
@@ -400,7 +400,11 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         let frame = self.frame_pointer()?;
         let abi = M::CONVENTION;
         let mut state = self.state.clone();
-        state.registers = State::new(abi, 0, 0).registers;
+        for (register, value) in state.registers.iter_mut().enumerate() {
+            // The call itself gives the names whose lowest bits are 0.
+            let name = u64::from(self.at) << 4 | 1 | 1 << 59 | (register as u64) << 40;
+            *value = Value::named(Symbol(name), Kind::Junk);
+        }
         state.registers[abi.frame] = Value::at(Kind::Stack, i64::from(frame));
         state.forget_saved_vectors();
         let pointer = i32::try_from(handler.frame_bytes)
