@@ -95,9 +95,10 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
                     word,
                     Slot {
                         // A part of a vector may be no number, too.
-                        value: match value.is_number() {
-                            true => Value::any(fresh),
-                            false => Value::JUNK,
+                        value: match value.kind {
+                            Kind::Single if mask == 0x0f => value,
+                            _ if value.is_number() => Value::any(fresh),
+                            _ => Value::JUNK,
                         },
                         written: mask,
                     },
