@@ -546,7 +546,10 @@ impl Step<'_, '_> {
         if self.reads_number(register, Extent::Nothing).is_ok() || self.is_replaced() {
             return Ok(false);
         }
-        if self.next_select().is_some() {
+        // Instructions on 16 bits keep the other bits of a register, which hold no number.
+        let is_wide = |register: Register| register.size() >= 4;
+        let select = self.next_select().map(|select| select.op0_register());
+        if is_wide(register) && select.is_some_and(is_wide) {
             return Ok(true);
         }
         refuse(
