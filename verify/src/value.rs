@@ -200,7 +200,8 @@ pub(crate) enum Kind {
     Ancestor(Symbol, i64),
     /// The lowest 8 bits are 1 or 0. The others are as in [`Junk`](Self::Junk).
     Bit(bool),
-    /// A number of 32 or 64 bits if the zero flag is not set, otherwise as in [`Junk`](Self::Junk).
+    /// The result of `bsf` or `bsr`: a number if the zero flag is not set, otherwise as in
+    /// [`Junk`](Self::Junk).
     Found,
     /// A reference that the runtime made for the builtin of this trampoline.
     BuiltinResult,
