@@ -44,7 +44,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
     }
     if access.usage.reads() {
         for word in (first..at + bytes).step_by(8) {
-            let missing = bytes_of(word, at, bytes) & !state.written(word);
+            let missing = bytes_of(word, at, bytes) & !state.slot(word).written;
             if missing != 0 {
                 let offset = word + missing.trailing_zeros() as i32;
                 return refuse(

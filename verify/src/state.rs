@@ -234,12 +234,6 @@ impl State {
         usize::try_from(distance / 8).ok().filter(|_| distance >= 0)
     }
 
-    /// Which bytes of the word at an offset were written, lowest bit first.
-    pub(crate) fn written(&self, offset: i32) -> u8 {
-        let slot = self.index(offset).and_then(|at| self.slots.get(at));
-        slot.map_or(0, |slot| slot.written)
-    }
-
     /// The word at an offset that is a multiple of 8.
     pub(crate) fn slot(&self, offset: i32) -> Slot {
         let slot = self.index(offset).and_then(|at| self.slots.get(at));

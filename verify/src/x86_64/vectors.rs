@@ -15,7 +15,7 @@ pub(super) fn needed(instruction: &Instruction) -> Extent {
         _ => Extent::Nothing,
     };
     match mnemonic {
-        _ if merged(mnemonic).is_some() || inserted(instruction).is_some() => Extent::Nothing,
+        _ if replaced(instruction).is_some() => Extent::Nothing,
         _ if lane(instruction).is_some() => Extent::Nothing,
         _ if is_lanewise(mnemonic) => stored,
         Mnemonic::Vpbroadcastb => Extent::Byte,
@@ -32,7 +32,7 @@ pub(super) fn needed(instruction: &Instruction) -> Extent {
 /// The part of a vector in memory that must be a number, if it is larger than the part for register
 /// operands.
 pub(super) fn needed_in_memory(instruction: &Instruction) -> Extent {
-    match merged(instruction.mnemonic()).is_some() || inserted(instruction).is_some() {
+    match replaced(instruction).is_some() {
         true => Extent::Whole,
         false => Extent::Nothing,
     }
@@ -48,14 +48,13 @@ pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -
             Extent::Nothing
         };
     }
-    if let Some((below, replaced)) = inserted(instruction) {
+    if let Some((below, replaced)) = replaced(instruction) {
         return match old >= below {
             true => old.max(replaced),
             false => old,
         };
     }
     match mnemonic {
-        _ if merged(mnemonic).is_some() => merged(mnemonic).max(Some(old)).unwrap_or(old),
         Mnemonic::Vpbroadcastb | Mnemonic::Vpbroadcastw => Extent::Whole,
         _ if is_low_splat(instruction) => operands.max(Extent::Double),
         Mnemonic::Vcvtsd2ss => Extent::Single,
@@ -110,59 +109,47 @@ pub(super) fn is_whole_move(instruction: &Instruction) -> bool {
     is_move && (is_register || instruction.memory_size().size() == 16)
 }
 
-/// Conversions that replace the lowest lane, of this extent, and keep the other bits.
-fn merged(mnemonic: Mnemonic) -> Option<Extent> {
-    match mnemonic {
-        Mnemonic::Cvtsi2ss | Mnemonic::Vcvtsi2ss | Mnemonic::Vcvtusi2ss => Some(Extent::Single),
-        Mnemonic::Cvtsi2sd | Mnemonic::Vcvtsi2sd | Mnemonic::Vcvtusi2sd => Some(Extent::Double),
-        _ => None,
-    }
-}
-
 /// The lane that an instruction replaces in a copy of a register: how much of the register lies
 /// below the lane, and how much the lane and that are together. `None` for other instructions, and
 /// for lanes after which no [`Extent`] ends.
-fn inserted(instruction: &Instruction) -> Option<(Extent, Extent)> {
+fn replaced(instruction: &Instruction) -> Option<(Extent, Extent)> {
     use Extent::{Byte, Double, Nothing, Short, Single, Whole};
-    let lane = match instruction.mnemonic() {
-        Mnemonic::Pinsrb | Mnemonic::Pinsrd | Mnemonic::Pinsrq | Mnemonic::Pinsrw => 2,
-        Mnemonic::Vpinsrb | Mnemonic::Vpinsrd | Mnemonic::Vpinsrq | Mnemonic::Vpinsrw => 3,
-        _ => return None,
-    };
-    let lane = instruction.immediate(lane);
-    // The upper bits of the immediate have no meaning (Intel SDM volume 2, `PINSRB`, `PINSRW`).
+    // The lane is the last operand. The upper bits of it have no meaning (Intel SDM volume 2,
+    // `PINSRB`, `PINSRW`).
+    let last = instruction.op_count().saturating_sub(1);
+    let lane = |mask: u64| instruction.immediate(last) & mask;
     match instruction.mnemonic() {
-        Mnemonic::Pinsrb | Mnemonic::Vpinsrb => match lane & 15 {
+        Mnemonic::Cvtsi2ss | Mnemonic::Vcvtsi2ss | Mnemonic::Vcvtusi2ss => Some((Nothing, Single)),
+        Mnemonic::Cvtsi2sd | Mnemonic::Vcvtsi2sd | Mnemonic::Vcvtusi2sd => Some((Nothing, Double)),
+        Mnemonic::Pinsrb | Mnemonic::Vpinsrb => match lane(15) {
             0 => Some((Nothing, Byte)),
             1 => Some((Byte, Short)),
             _ => None,
         },
-        Mnemonic::Pinsrw | Mnemonic::Vpinsrw => match lane & 7 {
+        Mnemonic::Pinsrw | Mnemonic::Vpinsrw => match lane(7) {
             0 => Some((Nothing, Short)),
             1 => Some((Short, Single)),
             _ => None,
         },
-        Mnemonic::Pinsrd | Mnemonic::Vpinsrd => match lane & 3 {
+        Mnemonic::Pinsrd | Mnemonic::Vpinsrd => match lane(3) {
             0 => Some((Nothing, Single)),
             1 => Some((Single, Double)),
             _ => None,
         },
-        _ => match lane & 1 {
+        Mnemonic::Pinsrq | Mnemonic::Vpinsrq => match lane(1) {
             0 => Some((Nothing, Double)),
             _ => Some((Double, Whole)),
         },
+        _ => None,
     }
 }
 
-/// The register whose other bits an instruction keeps. Instructions with a VEX prefix name it as
-/// their second operand.
+/// The register whose other bits an instruction keeps. Instructions with a VEX or EVEX prefix name
+/// it as their second operand.
 pub(super) fn kept(instruction: &Instruction) -> Register {
     let second = instruction.op1_register();
-    let is_apart = match instruction.mnemonic() {
-        mnemonic if merged(mnemonic).is_some() => instruction.op_count() == 3,
-        _ => inserted(instruction).is_some() && instruction.op_count() == 4,
-    };
-    match is_apart && second.is_xmm() {
+    let is_apart = instruction.encoding() != EncodingKind::Legacy && second.is_xmm();
+    match is_apart && replaced(instruction).is_some() {
         true => second,
         false => instruction.op0_register(),
     }
