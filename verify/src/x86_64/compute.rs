@@ -455,22 +455,8 @@ impl Step<'_, '_> {
         let clears = is_cleared
             || (instruction.mnemonic() == Mnemonic::Sbb
                 && (self.is_same_register() || self.is_same_value()));
-        for (register, access) in &registers {
-            if clears || !reads(*access) {
-                continue;
-            }
-            if self.moves_byte(*register) {
-                extent = extent.min(Extent::Byte);
-                continue;
-            }
-            let read = self.reads_number(*register, needed)?;
-            // Such an instruction keeps the lanes of the first operand that it does not replace.
-            let is_kept = vectors::lane(&instruction).is_some()
-                && *register == instruction.op0_register()
-                && *register != instruction.op1_register();
-            if !is_kept {
-                extent = extent.min(read);
-            }
+        if !clears {
+            extent = self.reads_registers(&registers, needed)?;
         }
         if memories > 1 {
             return refuse(Property::Accesses, "accesses memory at two addresses");
@@ -478,22 +464,7 @@ impl Step<'_, '_> {
         if let Some(access) = memory
             && access != OpAccess::NoMemAccess
         {
-            let usage = match (reads(access), writes(access)) {
-                (_, false) => Use::Read,
-                (true, true) => Use::Update,
-                (false, true) => Use::Vector(extent),
-            };
-            let bytes = instruction.memory_size().size() as u32;
-            let value = plain(self.access(bytes, usage)?, self.fresh(4));
-            let loaded = Extent::of_loaded(value);
-            extent = extent.min(loaded.unwrap_or(Extent::Whole));
-            let needed = needed.max(vectors::needed_in_memory(&instruction));
-            if reads(access) && loaded.is_none_or(|loaded| loaded < needed) {
-                return refuse(
-                    Property::Types,
-                    format!("computes with {:?}, which is no number", value.kind),
-                );
-            }
+            extent = extent.min(self.uses_memory(access, extent, needed)?);
         }
         for (number, (register, access)) in registers.into_iter().enumerate() {
             if writes(access) {
@@ -515,6 +486,49 @@ impl Step<'_, '_> {
         }
         self.change_flags(true);
         Ok(())
+    }
+
+    /// Checks that so much of the registers that an instruction reads is a number. Returns how much
+    /// of each is.
+    fn reads_registers(&self, registers: &[(Register, OpAccess)], needed: Extent) -> Proof<Extent> {
+        let instruction = self.instruction;
+        let mut extent = Extent::Whole;
+        for (register, _) in registers.iter().filter(|(_, access)| reads(*access)) {
+            if self.moves_byte(*register) {
+                extent = extent.min(Extent::Byte);
+                continue;
+            }
+            let read = self.reads_number(*register, needed)?;
+            // Such an instruction keeps the lanes of the first operand that it does not replace.
+            let is_kept = vectors::lane(&instruction).is_some()
+                && *register == instruction.op0_register()
+                && *register != instruction.op1_register();
+            if !is_kept {
+                extent = extent.min(read);
+            }
+        }
+        Ok(extent)
+    }
+
+    /// Checks the memory operand. `extent` says how much of the registers is a number, `needed` how
+    /// much must be. Returns how much of a loaded value is.
+    fn uses_memory(&mut self, access: OpAccess, extent: Extent, needed: Extent) -> Proof<Extent> {
+        let usage = match (reads(access), writes(access)) {
+            (_, false) => Use::Read,
+            (true, true) => Use::Update,
+            (false, true) => Use::Vector(extent),
+        };
+        let bytes = self.instruction.memory_size().size() as u32;
+        let value = plain(self.access(bytes, usage)?, self.fresh(4));
+        let loaded = Extent::of_loaded(value);
+        let needed = needed.max(vectors::needed_in_memory(&self.instruction));
+        if reads(access) && loaded.is_none_or(|loaded| loaded < needed) {
+            return refuse(
+                Property::Types,
+                format!("computes with {:?}, which is no number", value.kind),
+            );
+        }
+        Ok(loaded.unwrap_or(Extent::Whole))
     }
 
     /// Updates the state of the flags after an instruction. `with_numbers`: all operands are
