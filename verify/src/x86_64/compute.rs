@@ -341,7 +341,7 @@ impl Step<'_, '_> {
     fn conditional_move(&mut self) -> Proof<()> {
         self.reads_flags(self.instruction.rflags_read())?;
         if std::mem::take(&mut self.walk.machine.has_found) {
-            self.select_found()?;
+            self.select_found();
         }
         let relation = step::relation(self.instruction.condition_code());
         if self.fork_move(relation)? {
@@ -386,18 +386,15 @@ impl Step<'_, '_> {
     /// The first `cmov` after `bsf` or `bsr`. If it replaces its destination where the zero flag is
     /// set, values of [`Kind::Found`] become numbers there. All others become unknown bits, because
     /// later instructions change the flag.
-    fn select_found(&mut self) -> Proof<()> {
+    fn select_found(&mut self) {
         let register = self.instruction.op0_register().full_register().number();
-        let is_found = self.state.registers[register].kind == Kind::Found
-            && self.instruction.mnemonic() == Mnemonic::Cmove;
-        let number = Value::any(self.fresh(8));
+        let old = self.state.registers[register];
         let is_wanted = |value: &Value| value.kind == Kind::Found;
         self.state.update(is_wanted, |value| *value = Value::JUNK);
-        if is_found {
+        if is_wanted(&old) && self.instruction.mnemonic() == Mnemonic::Cmove {
             // If the zero flag is set, the instruction replaces this value.
-            self.state.registers[register] = number;
+            self.state.registers[register] = Value::number(self.fresh(1), old.low, old.high);
         }
-        Ok(())
     }
 
     /// Any other instruction: what it reads must be numbers, and what it writes is one.
@@ -480,9 +477,7 @@ impl Step<'_, '_> {
             self.state.vector_mut(register).symbol = Symbol::CLEARED;
         }
         if is_found {
-            let register = instruction.op0_register().full_register().number();
-            self.state.registers[register] = Value::of(Kind::Found);
-            self.walk.machine.has_found = true;
+            self.write_found();
         }
         self.change_flags(true);
         Ok(())
@@ -555,9 +550,9 @@ impl Step<'_, '_> {
 
     /// Whether the destination of `bsf` or `bsr` may hold no number after the instruction, until a
     /// `cmove` soon after. The instruction leaves its destination unchanged if the source is 0.
-    fn may_keep_secret(&mut self) -> Proof<bool> {
+    fn may_keep_secret(&self) -> Proof<bool> {
         let register = self.instruction.op0_register();
-        if self.reads_number(register, Extent::Nothing).is_ok() || self.is_replaced() {
+        if self.reads_number(register, Extent::Nothing).is_ok() {
             return Ok(false);
         }
         // Instructions on 16 bits keep the other bits of a register, which hold no number.
@@ -572,31 +567,18 @@ impl Step<'_, '_> {
         )
     }
 
-    /// Whether a `cmove` soon after replaces the destination of `bsf` or `bsr` if the source was 0,
-    /// and nothing before that uses the destination.
-    fn is_replaced(&self) -> bool {
+    /// Notes that the destination of `bsf` or `bsr` holds a number if the zero flag is not set.
+    fn write_found(&mut self) {
         let register = self.instruction.op0_register();
-        let uses = |other: Register| other.full_register() == register.full_register();
-        let Some(select) = self.next_select() else {
-            return false;
+        let number = match register.size() {
+            4 => Value::word(Symbol::ZERO),
+            _ => Value::any(Symbol::ZERO),
         };
-        let mut at = self.instruction.next_ip();
-        while at != select.ip() {
-            let Some(next) = self.walk.known_instruction(at as u32) else {
-                return false;
-            };
-            if uses(next.op0_register())
-                || uses(next.op1_register())
-                || uses(next.memory_base())
-                || uses(next.memory_index())
-            {
-                return false;
-            }
-            at = next.next_ip();
-        }
-        select.op0_register() == register
-            && select.op1_kind() == OpKind::Register
-            && !uses(select.op1_register())
+        self.state.registers[register.full_register().number()] = Value {
+            kind: Kind::Found,
+            ..number
+        };
+        self.walk.machine.has_found = true;
     }
 
     /// The next `cmove`, if only few moves are before it, and no block starts before it.
@@ -634,11 +616,10 @@ impl Step<'_, '_> {
     /// Whether a 32-bit instruction may leave the upper half of its destination unchanged while
     /// this half may be nonzero.
     fn may_keep(&self, register: Register) -> bool {
-        let is_kept = match self.instruction.mnemonic() {
-            Mnemonic::Bsf | Mnemonic::Bsr => !self.is_replaced(),
-            Mnemonic::Cmpxchg => true,
-            _ => false,
-        };
+        let is_kept = matches!(
+            self.instruction.mnemonic(),
+            Mnemonic::Bsf | Mnemonic::Bsr | Mnemonic::Cmpxchg
+        );
         let old = self.state.registers[register.full_register().number()];
         is_kept && !(old.is_number() && old.low >= 0 && old.high <= i64::from(u32::MAX))
     }
