@@ -2,8 +2,8 @@
  *
  *     cargo run --release --bin aotc -- examples/c/component.wat -o shop.so
  *     cargo run --release --bin aotc -- examples/guests/hello-p2.wasm -o hello-p2.so
- *     cc examples/c/component.c -I capi/include -L target/release -lpirn -o component
- *     LD_LIBRARY_PATH=target/release ./component shop.so hello-p2.so
+ *     cc examples/c/component.c -I capi/include -L target/release -lpirn -o shop
+ *     LD_LIBRARY_PATH=target/release ./shop shop.so hello-p2.so
  */
 
 #include <inttypes.h>
