@@ -22,9 +22,9 @@ const REACH: i64 = (MEMORY_REACH_BYTES + GUARD_BYTES) as i64;
 const NULL_BYTES: i64 = 4096 - 64;
 
 /// Checks an access. Returns what a load has loaded.
-pub(crate) fn access(module: &Module<'_>, state: &mut State, access: Access) -> Proof<Value> {
+pub(crate) fn access(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Value> {
     let base = access.address.base;
-    if access.is_aligned && !is_multiple_of_16(&access) {
+    if access.is_aligned && !is_multiple_of_16(access) {
         return refuse(
             Property::Instructions,
             "may fault, because its address is not known to be a multiple of 16",
@@ -32,35 +32,35 @@ pub(crate) fn access(module: &Module<'_>, state: &mut State, access: Access) -> 
     }
     match base.kind {
         Kind::Instance if base.low.saturating_add(access.address.displacement) < 0 => {
-            instance(module, state, &access)
+            instance(module, state, access)
         }
-        Kind::Instance if module.has_own_memory() => memory(module, &access),
-        Kind::Memory(_) => memory(module, &access),
-        Kind::Stack => frame::stack(state, &access),
-        Kind::Text => text(module, state, &access),
-        Kind::Table(_) | Kind::TableSlot(_) => table(module, state, &access),
-        Kind::Reference(heap) => reference(module, state, &access, heap),
-        Kind::MemoryDesc(index) => loaded(&access, |at| match at {
+        Kind::Instance if module.has_own_memory() => memory(module, access),
+        Kind::Memory(_) => memory(module, access),
+        Kind::Stack => frame::stack(state, access),
+        Kind::Text => text(module, state, access),
+        Kind::Table(_) | Kind::TableSlot(_) => table(module, state, access),
+        Kind::Reference(heap) => reference(module, state, access, heap),
+        Kind::MemoryDesc(index) => loaded(access, |at| match at {
             MEMORY_BASE => Some(Value::of(Kind::Memory(index))),
             MEMORY_BYTES => Some(memory_bytes(access.fresh)),
             _ => None,
         }),
-        Kind::TableDesc(index) => loaded(&access, |at| match at {
+        Kind::TableDesc(index) => loaded(access, |at| match at {
             TABLE_BASE => Some(Value::of(Kind::Table(index))),
             TABLE_ELEMENTS => Some(table_len(access.fresh, index)),
             _ => None,
         }),
-        Kind::Import(_) => loaded(&access, |at| match at {
+        Kind::Import(_) => loaded(access, |at| match at {
             IMPORT_HOST => Some(Value::of(Kind::AnyHost)),
             IMPORT_INSTANCE => Some(Value::of(Kind::AnyInstance)),
             _ => None,
         }),
-        Kind::AnyInstance => loaded(&access, |at| {
+        Kind::AnyInstance => loaded(access, |at| {
             (at == pirn_format::layout::CONTEXT_HOST_CALL).then(|| Value::of(Kind::HostCall))
         }),
-        Kind::GlobalCell(index) => global(module, &access, index, access.distance().unwrap_or(-1)),
-        Kind::ExceptionValues => exception_value(module, state, &access),
-        Kind::ResultArea => result_area(state, &access),
+        Kind::GlobalCell(index) => global(module, access, index, access.distance().unwrap_or(-1)),
+        Kind::ExceptionValues => exception_value(module, state, access),
+        Kind::ResultArea => result_area(state, access),
         kind => refuse(
             Property::Accesses,
             format!("uses {kind:?} as an address; addresses are computed from the context"),
@@ -468,25 +468,22 @@ fn text(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
     if step == 2 {
         return Ok(Value::named(access.fresh, Kind::JumpOffset(entries)));
     }
-    let code = |displacement: i64| {
-        let constant = base.constant.wrapping_add(displacement);
-        Value { constant, ..base }.entry_address()
+    // The number of an entry's type follows the offset of its code.
+    let (Some(code), Some(entry)) = (
+        base.entry_address(displacement),
+        base.entry_address(displacement - 4),
+    ) else {
+        return Ok(access.number());
     };
     let number = state.facts().find_map(|fact| match fact {
-        Fact::DispatchNumber(entry, number) if entry == code(displacement) => Some(number),
+        Fact::DispatchNumber(entry, number) if entry == code => Some(number),
         _ => None,
     });
-    match number {
-        Some(number) => Ok(Value::named(
-            access.fresh,
-            Kind::DispatchOffset(entries, number),
-        )),
-        // The number of an entry's type follows the offset of its code.
-        None => Ok(Value::named(
-            access.fresh,
-            Kind::DispatchType(code(displacement - 4)),
-        )),
-    }
+    let kind = match number {
+        Some(number) => Kind::DispatchOffset(entries, number),
+        None => Kind::DispatchType(entry),
+    };
+    Ok(Value::named(access.fresh, kind))
 }
 
 /// A load of a value of the caught exception.

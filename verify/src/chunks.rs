@@ -1,19 +1,66 @@
-//! [`Chunks`]: a vector whose copies share what none of them has changed.
+//! [`Chunks`] and [`Shared`]: data whose copies share what none of them has changed.
 //!
 //! The verifier copies the state of a function at each branch. Most branches leave most words of
 //! the frame as they are. So a copy shares chunks of words, and a change copies one chunk.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 /// Items of a chunk.
 const ITEMS: usize = 8;
 
+/// A value that copies share until one of them changes.
+#[derive(Debug, Clone, Default, Eq)]
+pub(crate) struct Shared<T>(Rc<T>);
+
+impl<T: PartialEq> PartialEq for Shared<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        Rc::make_mut(&mut self.0)
+    }
+}
+
 /// A vector of items. Those after its end in the last chunk have no meaning.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Rc<[T; ITEMS]>>,
     len: usize,
+}
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self {
+            chunks: vec![],
+            len: 0,
+        }
+    }
+}
+
+impl<T> Clone for Chunks<T> {
+    fn clone(&self) -> Self {
+        Self {
+            chunks: self.chunks.clone(),
+            len: self.len,
+        }
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        self.chunks.clone_from(&other.chunks);
+        self.len = other.len;
+    }
 }
 
 impl<T: Copy> Chunks<T> {
@@ -84,10 +131,25 @@ impl<T: Copy> Chunks<T> {
         }
     }
 
-    /// Positions of the items of a chunk, which has the same number in all vectors. None of them is
-    /// `end` or more.
-    pub(crate) fn chunk(number: usize, end: usize) -> Range<usize> {
-        number * ITEMS..((number + 1) * ITEMS).min(end)
+    /// Number of items in a chunk.
+    fn used(&self, chunk: usize) -> usize {
+        self.len.saturating_sub(Self::start(chunk)).min(ITEMS)
+    }
+
+    /// The items of a chunk.
+    pub(crate) fn items(&self, chunk: usize) -> &[T] {
+        &self.chunks[chunk][..self.used(chunk)]
+    }
+
+    /// The items of a chunk, which the caller changes.
+    pub(crate) fn items_mut(&mut self, chunk: usize) -> &mut [T] {
+        let used = self.used(chunk);
+        &mut Rc::make_mut(&mut self.chunks[chunk])[..used]
+    }
+
+    /// The position of a chunk's first item.
+    pub(crate) fn start(chunk: usize) -> usize {
+        chunk * ITEMS
     }
 
     /// Number of chunks of `len` items.

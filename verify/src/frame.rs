@@ -37,6 +37,18 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
     }
     touch(state, at)?;
     let first = at & !7;
+    // The most frequent accesses.
+    if bytes == 8 && at == first {
+        let slot = state.slot(at);
+        match access.usage {
+            Use::Read if slot.written == u8::MAX => return Ok(loaded(slot.value, access)),
+            Use::Write(value) => {
+                state.set_slot(at, Slot::whole(value));
+                return Ok(Value::any(access.fresh));
+            }
+            _ => {}
+        }
+    }
     if let (Use::Read, true) = (access.usage, at == first && state.abi.loads_words)
         && let Some(value) = partly_written(state, at, bytes)
     {
@@ -110,10 +122,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
         return Ok(Value::any(access.fresh));
     }
     match bytes {
-        8 if at == first => Ok(match state.slot(at).value {
-            Value::JUNK => Value::named(access.fresh, Kind::Junk),
-            value => value,
-        }),
+        8 if at == first => Ok(loaded(state.slot(at).value, access)),
         16 if at == first => {
             let (low, high) = (state.slot(at).value, state.slot(at + 8).value);
             match (low.kind, high.is_number()) {
@@ -136,6 +145,14 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
             }
             Ok(access.number())
         }
+    }
+}
+
+/// What a load of a whole word gives.
+fn loaded(word: Value, access: &Access) -> Value {
+    match word.kind {
+        Kind::Junk if word == Value::JUNK => Value::named(access.fresh, Kind::Junk),
+        _ => word,
     }
 }
 

@@ -1,12 +1,12 @@
 //! [`State`]: what is known before an instruction about registers, the frame and comparisons.
 
 use crate::abi::{Convention, value_bytes};
-use crate::chunks::Chunks;
+use crate::arithmetic::Widening;
+use crate::chunks::{Chunks, Shared};
 use crate::comparison::{Comparison, Relation, bounds};
 use crate::heap::Heap;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
 use pirn_format::types::ValType;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A word of the frame, or of the arguments on the stack.
@@ -124,7 +124,7 @@ pub(crate) enum Fact {
 /// Most facts that a state keeps, the newest ones.
 const FACTS_MAX: usize = 8;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) abi: &'static Convention,
     pub(crate) registers: Vec<Value>,
@@ -135,7 +135,7 @@ pub(crate) struct State {
     pub(crate) readable: u32,
     /// Shared as the vectors are.
     facts: Rc<Vec<Fact>>,
-    pub(crate) heap: Heap,
+    pub(crate) heap: Shared<Heap>,
     /// Words from `end` downwards.
     slots: Chunks<Slot>,
     /// End of the arguments on the stack, in bytes above the stack pointer at entry.
@@ -157,6 +157,27 @@ fn unknown_vectors(name: u64) -> [Vector; VECTORS] {
     std::array::from_fn(|at| Vector::new(Extent::Nothing, Symbol(name | (at as u64) << 40)))
 }
 
+impl Clone for State {
+    fn clone(&self) -> Self {
+        Self {
+            registers: self.registers.clone(),
+            slots: self.slots.clone(),
+            ..self.without_words()
+        }
+    }
+
+    /// Reuses the memory of this state.
+    fn clone_from(&mut self, other: &Self) {
+        self.registers.clone_from(&other.registers);
+        self.slots.clone_from(&other.slots);
+        *self = Self {
+            registers: std::mem::take(&mut self.registers),
+            slots: std::mem::take(&mut self.slots),
+            ..other.without_words()
+        };
+    }
+}
+
 impl State {
     /// The state of a function with `top` bytes of return address and arguments, and an area for
     /// results, which has offsets from `top` on.
@@ -170,7 +191,7 @@ impl State {
             readable: 0,
             is_landed: false,
             facts: Rc::default(),
-            heap: Heap::default(),
+            heap: Shared::default(),
             slots: Chunks::new(),
             top,
             touched: 0,
@@ -190,6 +211,14 @@ impl State {
     pub(crate) fn without_frame(&self) -> Self {
         Self {
             registers: self.registers.clone(),
+            ..self.without_words()
+        }
+    }
+
+    /// A copy of this state without registers, nor words of the frame.
+    fn without_words(&self) -> Self {
+        Self {
+            registers: vec![],
             vectors: Rc::clone(&self.vectors),
             facts: Rc::clone(&self.facts),
             heap: self.heap.clone(),
@@ -287,12 +316,14 @@ impl State {
     }
 
     pub(crate) fn add(&mut self, fact: Fact) {
-        if self.has(fact) {
+        if self.facts.last() == Some(&fact) {
             return;
         }
         let facts = Rc::make_mut(&mut self.facts);
-        if facts.len() == FACTS_MAX {
-            facts.remove(0);
+        // A fact that is found again is a new one.
+        let old = facts.iter().position(|known| *known == fact);
+        if let Some(at) = old.or_else(|| (facts.len() == FACTS_MAX).then_some(0)) {
+            facts.remove(at);
         }
         facts.push(fact);
     }
@@ -397,17 +428,16 @@ impl State {
     }
 
     /// Takes over what another path knows here. Returns whether anything changed. `name` gives the
-    /// symbol of a location whose values differ: that of location 0, plus the location.
+    /// symbol of a location whose values differ.
     pub(crate) fn join(
         &mut self,
         other: &Self,
-        widen: bool,
+        widening: Widening,
         name: impl Fn(usize) -> Symbol,
     ) -> bool {
-        let mut names = Names::new(name(0), self.abi.registers);
         let mut changed = false;
         for (at, (old, new)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
-            if let Some(joined) = names.join(old, new, at, widen) {
+            if let Some(joined) = joined(old, new, name(at), widening) {
                 (*old, changed) = (joined, true);
             }
         }
@@ -415,7 +445,7 @@ impl State {
         changed |= len < self.slots.len();
         self.slots.truncate(len);
         for chunk in 0..Chunks::<Slot>::count(len) {
-            changed |= self.join_chunk(other, chunk, &mut names, widen);
+            changed |= self.join_chunk(other, chunk, &name, widening);
         }
         if !Rc::ptr_eq(&self.vectors, &other.vectors) && self.vectors != other.vectors {
             let mut vectors = *self.vectors;
@@ -441,7 +471,7 @@ impl State {
         let readable = self.readable & other.readable;
         let is_landed = self.is_landed && other.is_landed;
         let touched = self.touched.max(other.touched);
-        changed |= self.heap.join(&other.heap);
+        changed |= self.heap != other.heap && self.heap.join(&other.heap);
         changed |= flags != self.flags
             || readable != self.readable
             || is_landed != self.is_landed
@@ -452,31 +482,29 @@ impl State {
     }
 
     /// Joins a chunk of the frame's words. Returns whether anything changed.
-    fn join_chunk(&mut self, other: &Self, chunk: usize, names: &mut Names, widen: bool) -> bool {
-        let places = Chunks::<Slot>::chunk(chunk, self.slots.len());
-        let unknown = |at: usize| {
-            let slot = self.slots.get(at);
-            slot.is_some_and(|slot| slot.value.is_unknown())
-        };
-        // Equal words stay as they are, except unknown bits whose symbol another location got.
-        if self.slots.is_shared(&other.slots, chunk) && !places.clone().any(unknown) {
+    fn join_chunk(
+        &mut self,
+        other: &Self,
+        chunk: usize,
+        name: impl Fn(usize) -> Symbol,
+        widening: Widening,
+    ) -> bool {
+        if self.slots.is_shared(&other.slots, chunk) {
             return false;
         }
+        let first = self.registers.len() + Chunks::<Slot>::start(chunk);
         let mut changed = false;
-        let registers = self.registers.len();
-        for at in places {
-            let (Some(old), Some(new)) = (self.slots.get(at), other.slots.get(at)) else {
+        for (at, new) in other.slots.items(chunk).iter().enumerate() {
+            let Some(old) = self.slots.items(chunk).get(at) else {
                 break;
             };
-            let joined = names.join(&old.value, &new.value, registers + at, widen);
+            let joined = joined(&old.value, &new.value, name(first + at), widening);
             let written = old.written & new.written;
             if joined.is_none() && written == old.written {
                 continue;
             }
             let value = joined.unwrap_or(old.value);
-            if let Some(slot) = self.slots.get_mut(at) {
-                *slot = Slot { value, written };
-            }
+            self.slots.items_mut(chunk)[at] = Slot { value, written };
             changed = true;
         }
         changed
@@ -498,12 +526,22 @@ impl State {
             self.vector_mut(at).symbol = name(VECTOR_NAMES + at);
         }
         self.flags = None;
-        self.heap = Heap::default();
+        self.heap = Shared::default();
         Rc::make_mut(&mut self.facts).retain(|fact| match fact {
             Fact::FunctionType(of, _) => of.0 & Symbol::FUNCTION != 0,
             Fact::Elements(..) | Fact::IsHost(_) | Fact::Caught(_) => true,
             Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Holds(..) => false,
         });
+    }
+
+    /// Forgets what numbers the registers and words of the frame hold, but not that they are
+    /// numbers.
+    pub(crate) fn widen(&mut self, name: impl Fn(usize) -> Symbol) {
+        for (at, value) in self.locations().into_iter().enumerate() {
+            if value.kind == Kind::Number {
+                self.set_location(at, value.widened(name(at)));
+            }
+        }
     }
 
     /// Learns that a relation holds between the compared values. Returns whether it can hold.
@@ -551,13 +589,15 @@ impl State {
                 }
             }
             (_, Kind::TableLen(table), Relation::Below)
-                if left.is_number()
-                    && left.shift == 0
-                    && left.constant == 0
-                    && left.symbol != Symbol::ZERO =>
+                if left.is_number() && left.shift == 0 && left.symbol != Symbol::ZERO =>
             {
-                let symbol = left.symbol;
-                self.update(|value| value.symbol == symbol, |value| value.below = table);
+                let is_index = |value: &Value| {
+                    let scaled = left.constant.checked_shl(value.shift.into());
+                    value.symbol == left.symbol
+                        && scaled == Some(value.constant)
+                        && value.constant >> value.shift == left.constant
+                };
+                self.update(is_index, |value| value.below = table);
                 self.add(Fact::Elements(table, 1));
             }
             (Kind::TypeOf(reference), Kind::TypeId(ty), Relation::Equal) => {
@@ -642,97 +682,20 @@ impl State {
     }
 }
 
-/// Symbols that one join gives to locations.
-struct Names {
-    /// The symbol of location 0. That of another location is the location more.
-    first: u64,
-    /// Number of registers, whose locations are below it.
-    registers: usize,
-    /// Locations that got their symbol: a bit for each.
-    given: Vec<u64>,
-    /// The symbol of locations that have the same unknown bits on both paths, by those bits.
-    unknown: Vec<(UnknownPair, Symbol)>,
-    /// The same for further pairs, so that the search takes little time.
-    further: HashMap<UnknownPair, Symbol>,
-}
-
-/// The symbols of unknown bits on both paths, and whether their lowest byte is a number.
-type UnknownPair = [(Symbol, bool); 2];
-
-impl Names {
-    /// Maximum number of pairs that are compared one by one.
-    const COMPARED_MAX: usize = 16;
-
-    fn new(first: Symbol, registers: usize) -> Self {
-        Self {
-            registers,
-            first: first.0,
-            given: vec![],
-            unknown: vec![],
-            further: HashMap::new(),
-        }
+/// What a location holds after a join, if it is not what the location holds now. `own` is the symbol
+/// that names the location's value if it differs on both paths.
+fn joined(old: &Value, new: &Value, own: Symbol, widening: Widening) -> Option<Value> {
+    if old == new || *old == Value::JUNK {
+        return None;
     }
-
-    /// What a location holds after the join, if it is not what the location holds now.
-    fn join(&mut self, old: &Value, new: &Value, at: usize, widen: bool) -> Option<Value> {
-        let is_unknown = old.is_unknown() && new.is_unknown();
-        // The join may have given this symbol to other bits at an earlier location. Then this
-        // location needs another symbol.
-        let is_same = old == new;
-        if is_same && !(is_unknown && self.is_given(old.symbol)) {
-            return None;
-        }
-        let own = Symbol(self.first + at as u64);
-        let symbol = match is_unknown {
-            // Locations that have the same unknown bits on both paths have the same ones after
-            // them.
-            true => self.unknown(old, new, own),
-            false => own,
-        };
-        if symbol == own {
-            self.give(at);
-        }
-        let mut joined = match is_same {
-            true => old.renamed(symbol),
-            false => old.join(*new, symbol, widen),
-        };
-        // On the other path, the symbol may name a value of an earlier loop iteration.
-        if joined.symbol == new.symbol && joined.symbol != old.symbol {
-            joined = joined.renamed(own);
-        }
-        // Only of registers does it matter whether two have the same unknown bits: code clears a
-        // register by combining it with a copy.
-        if at >= self.registers && joined.kind == Kind::Junk {
-            joined = Value::JUNK;
-        }
-        (joined != *old).then_some(joined)
+    let mut joined = old.join(*new, own, widening);
+    // On the other path, the symbol may name a value of an earlier loop iteration.
+    if joined.symbol == new.symbol && joined.symbol != old.symbol {
+        joined = joined.renamed(own);
     }
-
-    fn give(&mut self, at: usize) {
-        if self.given.len() <= at / 64 {
-            self.given.resize(at / 64 + 1, 0);
-        }
-        self.given[at / 64] |= 1 << (at % 64);
+    // Unknown bits need no name, because no later comparison tells anything of them.
+    if joined.is_unknown() {
+        joined = Value::of(joined.kind);
     }
-
-    fn is_given(&self, symbol: Symbol) -> bool {
-        let at = symbol.0.wrapping_sub(self.first) as usize;
-        let bits = self.given.get(at / 64);
-        bits.is_some_and(|bits| bits >> (at % 64) & 1 != 0)
-    }
-
-    /// The symbol of a location that has these unknown bits.
-    fn unknown(&mut self, old: &Value, new: &Value, own: Symbol) -> Symbol {
-        let bits = |value: &Value| (value.symbol, value.kind == Kind::Byte);
-        let pair = [bits(old), bits(new)];
-        let mut known = self.unknown.iter();
-        if let Some((_, symbol)) = known.find(|(other, _)| *other == pair) {
-            return *symbol;
-        }
-        if self.unknown.len() < Self::COMPARED_MAX {
-            self.unknown.push((pair, own));
-            return own;
-        }
-        *self.further.entry(pair).or_insert(own)
-    }
+    (joined != *old).then_some(joined)
 }

@@ -5,6 +5,7 @@
 //! code has computed, so two values with one symbol are related: a comparison of one of them bounds
 //! the other.
 
+use crate::arithmetic::Widening;
 use pirn_format::layout::TAG_ARRAY;
 use pirn_format::types::{CompositeKind, HeapType};
 
@@ -219,23 +220,36 @@ pub(crate) struct Entries {
 pub(crate) struct EntryAddress {
     symbol: Symbol,
     shift: u8,
-    constant: i64,
+    constant: i32,
 }
 
 /// What is known of a value, see the module.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Eq)]
 pub(crate) struct Value {
     pub(crate) kind: Kind,
     pub(crate) symbol: Symbol,
     pub(crate) shift: u8,
     /// Whether the value may be 0 in place of what `kind` says.
     pub(crate) null: bool,
-    /// If not [`NO_TABLE`], the symbol is less than the number of elements of this table.
+    /// If not [`NO_TABLE`], the integer without its shift is less than the number of elements of
+    /// this table: `symbol + (constant >> shift)`, where the shift leaves no remainder.
     pub(crate) below: u32,
     pub(crate) constant: i64,
     /// Least and greatest value of the integer.
     pub(crate) low: i64,
     pub(crate) high: i64,
+}
+
+/// Compares first what differs most often.
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.symbol == other.symbol
+            && self.low == other.low
+            && self.high == other.high
+            && self.constant == other.constant
+            && (self.shift, self.null, self.below) == (other.shift, other.null, other.below)
+            && self.kind == other.kind
+    }
 }
 
 /// Maximum distance between the stack pointer at entry and a stack address that code passes to a
@@ -420,12 +434,18 @@ impl Value {
                 (fresh, fresh.constant)
             }
         };
+        // The index that was compared is another one than that of the sum.
+        let below = match constant == term.constant {
+            true => term.below,
+            false => NO_TABLE,
+        };
         let sum = Self {
             kind,
             constant,
             low,
             high,
             null: false,
+            below,
             ..term
         };
         Some(sum.as_array())
@@ -529,9 +549,9 @@ impl Value {
     }
 
     /// The join of two different values: the facts that hold for both.
-    pub(crate) fn join(self, other: Self, fresh: Symbol, widen: bool) -> Self {
+    pub(crate) fn join(self, other: Self, fresh: Symbol, widening: Widening) -> Self {
         if self.kind != other.kind {
-            return self.join_kinds(other, fresh, widen);
+            return self.join_kinds(other, fresh, widening);
         }
         let null = (self.null || other.null) && self.kind != Kind::Junk;
         let same = self.symbol == other.symbol
@@ -564,17 +584,8 @@ impl Value {
             };
         }
         let (mut low, mut high) = (self.low.min(other.low), self.high.max(other.high));
-        if widen {
-            low = if low < self.low {
-                widened_down(low)
-            } else {
-                low
-            };
-            high = if high > self.high {
-                widened_up(high)
-            } else {
-                high
-            };
+        if (low, high) != (self.low, self.high) {
+            (low, high) = widening.widened((self.low, self.high), (low, high));
         }
         let base = if same {
             self
@@ -595,6 +606,13 @@ impl Value {
         }
     }
 
+    /// A number of which only an interval is known, which contains this number.
+    pub(crate) fn widened(self, name: Symbol) -> Self {
+        let bounds = (self.low, self.high);
+        let (low, high) = Widening::Whole.widened(bounds, bounds);
+        Self::number(name, low, high)
+    }
+
     /// The join of two congruences: the result keeps the largest power of two, at most 256, modulo
     /// which both integers are equal.
     fn congruent(self, other: Self, fresh: Symbol) -> Self {
@@ -612,7 +630,7 @@ impl Value {
         value
     }
 
-    fn join_kinds(self, other: Self, fresh: Symbol, widen: bool) -> Self {
+    fn join_kinds(self, other: Self, fresh: Symbol, widening: Widening) -> Self {
         // The number of a type in a dispatch table is a constant of the module.
         let plain = |value: Self| match value.kind {
             Kind::DispatchType(_) => Self::word(value.symbol),
@@ -621,7 +639,7 @@ impl Value {
         if plain(self) != self || plain(other) != other {
             return match (plain(self), plain(other)) {
                 (a, b) if a == b => a,
-                (a, b) => a.join(b, fresh, widen),
+                (a, b) => a.join(b, fresh, widening),
             };
         }
         if self.is_number() && other.is_number() {
@@ -631,7 +649,7 @@ impl Value {
             };
             return match (number(self), number(other)) {
                 (a, b) if a == b => a,
-                (a, b) => a.join(b, fresh, widen),
+                (a, b) => a.join(b, fresh, widening),
             };
         }
         let is_single = |value: Self| value.kind == Kind::Single;
@@ -671,13 +689,15 @@ impl Value {
         }
     }
 
-    /// Identifies the address of an entry, if this value is one.
-    pub(crate) fn entry_address(&self) -> EntryAddress {
-        EntryAddress {
+    /// Identifies the address of an entry that is at a displacement from this value, if the value
+    /// is one. `None` if the constant of the address exceeds 32 bits.
+    pub(crate) fn entry_address(&self, displacement: i64) -> Option<EntryAddress> {
+        let constant = self.constant.wrapping_add(displacement);
+        Some(EntryAddress {
             symbol: self.symbol,
             shift: self.shift,
-            constant: self.constant,
-        }
+            constant: i32::try_from(constant).ok()?,
+        })
     }
 
     /// The value under a new symbol. The old symbol may name another value on another path.
@@ -751,30 +771,7 @@ impl Value {
 
     /// Whether it is the address of an element whose index was compared with the table's length.
     pub(crate) fn is_checked_slot_of(&self, table: u32) -> bool {
-        let is_compared = self.below == table && self.shift == 3 && self.constant == 0;
+        let is_compared = self.below == table && self.shift == 3 && self.constant & 7 == 0;
         self.kind == Kind::Table(table) && is_compared
-    }
-}
-
-/// Thresholds that upper bounds are widened to, so that the iteration over a loop ends after few
-/// visits. 1024 is the bound of loops that copy few bytes, `u32::MAX` that of 32-bit numbers. The
-/// next one is that of a sum with a small constant, which is an address in a memory's reservation.
-const WIDENING_THRESHOLDS: [i64; 4] = [
-    1024,
-    u32::MAX as i64,
-    u32::MAX as i64 + (16 << 20),
-    i64::MAX,
-];
-
-fn widened_up(high: i64) -> i64 {
-    let bound = WIDENING_THRESHOLDS.iter().find(|bound| high <= **bound);
-    bound.copied().unwrap_or(i64::MAX)
-}
-
-fn widened_down(low: i64) -> i64 {
-    match low {
-        0.. => 0,
-        _ if low >= i64::from(i32::MIN) => i64::from(i32::MIN),
-        _ => i64::MIN,
     }
 }

@@ -9,7 +9,7 @@ use super::step::{OTHER, ZERO, flags, relation, word};
 use super::vectors::{Outcome, Vectors};
 use super::word::Number;
 use crate::arithmetic::{
-    difference, masked, product, shifted_right, sign_extended, united, zero_extended,
+    Widening, difference, masked, product, shifted_right, sign_extended, united, zero_extended,
 };
 use crate::comparison::{CARRY_FLAG, Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
@@ -461,7 +461,7 @@ impl Step<'_, '_> {
             let changed = self.narrowed(changed, is_wide);
             let value = match left == changed {
                 true => left,
-                false => left.join(changed, self.fresh(0), false),
+                false => left.join(changed, self.fresh(0), Widening::None),
             };
             return self.write(to, is_wide, value);
         }
@@ -490,7 +490,7 @@ impl Step<'_, '_> {
         let fresh = self.fresh(0);
         let joined = |first: Value, second: Value| match first == second {
             true => first,
-            false => second.join(first, fresh, false),
+            false => second.join(first, fresh, Widening::None),
         };
         let Some((comparison, relation)) = self.state.flags.zip(relation(condition)) else {
             let (first, second) = (self.read(first, is_wide)?, self.read(second, is_wide)?);

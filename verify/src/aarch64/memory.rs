@@ -245,7 +245,7 @@ impl Step<'_, '_> {
             fresh: self.fresh(5 + number),
             is_aligned: false,
         };
-        access::access(self.walk.module, self.state, access)
+        access::access(self.walk.module, self.state, &access)
     }
 
     /// Refuses an access of an entry trampoline to the word of the frame where the runtime expects

@@ -91,6 +91,10 @@ impl<'m> Machine<'m> for A64<'m> {
         }
     }
 
+    fn is_computed_jump(instruction: Instruction) -> bool {
+        matches!(instruction, Instruction::JumpTo(_))
+    }
+
     fn step(step: Step<'_, 'm>) -> Proof<Next> {
         step.run()
     }

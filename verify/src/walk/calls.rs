@@ -387,7 +387,9 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         (self.state.flags, self.state.readable) = (None, 0);
         self.state.forget_below(after);
         self.state.forget_caught();
-        self.state.forget_next_object(|_| false);
+        if self.walk.module.has_objects {
+            self.state.forget_next_object(|_| false);
+        }
         self.state.registers[abi.stack] = Value::at(Kind::Stack, i64::from(after));
         self.handler(next)
     }

@@ -102,8 +102,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
         (self.forks.apart, self.forks.is_fork) = (Apart::default(), false);
         while let Some(block) = self.todo.pop_first() {
-            if let Some(found) = self.blocks.get(&block) {
-                return Some((block, found.state.clone()));
+            if let Some(state) = self.block_state(block) {
+                return Some((block, state));
             }
         }
         None

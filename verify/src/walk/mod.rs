@@ -10,6 +10,7 @@ mod fork;
 
 use crate::abi::{Convention, Place, Places};
 use crate::access::typed;
+use crate::arithmetic::Widening;
 use crate::casts;
 use crate::comparison::{Comparison, Relation};
 use crate::error::{Proof, Property, Refusal, Unproven, refuse};
@@ -21,7 +22,7 @@ use pirn_format::exit::{Builtin, CELL_BYTES};
 use pirn_format::traps::{CodeEntry, CodeKind};
 use pirn_format::types::{FuncType, ValType};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// The instructions of an architecture.
@@ -44,6 +45,9 @@ pub(crate) trait Machine<'m>: Sized {
 
     /// The target of a jump, if the instruction names it. Calls are no jumps.
     fn jump_target(instruction: Self::Instruction) -> Option<u32>;
+
+    /// Whether it jumps to an address in a register or in memory. Calls are no jumps.
+    fn is_computed_jump(instruction: Self::Instruction) -> bool;
 
     /// Proves an instruction, and changes the state as the instruction does.
     fn step(step: Step<'_, 'm, Self>) -> Proof<Next>;
@@ -72,6 +76,9 @@ const WORK_MAX: usize = 1 << 30;
 /// Maximum number of such words for a module, per byte of its text, but at least [`WORK_MAX`].
 const WORK_PER_BYTE_MAX: usize = 1 << 10;
 
+/// Maximum number of states whose memory is kept for copies of others.
+const SPARE_MAX: usize = 8;
+
 /// Bytes of an instruction in the mean: those of aarch64 have as many, those of x86_64 have more.
 const INSTRUCTION_BYTES: usize = 4;
 
@@ -91,10 +98,22 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     restarts: u32,
     /// Whether the walk must restart.
     is_stale: bool,
+    /// Whether a jump goes to an address that code has computed.
+    has_computed_jumps: bool,
+    /// Whether this walk widens intervals as far as possible, to need few visits. If it cannot
+    /// prove the function, another walk widens them less.
+    is_hasty: bool,
+    /// Whether this walk only finds out where blocks start. It visits each block once.
+    is_search: bool,
     /// By byte of the function: whether a block starts there.
     leaders: Vec<bool>,
-    blocks: BTreeMap<u32, Block>,
+    /// Blocks that a path has reached.
+    blocks: Vec<Block>,
+    /// By byte of the function: the number of the block that starts there, plus 1.
+    block_numbers: Vec<u32>,
     todo: BTreeSet<u32>,
+    /// States of paths that have ended. A copy of another state reuses their memory.
+    spare: Vec<State>,
     /// Paths that are walked apart from others, see `fork.rs`.
     pub(crate) forks: fork::Forks,
     /// Words of all states in `blocks`, at most [`WORDS_MAX`].
@@ -178,58 +197,92 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             walked: vec![false; code.len()],
             restarts: 0,
             is_stale: false,
+            has_computed_jumps: false,
+            is_hasty: true,
+            is_search: false,
             instructions: Vec::with_capacity(code.len() / INSTRUCTION_BYTES),
             leaders: vec![false; code.len()],
-            blocks: BTreeMap::new(),
+            blocks: vec![],
+            block_numbers: vec![0; code.len()],
             todo: BTreeSet::new(),
+            spare: vec![],
             forks: fork::Forks::default(),
             held: 0,
             work: 0,
         })
     }
 
-    /// Walks over all paths. `at` is the instruction that is being proven.
+    /// Proves the function, in one or several walks. `at` is the instruction that is being proven.
     fn run(&mut self, at: &mut u32) -> Proof<()> {
         let entry = self.entry_state()?;
-        self.flow(self.entry.start, Cow::Borrowed(&entry))?;
-        while let Some((start, mut state)) = self.next_path() {
-            *at = start;
-            loop {
-                let instruction = self.instruction(*at)?;
-                self.forks.at = *at;
-                if !self.forks.is_fork {
-                    self.walked[(*at - self.entry.start) as usize] = true;
-                }
-                let next = *at + M::bytes(instruction) as u32;
-                let step = Step {
-                    at: *at,
-                    instruction,
-                    walk: self,
-                    state: &mut state,
-                };
-                let (continues, is_jump) = match M::step(step)? {
-                    Next::Falls => (next, false),
-                    Next::Jumps(target) => (target, true),
-                    Next::Ends => break,
-                };
-                let is_leader = is_jump || self.is_leader(continues);
-                if is_leader && !self.forks.passes(continues) {
-                    self.flow(continues, Cow::Owned(state))?;
-                    break;
-                }
-                self.spend(usize::from(is_leader) * state.words())?;
-                *at = continues;
+        self.leaders[0] = true;
+        self.discover(self.entry.start);
+        // A search finds blocks that only computed jumps reach.
+        self.is_search = self.has_computed_jumps;
+        loop {
+            self.flow(self.entry.start, Cow::Borrowed(&entry))?;
+            let proof = self.paths(at);
+            match proof {
+                Ok(()) if self.is_stale => self.is_search = true,
+                Ok(()) if self.is_search => self.is_search = false,
+                Err(_) if self.is_hasty => self.is_hasty = false,
+                proof => return proof,
             }
-            if std::mem::take(&mut self.is_stale) {
-                self.blocks.clear();
-                self.held = 0;
-                self.todo.clear();
-                self.forks = fork::Forks::default();
-                self.walked.fill(false);
-                self.flow(self.entry.start, Cow::Borrowed(&entry))?;
+            self.is_stale = false;
+            self.blocks.clear();
+            self.block_numbers.fill(0);
+            self.held = 0;
+            self.todo.clear();
+            self.forks = fork::Forks::default();
+            self.walked.fill(false);
+        }
+    }
+
+    /// Walks over all paths, or until the walk must restart.
+    fn paths(&mut self, at: &mut u32) -> Proof<()> {
+        while !self.is_stale
+            && let Some((start, state)) = self.next_path()
+        {
+            *at = start;
+            match self.path(at, state) {
+                // The next walk proves what a search leaves out.
+                Err(_) if self.is_search => {}
+                proof => proof?,
             }
         }
         Ok(())
+    }
+
+    /// Walks over one path, up to where it joins others or ends.
+    fn path(&mut self, at: &mut u32, mut state: State) -> Proof<()> {
+        loop {
+            let instruction = self.instruction(*at)?;
+            self.forks.at = *at;
+            if !self.forks.is_fork {
+                self.walked[(*at - self.entry.start) as usize] = true;
+            }
+            let next = *at + M::bytes(instruction) as u32;
+            let step = Step {
+                at: *at,
+                instruction,
+                walk: self,
+                state: &mut state,
+            };
+            let (continues, is_jump) = match M::step(step)? {
+                Next::Falls => (next, false),
+                Next::Jumps(target) => (target, true),
+                Next::Ends => {
+                    self.recycle(state);
+                    return Ok(());
+                }
+            };
+            let is_leader = is_jump || self.is_leader(continues);
+            if is_leader && !self.forks.passes(continues) {
+                return self.flow(continues, Cow::Owned(state));
+            }
+            self.spend(usize::from(is_leader) * state.words())?;
+            *at = continues;
+        }
     }
 
     /// Whether a block starts at a text offset.
@@ -263,11 +316,11 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         if !std::mem::replace(&mut self.leaders[index], true) {
             self.discover(target);
         }
-        let name = |at: usize| Symbol(1 << 63 | u64::from(target) << 24 | at as u64);
+        let name = |at: usize| block_symbol(target, at);
         // The target splits a block that was walked already, perhaps this one.
-        let is_late =
-            self.walked[(target - self.entry.start) as usize] && !self.blocks.contains_key(&target);
-        if self.is_stale || (is_late && self.restarts < RESTARTS_MAX) {
+        let is_late = self.walked[index] && self.block_numbers[index] == 0;
+        let restarts = is_late && !self.is_search && self.restarts < RESTARTS_MAX;
+        if self.is_stale || restarts {
             self.restarts += u32::from(!self.is_stale);
             self.is_stale = true;
             return Ok(());
@@ -275,49 +328,90 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         let words = state.words();
         self.spend(words)?;
         let is_renamed = is_late || (self.module.has_objects && self.forks.closes_loop(target));
-        match self.blocks.get_mut(&target) {
-            None => {
-                self.held += words;
-                if self.held > WORDS_MAX {
-                    return refuse(
-                        Property::Stack,
-                        format!("has blocks and a frame of more than {WORDS_MAX} words"),
-                    );
-                }
-                let mut state = state.into_owned();
-                if is_renamed {
-                    state.rename(name);
-                }
-                self.blocks.insert(
-                    target,
-                    Block {
-                        state,
-                        back_joins: 0,
-                    },
+        let Some(number) = self.block_numbers[index].checked_sub(1) else {
+            self.held += words;
+            if self.held > WORDS_MAX {
+                return refuse(
+                    Property::Stack,
+                    format!("has blocks and a frame of more than {WORDS_MAX} words"),
                 );
             }
-            Some(block) => {
-                let is_back = self.forks.closes_loop(target);
-                block.back_joins += u32::from(is_back);
-                let widen = is_back && block.back_joins > PRECISE_JOINS;
-                let changed = match self.module.has_objects {
-                    false => block.state.join(&state, widen, name),
-                    true => {
-                        let mut state = state.into_owned();
-                        let (changed, different) =
-                            casts::unite_states(self.module, &mut block.state, &mut state);
-                        // A common supertype is found by a walk over the supertypes of both.
-                        self.work += different * UNITE_WORK;
-                        block.state.join(&state, widen, name) || changed
-                    }
-                };
-                if !changed {
-                    return Ok(());
-                }
+            let mut state = match state {
+                Cow::Owned(state) => state,
+                Cow::Borrowed(state) => self.copy(state),
+            };
+            if is_renamed {
+                state.rename(name);
             }
+            self.blocks.push(Block {
+                state,
+                back_joins: 0,
+            });
+            self.block_numbers[index] = self.blocks.len() as u32;
+            self.todo.insert(target);
+            return Ok(());
+        };
+        if self.is_search {
+            return Ok(());
         }
-        self.todo.insert(target);
+        let is_back = self.forks.closes_loop(target);
+        let block = &mut self.blocks[number as usize];
+        block.back_joins += u32::from(is_back);
+        let widening = match is_back {
+            true if self.is_hasty => Widening::Whole,
+            true if block.back_joins > PRECISE_JOINS => Widening::Bounds,
+            _ => Widening::None,
+        };
+        let (changed, joined) = match self.module.has_objects {
+            false => (block.state.join(&state, widening, name), state),
+            true => {
+                let mut state = state.into_owned();
+                let (changed, different) =
+                    casts::unite_states(self.module, &mut block.state, &mut state);
+                // A common supertype is found by a walk over the supertypes of both.
+                self.work += different * UNITE_WORK;
+                let joins = block.state.join(&state, widening, name);
+                (joins || changed, Cow::Owned(state))
+            }
+        };
+        if let Cow::Owned(state) = joined {
+            self.recycle(state);
+        }
+        if changed {
+            self.todo.insert(target);
+        }
         Ok(())
+    }
+
+    /// What is known where a block starts, if a path has reached the block.
+    fn block_state(&mut self, start: u32) -> Option<State> {
+        let index = (start - self.entry.start) as usize;
+        let number = self.block_numbers[index].checked_sub(1)?;
+        let mut copy = self.spare.pop();
+        let state = &self.blocks[number as usize].state;
+        match &mut copy {
+            Some(copy) => copy.clone_from(state),
+            None => copy = Some(state.clone()),
+        }
+        copy
+    }
+
+    /// A copy of a state.
+    pub(crate) fn copy(&mut self, state: &State) -> State {
+        match self.spare.pop() {
+            Some(mut copy) => {
+                copy.clone_from(state);
+                copy
+            }
+            None => state.clone(),
+        }
+    }
+
+    /// Keeps the memory of a state that is no longer needed.
+    fn recycle(&mut self, state: State) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(state);
+        }
     }
 
     /// Decodes from an offset to the next end of a path, and finds the targets of jumps. An
@@ -339,10 +433,17 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                     self.leaders[(target - self.entry.start) as usize] = true;
                     todo.push(target);
                 }
+                self.has_computed_jumps |= M::is_computed_jump(instruction);
                 if !M::falls(instruction) {
                     break;
                 }
                 at += M::bytes(instruction) as u32;
+                if let Some(handler) = self.module.handlers.find(at)
+                    && (self.entry.start..end).contains(&handler.handler)
+                {
+                    self.leaders[(handler.handler - self.entry.start) as usize] = true;
+                    todo.push(handler.handler);
+                }
             }
         }
     }
@@ -375,6 +476,16 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         let index = at.checked_sub(self.entry.start)? as usize;
         let number = self.numbers.get(index)?.checked_sub(1)? as usize;
         self.instructions.get(number).copied()
+    }
+
+    /// The instruction that ends at an offset, if it was decoded.
+    pub(crate) fn instruction_before(&self, at: u32) -> Option<M::Instruction> {
+        let index = at.checked_sub(self.entry.start)? as usize;
+        let starts = self.numbers.get(..index)?;
+        let start = starts.iter().rposition(|number| *number != u32::MAX)?;
+        let number = starts[start].checked_sub(1)? as usize;
+        let instruction = *self.instructions.get(number)?;
+        (start + M::bytes(instruction) == index).then_some(instruction)
     }
 
     /// The instruction at an offset.
@@ -488,6 +599,11 @@ fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
     }
 }
 
+/// The symbol of a location where paths to a block differ.
+fn block_symbol(block: u32, location: usize) -> Symbol {
+    Symbol(1 << 63 | u64::from(block) << 24 | location as u64)
+}
+
 /// The symbol of an argument.
 fn argument(number: usize) -> Symbol {
     Symbol(1 << 62 | number as u64)
@@ -598,17 +714,25 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         };
         self.walk.spend(self.state.words())?;
         let module = self.walk.module;
-        let mut taken = self.state.clone();
+        let mut taken = self.walk.copy(self.state);
         let takes = casts::assume(module, &mut taken, comparison, relation);
         let falls = casts::assume(module, self.state, comparison, relation.negated());
         // A path that is walked apart ends at the branch that tests its answer.
         if takes == falls || comparison.left.as_constant().is_some() {
             self.walk.forks.joins();
         }
-        if takes {
+        // A search follows branches that only later visits of a loop take.
+        let is_search = self.walk.is_search;
+        if is_search && !takes {
+            taken.widen(|at| block_symbol(target, at));
+        }
+        if is_search && !falls {
+            self.state.widen(|at| block_symbol(target, at));
+        }
+        if takes || is_search {
             self.walk.taken(target, taken)?;
         }
-        match falls {
+        match falls || is_search {
             true => Ok(Next::Falls),
             false => Ok(Next::Ends),
         }

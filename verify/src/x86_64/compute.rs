@@ -3,14 +3,14 @@
 use super::operands::{is_high_byte, plain};
 use super::{Step, list, step, vectors};
 use crate::address::{Use, is_data};
-use crate::arithmetic::{difference, masked, product, shifted_right, united};
+use crate::arithmetic::{Widening, difference, masked, product, shifted_right, united};
 use crate::casts;
 use crate::comparison::{Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
 use crate::objects;
 use crate::state::{Extent, VECTORS, Vector};
 use crate::value::{Kind, Symbol, Value};
-use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
 impl Step<'_, '_> {
     /// An instruction that falls through to the next one.
@@ -95,20 +95,59 @@ impl Step<'_, '_> {
     }
 
     /// Whether two registers, which the instruction uses in part or whole, have the same bits.
-    fn is_same_value(&self) -> bool {
+    fn is_same_value(&mut self) -> bool {
         let instruction = self.instruction;
-        let value = |at| {
-            let register = instruction.op_register(at).full_register();
-            register
-                .is_gpr64()
-                .then(|| self.state.registers[register.number()])
-        };
-        instruction.op0_kind() == OpKind::Register
+        let [left, right] = [0, 1].map(|at| instruction.op_register(at).full_register());
+        let is_pair = instruction.op0_kind() == OpKind::Register
             && instruction.op1_kind() == OpKind::Register
             && instruction.op0_register().size() == instruction.op1_register().size()
             && !is_high_byte(instruction.op0_register())
             && !is_high_byte(instruction.op1_register())
-            && matches!((value(0), value(1)), (Some(a), Some(b)) if a.is_same(&b))
+            && left.is_gpr64()
+            && right.is_gpr64();
+        let value = |register: Register| self.state.registers[register.number()];
+        is_pair && (value(left).is_same(&value(right)) || self.are_copies(left, right))
+    }
+
+    /// Whether two registers are copies of one value, because of moves shortly before the
+    /// instruction, which are on each path to it. Most kinds of values have no name, so two of them
+    /// may differ.
+    fn are_copies(&mut self, mut left: Register, mut right: Register) -> bool {
+        const DISTANCE_MAX: usize = 12;
+        let mut at = self.at;
+        for _ in 0..DISTANCE_MAX {
+            if self.walk.is_leader(at) {
+                return false;
+            }
+            let Some(before) = self.walk.instruction_before(at) else {
+                return false;
+            };
+            let is_move = matches!(before.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64)
+                && before.op0_register().is_gpr64()
+                && before.op1_register().is_gpr64();
+            let info = self.walk.machine.factory.info(&before);
+            let writes = |register: Register| {
+                info.used_registers().iter().any(|used| {
+                    used.register().full_register() == register && writes(used.access())
+                })
+            };
+            let before_it = |register: Register| match is_move && before.op0_register() == register
+            {
+                true => Some(before.op1_register()),
+                false => (!writes(register)).then_some(register),
+            };
+            let (Some(old_left), Some(old_right)) = (before_it(left), before_it(right)) else {
+                return false;
+            };
+            if old_left == old_right {
+                return true;
+            }
+            if before.flow_control() != FlowControl::Next {
+                return false;
+            }
+            (left, right, at) = (old_left, old_right, before.ip() as u32);
+        }
+        false
     }
 
     /// Whether the first operand is a register of 32 or 64 bits, and the others are read.
@@ -354,7 +393,7 @@ impl Step<'_, '_> {
             if module.has_objects {
                 casts::unite(module, &mut a, &mut b);
             }
-            a.join(b, fresh, false)
+            a.join(b, fresh, Widening::None)
         };
         let value = match self.state.flags.zip(relation) {
             None if old == new => old,
@@ -496,8 +535,8 @@ impl Step<'_, '_> {
             let read = self.reads_number(*register, needed)?;
             // Such an instruction keeps the lanes of the first operand that it does not replace.
             let is_kept = vectors::lane(&instruction).is_some()
-                && *register == instruction.op0_register()
-                && *register != instruction.op1_register();
+                && *register == vectors::kept(&instruction)
+                && *register != vectors::inserted(&instruction);
             if !is_kept {
                 extent = extent.min(read);
             }

@@ -87,6 +87,10 @@ impl<'m> Machine<'m> for X86<'m> {
         is_branch.then(|| instruction.near_branch_target() as u32)
     }
 
+    fn is_computed_jump(instruction: Instruction) -> bool {
+        instruction.is_jmp_near_indirect()
+    }
+
     fn step(step: Step<'_, 'm>) -> Proof<Next> {
         step.run()
     }

@@ -42,6 +42,10 @@ impl Step<'_, '_> {
             ),
         };
         let base = register(base)?;
+        let displacement = instruction.memory_displacement64().cast_signed();
+        if index == Register::None {
+            return Ok(Address { base, displacement });
+        }
         let index = register(index)?;
         let scale = instruction.memory_index_scale().trailing_zeros();
         let index = match scale {
@@ -50,20 +54,12 @@ impl Step<'_, '_> {
             _ if index.is_number() => index.shifted(scale, self.fresh(6)),
             _ => return refuse(Property::Accesses, "multiplies an address"),
         };
-        let displacement = instruction.memory_displacement64().cast_signed();
-        let base = match instruction.memory_index() {
-            Register::None => base,
-            _ => match objects::sum(self.state, base, index)
-                .or_else(|| base.plus(index, self.fresh(7)))
-            {
-                Some(sum) => sum,
-                None => {
-                    return refuse(
-                        Property::Accesses,
-                        format!("adds {:?} and {:?} in an address", base.kind, index.kind),
-                    );
-                }
-            },
+        let sum = objects::sum(self.state, base, index);
+        let Some(base) = sum.or_else(|| base.plus(index, self.fresh(7))) else {
+            return refuse(
+                Property::Accesses,
+                format!("adds {:?} and {:?} in an address", base.kind, index.kind),
+            );
         };
         Ok(Address { base, displacement })
     }
@@ -91,7 +87,7 @@ impl Step<'_, '_> {
         }
         match objects::access(self.walk.module, self.state, &access)? {
             Some(value) => Ok(value),
-            None => access::access(self.walk.module, self.state, access),
+            None => access::access(self.walk.module, self.state, &access),
         }
     }
 

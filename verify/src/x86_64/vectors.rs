@@ -149,9 +149,18 @@ fn replaced(instruction: &Instruction) -> Option<(Extent, Extent)> {
 pub(super) fn kept(instruction: &Instruction) -> Register {
     let second = instruction.op1_register();
     let is_apart = instruction.encoding() != EncodingKind::Legacy && second.is_xmm();
-    match is_apart && replaced(instruction).is_some() {
+    let is_kept = replaced(instruction).is_some() || lane(instruction).is_some();
+    match is_apart && is_kept {
         true => second,
         false => instruction.op0_register(),
+    }
+}
+
+/// The register whose lowest lane an instruction moves to a lane of [`kept`].
+pub(super) fn inserted(instruction: &Instruction) -> Register {
+    match instruction.encoding() {
+        EncodingKind::Legacy => instruction.op1_register(),
+        _ => instruction.op2_register(),
     }
 }
 
@@ -186,6 +195,12 @@ pub(super) fn lane(instruction: &Instruction) -> Option<(Extent, Extent)> {
         Mnemonic::Movsd if is_register => Some((Double, Double)),
         // The upper bits of the immediate select the lane of the second operand.
         Mnemonic::Insertps if is_register && instruction.immediate(2) >> 6 & 3 == 0 => {
+            Some((Single, Extent::Nothing))
+        }
+        Mnemonic::Vinsertps
+            if instruction.op2_kind() == OpKind::Register
+                && instruction.immediate(3) >> 6 & 3 == 0 =>
+        {
             Some((Single, Extent::Nothing))
         }
         Mnemonic::Roundss | Mnemonic::Sqrtss => Some((Single, Single)),
