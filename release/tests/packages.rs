@@ -163,6 +163,42 @@ fn an_incomplete_package_is_found() {
     }
 }
 
+/// The rest of the only line that starts so.
+fn after<'a>(text: &'a str, start: &str) -> &'a str {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(start));
+    let rest = lines.next().unwrap_or_else(|| panic!("no line {start}"));
+    assert_eq!(lines.next(), None, "{start}");
+    rest
+}
+
+#[test]
+fn debian_packages_name_the_versions_that_they_need() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("a file");
+    let manifest = read("release/Cargo.toml");
+    let has = |text: &str| assert!(manifest.contains(text), "release/Cargo.toml: {text}");
+    let abi = read("capi/src/abi.rs");
+    let abi = after(&abi, "pub const PIRN_ABI_VERSION: u32 = ").trim_end_matches(';');
+    let version = &members()[0]["version"];
+    let version = version.as_str().expect("a version");
+    has(&format!("name = \"libpirn{abi}\"\n"));
+    has(&format!("depends = \"libpirn{abi} (= {version}-1)\"\n"));
+    let glibc = read("release/needs");
+    has(&format!("libc6 (>= {})", after(&glibc, "glibc_max=")));
+    for package in [
+        "pirn".to_owned(),
+        format!("libpirn{abi}"),
+        "libpirn-dev".to_owned(),
+    ] {
+        let name = format!("release/debian/{package}.lintian-overrides");
+        // Each exception follows a line with its reason.
+        for (before, line) in read(&name).lines().zip(read(&name).lines().skip(1)) {
+            let is_exception = line.starts_with(&format!("{package}: "));
+            assert!(is_exception || line.starts_with("# "), "{name}: {line}");
+            assert!(!is_exception || before.starts_with("# "), "{name}: {line}");
+        }
+    }
+}
+
 /// The paths that a source file includes, or names in `#[path]` attributes.
 fn included(text: &str) -> Vec<&str> {
     let marks = [
