@@ -42,8 +42,12 @@ impl Workspace {
     /// Reads the output of `cargo metadata`.
     pub(crate) fn read() -> Result<Self> {
         let args = ["metadata", "--format-version=1", "--locked"];
-        let platform = ["--filter-platform", "x86_64-unknown-linux-gnu"];
-        let output = cargo().args(args).args(platform).output()?;
+        // Releases are made for the architecture of the machine, and dependencies differ by it.
+        let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let output = cargo()
+            .args(args)
+            .args(["--filter-platform", &platform])
+            .output()?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             bail!("cargo metadata failed: {}", why.trim());
