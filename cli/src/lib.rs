@@ -1,5 +1,5 @@
-//! Code of `aotc` and `aotrun`: error messages of one line, and output files that are written
-//! completely or not at all. The interface serves these two programs and can change with any
+//! Code of `aotc`, `aotrun` and `pirn-serve`: error messages of one line, and output files that are
+//! written completely or not at all. The interface serves these programs and can change with any
 //! version.
 
 #![forbid(unsafe_code)]

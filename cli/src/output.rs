@@ -1,8 +1,11 @@
 //! [`Output`]: standard output, or a file that is written completely or not at all.
 
 use anyhow::{Context, Result, anyhow, bail};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -125,6 +128,32 @@ pub fn is_same(path: &Path, other: &Path) -> bool {
     path.is_file() && (path.dev(), path.ino()) == (other.dev(), other.ino())
 }
 
+/// Opens a file to append to, which is made if it does not exist, or a pipe or a device. Refuses a
+/// pipe that no process reads: opening it would wait for a reader, perhaps for ever.
+///
+/// # Errors
+///
+/// The error of the system, or [`ErrorKind::NotConnected`] for a pipe without a reader.
+pub fn append_to(path: &Path) -> io::Result<File> {
+    // In directories such as /tmp, Linux refuses to open pipes of others with O_CREAT.
+    let file = File::options()
+        .append(true)
+        .create(!path.exists())
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(|error| match Errno::from_io_error(&error) {
+            // Only pipes and sockets give this error, and some devices that are not there.
+            Some(Errno::NXIO) => {
+                let why = "no process reads it; start the reader of the pipe first, or name a file";
+                io::Error::new(ErrorKind::NotConnected, why)
+            }
+            _ => error,
+        })?;
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
 fn to_stdout(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -140,10 +169,7 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
     }
     // A device or a pipe is written directly, not replaced.
     if path.exists() && !path.is_file() {
-        return Ok(std::fs::OpenOptions::new()
-            .write(true)
-            .open(path)?
-            .write_all(bytes)?);
+        return Ok(append_to(path)?.write_all(bytes)?);
     }
     replace(path, bytes, MODULE_MODE)
 }
@@ -171,12 +197,12 @@ fn folder_of(path: &Path) -> Result<&Path> {
 
 /// An error that does not mention the temporary name.
 #[expect(clippy::needless_pass_by_value, reason = "a function for `map_err`")]
-fn other_place(error: std::io::Error) -> anyhow::Error {
+fn other_place(error: io::Error) -> anyhow::Error {
     anyhow!("{}; give another place", error.kind())
 }
 
 /// A file with a temporary name that has these bytes.
-fn staged(folder: &Path, bytes: &[u8], mode: u32) -> std::io::Result<NamedTempFile> {
+fn staged(folder: &Path, bytes: &[u8], mode: u32) -> io::Result<NamedTempFile> {
     let mut file = tempfile::Builder::new()
         .prefix(".aotc-")
         .permissions(std::fs::Permissions::from_mode(mode))

@@ -249,6 +249,33 @@ fn pipes_and_devices_are_refused_at_once() {
     }
 }
 
+/// Nobody reads the pipe, so opening it would wait for ever.
+#[test]
+fn a_pipe_gets_the_output_only_if_it_has_a_reader() {
+    let (folder, wasm) = folder("hello.wasm");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("coreutils are installed").success());
+    let args = [wasm.as_os_str(), "-o".as_ref(), pipe.as_os_str()];
+    refused(
+        &aotc(args),
+        &["pipe: no process reads it", "start the reader"],
+    );
+    let path = pipe.clone();
+    let reader = std::thread::spawn(move || fs::read(path).expect("a pipe"));
+    // Until the reader has opened it.
+    let written = loop {
+        let output = aotc(args);
+        if output.status.success() {
+            break reader.join().expect("it reads");
+        }
+        refused(&output, &["no process reads it"]);
+    };
+    works(&aotc([wasm.as_os_str()]));
+    let expected = fs::read(wasm.with_extension("so")).expect("it is there");
+    assert!(written == expected, "the pipe has another module");
+}
+
 /// The output of `aotc inspect` for a module's shared object.
 fn inspected(module: &Path) -> String {
     let so = module.with_extension("so");

@@ -336,7 +336,7 @@ fn files_that_are_no_keys_are_described() {
         ("one.so.minisig", &["it is a signature"]),
         ("one.wat", &["it has 1 lines, a key has 2"]),
         ("one.so", &["cannot read it: it has more than 4096 bytes"]),
-        (".", &["cannot read it: is a directory"]),
+        (".", &["it is a directory; name a regular file"]),
         ("none", &["cannot read it: No such file"]),
     ] {
         refused(&folder.aotc(["verify", "one.so", "--key", key]), parts);

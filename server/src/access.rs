@@ -6,10 +6,10 @@
 use anyhow::{Context as _, Error, Result, bail};
 use jiff::Timestamp;
 use jiff::fmt::strtime;
+use pirn_cli::output::append_to;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -252,7 +252,7 @@ fn output(path: &Path) -> Result<Output> {
     if path == Path::new("-") {
         return Ok(BufWriter::new(Box::new(io::stdout())));
     }
-    let file: io::Result<File> = OpenOptions::new().append(true).create(true).open(path);
+    let file = append_to(path);
     let file = file.with_context(|| format!("cannot open access log {}", path.display()))?;
     Ok(BufWriter::new(Box::new(file)))
 }

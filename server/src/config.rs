@@ -8,9 +8,8 @@ use crate::pirn::Settings;
 use crate::site::{Mount, check};
 use crate::units::{Destination, Endpoint, MemoryFolder, Ratio};
 use anyhow::{Context as _, Result, anyhow, bail};
+use pirn_signature::read_regular;
 use pirn_wasi2::MemoryLimits;
-use std::fs::File;
-use std::io::Read as _;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::ops::Range;
@@ -273,20 +272,19 @@ struct Found {
 /// The options and routes of a configuration file.
 fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
     let name = path.display();
-    let mut text = String::new();
-    let file = File::open(path).with_context(|| name.to_string())?;
-    let read = file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text);
-    if read.with_context(|| name.to_string())? as u64 > CONFIG_BYTES_MAX {
-        bail!("{name}: file is larger than {CONFIG_BYTES_MAX} bytes; split it");
-    }
-    let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
-    let mut options: Options = toml::from_str(&text).map_err(|error| {
+    let bytes = read_regular(path, CONFIG_BYTES_MAX).with_context(|| name.to_string())?;
+    let line = |at: usize| 1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count();
+    let text = str::from_utf8(&bytes).map_err(|error| {
+        let line = line(error.valid_up_to());
+        anyhow!("{name}:{line}: it is not valid UTF-8; save the file as UTF-8")
+    })?;
+    let mut options: Options = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let why = error.message().replace('\n', " ");
         anyhow!(
             "{name}:{}: {why}{}",
             line(at),
-            hint(&text, error.span(), &why)
+            hint(text, error.span(), &why)
         )
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));

@@ -240,7 +240,7 @@ async fn a_log_that_nobody_takes_delays_no_request() {
     let path = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&path).status();
     assert!(made.expect("there is a mkfifo").success());
-    // Reads nothing. Without it, the server would wait for a reader when it opens the pipe.
+    // Reads nothing. Without it, the server would refuse the pipe.
     let reader = fs::OpenOptions::new().read(true).write(true).open(&path);
     let hello = prints("Status: 200\n\nhello");
     let server = server(&[("/", &hello)], &path, Format::Json, limits()).await;

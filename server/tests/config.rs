@@ -215,7 +215,7 @@ fn a_file_that_is_none_is_refused() {
     assert!(none.contains("/nowhere/serve.toml: No such file"), "{none}");
     let folder_for_file = refusal(&["--config", env!("CARGO_MANIFEST_DIR")]);
     assert!(
-        folder_for_file.contains("Is a directory"),
+        folder_for_file.contains("it is a directory; name a regular file"),
         "{folder_for_file}"
     );
     let (_folder, path) = folder("");
@@ -224,14 +224,58 @@ fn a_file_that_is_none_is_refused() {
     fs::write(&path, " ".repeat(longest)).expect("room");
     assert!(refusal(&args(&path)).contains("there is no route"));
     fs::write(&path, " ".repeat(longest + 1)).expect("room");
-    assert!(refusal(&args(&path)).contains("file is larger than 1048576 bytes"));
-    fs::write(&path, b"slots = \"\xff\"").expect("room");
-    assert!(refusal(&args(&path)).contains("valid UTF-8"));
+    assert!(refusal(&args(&path)).contains("it has more than 1048576 bytes, the limit"));
+    fs::write(&path, b"\nslots = \"\xff\"").expect("room");
+    let not_text = refusal(&args(&path));
+    assert!(
+        not_text.contains("serve.toml:2: it is not valid UTF-8"),
+        "{not_text}"
+    );
     let routes = "[[route]]\npath = '/metrics'\nmodule = 'a'\n".repeat(2);
     fs::write(&path, routes.repeat(3)).expect("room");
     assert!(
         refusal(&args(&path)).contains(":1: "),
         "the first error is named"
+    );
+}
+
+/// Nobody writes to the pipe or reads it, so opening it would wait for ever. A device has no end.
+#[test]
+fn files_that_are_pipes_or_devices_are_refused_at_once() {
+    let (folder, path) = folder("");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is a mkfifo").success());
+    for file in [pipe.as_path(), Path::new("/dev/zero")] {
+        let name = file.display().to_string();
+        let why = format!("{name}: it is a pipe, a socket or a device; name a regular file\n");
+        let error = refusal(&["--log", "off", "--config", &name]);
+        assert_eq!(error, format!("pirn-serve: {why}"));
+        let route = format!("/=a.so={name}");
+        let error = refusal(&["--log", "off", "--route", &route, "--trust", &name]);
+        assert!(
+            error.starts_with(&format!(
+                "pirn-serve: --trust {name}: cannot read it: it is a pipe"
+            )),
+            "{error}"
+        );
+    }
+    let (name, hello) = (pipe.display(), guest("web-hello.wasm"));
+    fs::write(
+        &path,
+        format!("[[route]]\npath = '/'\nmodule = '{}'\n", hello.display()),
+    )
+    .expect("room");
+    let name = name.to_string();
+    let log = ["--listen=127.0.0.1:0", "--log=off", "--access-log", &name];
+    let error = refusal(&[&args(&path)[..], &log].concat());
+    let why = format!("cannot open access log {name}: no process reads it; start the reader");
+    assert!(error.contains(&why), "{error}");
+    let memory = format!("/data={name}");
+    let error = refusal(&[&args(&path)[..], &["--memory-dir", &memory]].concat());
+    assert!(
+        error.ends_with("it is neither a directory nor a tar archive\n"),
+        "{error}"
     );
 }
 

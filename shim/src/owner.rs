@@ -1,7 +1,8 @@
 //! Checks of files and folders that only root may change.
 
 use anyhow::{Context as _, Result, ensure};
-use std::fs::{File, Metadata};
+use pirn_signature::open_regular;
+use std::fs::Metadata;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -11,9 +12,8 @@ const OTHERS_WRITE: u32 = 0o022;
 
 /// Reads a text file that other users can neither change nor replace.
 pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
-    let mut file = File::open(path)?;
+    let (mut file, _) = open_regular(path)?;
     let about = file.metadata()?;
-    ensure!(about.is_file(), "it is no regular file; name one");
     check(&about)?;
     let folder = path
         .parent()

@@ -122,7 +122,8 @@ pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     // Queries the open file, because the path may name another file by now.
     let about = file.metadata()?;
     if about.is_dir() {
-        return Err(ErrorKind::IsADirectory.into());
+        let why = "it is a directory; name a regular file";
+        return Err(io::Error::new(ErrorKind::IsADirectory, why));
     }
     if !about.is_file() {
         let why = "it is a pipe, a socket or a device; name a regular file";
