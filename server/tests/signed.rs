@@ -121,6 +121,11 @@ fn nothing_unsigned_is_served_from_the_start() {
         for part in parts {
             assert!(error.contains(part), "{part:?} is not in {error}");
         }
+        let named = error
+            .replace(&format!("{module}.minisig"), "")
+            .matches(&module)
+            .count();
+        assert!(named <= 1, "the module is named {named} times in {error}");
     };
     let good = serve()
         .args(["--check-config", "--log", "off", "--route"])

@@ -31,8 +31,7 @@ fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
     for route in &config.routes {
         let granted = grants(config, route, &mut bases).with_context(|| route.origin.clone())?;
         let module = open(config, route, &granted, keys.as_deref());
-        let module =
-            module.with_context(|| format!("{}: {}", route.origin, route.module.display()))?;
+        let module = module.with_context(|| route.origin.clone())?;
         all.push((module, granted));
     }
     let (modules, granted): (Vec<_>, Vec<_>) = all.into_iter().unzip();
@@ -102,7 +101,7 @@ fn grants(
     Ok(grants)
 }
 
-/// The module of a route, initialised if the route says so.
+/// The module of a route, initialised if the route says so. Errors name the module.
 fn open(
     config: &Config,
     route: &Route,
@@ -120,7 +119,8 @@ fn open(
             grants,
             config.warm_deadline,
             |_| Ok(()),
-        ),
+        )
+        .with_context(|| name(&route.module)),
         false => Ok(module),
     }
 }
@@ -131,8 +131,9 @@ fn read_signed(path: &Path, keys: &[PublicKey]) -> Result<Module> {
     let name = path.extension().unwrap_or_default();
     if name == "wasm" || name == "wat" {
         anyhow::bail!(
-            "it is not compiled, and with --trust only signed modules are served; compile it by \
-             `aotc --sign`"
+            "{}: it is not compiled, and with --trust only signed modules are served; compile it \
+             by `aotc --sign`",
+            path.display()
         );
     }
     Ok(Module::open_signed(path, keys)?)
@@ -141,11 +142,16 @@ fn read_signed(path: &Path, keys: &[PublicKey]) -> Result<Module> {
 /// Opens a compiled module, or compiles a WebAssembly module first. Refuses pipes, sockets and
 /// devices, which might block or never end.
 fn read(path: &Path) -> Result<Module> {
-    let bytes = read_regular(path, SIGNED_BYTES_MAX)?;
+    let bytes = read_regular(path, SIGNED_BYTES_MAX).with_context(|| name(path))?;
     if bytes.starts_with(ELF) {
         return Ok(Module::open(path)?);
     }
-    Ok(Module::from_bytes(&compile(&bytes)?)?)
+    let compiled = compile(&bytes).with_context(|| name(path))?;
+    Module::from_bytes(&compiled).with_context(|| name(path))
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string()
 }
 
 #[cfg(feature = "compiler")]
