@@ -410,9 +410,10 @@ answers() {
     [ "$(curl --silent --max-time 5 "http://127.0.0.1:$port/hello")" = 'hello from Rust' ]
 }
 
-begin "the directories of a server"
+begin "the directories and the environment of a server"
 printf 'written outside' >"$dir/volume/note.txt"
-options=(--net-host --env PORT=$port)
+options=(--net-host --env PORT=$port --env PIRN_EMPTY=)
+options+=(--env 'PIRN_GREETING=hello = from a container')
 options+=(--mount "type=bind,src=$dir/volume,dst=/data,options=rbind:rw")
 start files http-files
 options=()
@@ -422,6 +423,14 @@ out=$(curl --silent "http://127.0.0.1:$port/")
 says 'note: written outside, lines: 1'
 out=$(curl --silent "http://127.0.0.1:$port/")
 says 'note: changed, lines: 2'
+# The variables of the container and no others. ctr adds HOSTNAME and PATH.
+out=$(curl --silent "http://127.0.0.1:$port/environment")
+[ "$out" = "arguments: []
+HOSTNAME=$(uname -n)
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+PIRN_EMPTY=
+PIRN_GREETING=hello = from a container
+PORT=$port" ] || fail "another environment"
 ctr task kill --signal SIGTERM files
 ended files
 ends 0
