@@ -6,7 +6,8 @@
 //!
 //! The first file is the entry point. Options follow the image name. `--user=UID[:GID]` sets the
 //! user of the container. `--artifact` makes an OCI artifact: the layer is the file itself
-//! (`application/wasm`), instead of a file system.
+//! (`application/wasm`), instead of a file system. `--signature=FILE` annotates that layer with the
+//! text of its signature.
 
 use sha2::{Digest as _, Sha256};
 use std::error::Error;
@@ -14,8 +15,8 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: oci-image OUT.tar NAME:TAG [--artifact] [--user=UID[:GID]] /PATH=FILE...";
+const USAGE: &str = "usage: oci-image OUT.tar NAME:TAG [--artifact] [--signature=FILE] \
+                     [--user=UID[:GID]] /PATH=FILE...";
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -36,9 +37,15 @@ fn run(args: &[String]) -> Result<()> {
     };
     let (options, files): (Vec<&String>, Vec<_>) = rest.iter().partition(|t| t.starts_with("--"));
     let is_artifact = options.iter().any(|option| *option == "--artifact");
-    let user = options
-        .iter()
-        .find_map(|option| option.strip_prefix("--user="));
+    let value = |name: &str| options.iter().find_map(|option| option.strip_prefix(name));
+    let user = value("--user=");
+    let annotations = match value("--signature=") {
+        None => String::new(),
+        Some(file) => {
+            let text = fs::read_to_string(file)?;
+            format!(r#","annotations":{{"io.pirn.signature":{text:?}}}"#)
+        }
+    };
     let files = files.iter().map(|text| text.split_once('=').ok_or(USAGE));
     let files = files.collect::<std::result::Result<Vec<_>, _>>()?;
     let (first, source) = files.first().ok_or(USAGE)?;
@@ -71,7 +78,7 @@ fn run(args: &[String]) -> Result<()> {
             config.as_bytes(),
             ""
         ),
-        described(media, &layer, "")
+        described(media, &layer, &annotations)
     );
     let platform = format!(
         r#","platform":{{"architecture":"{}","os":"linux"}}"#,
