@@ -9,8 +9,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use pirn_runtime::{
-    CallError, CallState, Caller, FuelError, Group, GroupError, InvalidCall, KillOutcome,
-    LinkError, Linker, MemberId, NoMember, Operation, TypedFunc, Value,
+    CallError, CallState, Caller, FlatParams, FuelError, Group, GroupError, InvalidCall,
+    KillOutcome, LinkError, Linker, MemberId, NoMember, Operation, TypedFunc, Value,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -170,6 +170,49 @@ fn functions_are_looked_up_by_type_and_called() {
     let (called, _) = run(empty.call_async(stranger.user, &long, 7));
     assert_eq!(invalid(called), foreign(0));
     setup.works();
+}
+
+/// A linker for guests that ask serves groups, too. A member's question ends the call.
+#[test]
+fn members_ask_nobody() {
+    let mut linker = Linker::<u32, i32, i32>::asking();
+    let ask = |mut caller: Caller<'_, u32>, (n,): (i32,)| {
+        *caller.data_mut() += 1;
+        Ok(n)
+    };
+    linker
+        .func_ask("h", "wait", ask, |_, _, answer: i32| answer)
+        .expect("the name is free");
+    let mut group = Group::asking(&region(2), 0);
+    let owner = group.instantiate(&common::wat(OWNER), &linker);
+    let owner = owner.expect("the module links");
+    group.name("owner", owner);
+    let user = group.instantiate(&common::wat(USER), &linker);
+    let user = user.expect("the module links");
+    let waits = group.func::<i32, i32>(user, "waits").expect("it exists");
+    let called = group.call(user, &waits, 1);
+    assert!(
+        matches!(&called, Err(CallError::State(error))
+            if (error.operation(), error.state()) == (Operation::Ask, CallState::Called)),
+        "{called:?}"
+    );
+    let (called, _) = run(group.call_async(user, &waits, 1));
+    assert!(
+        matches!(&called, Err(CallError::State(error))
+            if (error.operation(), error.state()) == (Operation::Ask, CallState::Awaited)),
+        "{called:?}"
+    );
+    // The host function did not run, and the group works.
+    assert_eq!((*group.data(), group.is_suspended()), (0, false));
+    let sums = group.func_flat(user, "sums").expect("it is over numbers");
+    let params = FlatParams::new(&[100]).expect("it is one");
+    let found = group.call(user, &sums, params).expect("the call returns");
+    assert_eq!(found.0 as u32, 10_100);
+    let missing = group.func_flat(user, "memory");
+    assert!(
+        matches!(missing, Err(GroupError::Link(LinkError::NoExport { .. }))),
+        "{missing:?}"
+    );
 }
 
 /// A member exports functions that it imports from another member. They run in that other member.

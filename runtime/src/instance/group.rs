@@ -37,7 +37,7 @@ use crate::store::preparation::{Preparation, Share};
 use crate::store::usage::{Measure, Pages, Usage};
 use crate::switch::activation::LAST;
 use crate::switch::{AccountState, Record};
-use crate::value::typed::{Params, Results};
+use crate::value::typed::{FlatParams, FlatResult, Params, Results};
 use crate::value::{FuncRef, InstanceId, Value};
 use core::convert::Infallible;
 use pirn_format::layout::CONTEXT_ACTIVATION;
@@ -46,9 +46,12 @@ use std::collections::HashMap;
 
 /// Instances that import from each other, and share the host's data `T`. Each instance has its own
 /// slot. All are dropped with the group.
+///
+/// `Q` and `A` are those of the [`Linker`]. An instance of a group cannot ask its caller: a call of
+/// a [`func_ask`](Linker::func_ask) ends the guest's call with [`CallError::State`].
 #[derive(Debug)]
-pub struct Group<T> {
-    pub(super) members: Vec<Member<Alone<T>>>,
+pub struct Group<T, Q = Infallible, A = Infallible> {
+    pub(super) members: Vec<Member<HostState<T, Q, A>>>,
     names: HashMap<String, MemberId>,
     region: Region,
     instance_id: InstanceId,
@@ -59,16 +62,12 @@ pub struct Group<T> {
     start_fuel: Option<u64>,
     /// The measurements that are made of members, if any.
     measure: Option<Measure>,
-    pub(super) store: Alone<T>,
+    pub(super) store: HostState<T, Q, A>,
     /// The suspended call. Between calls it is `Some` only if a future was leaked (`mem::forget`).
     suspended: Option<Suspended>,
     /// The index of the member that the last call by a future called.
     pub(super) suspended_at: usize,
 }
-
-/// The host's state of a group. The types of questions and answers are [`Infallible`]: a call by a
-/// future can suspend a member, but a member cannot ask the host a question.
-type Alone<T> = HostState<T, Infallible, Infallible>;
 
 /// Identifies an instance of a group. The id is not valid in another group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,6 +81,14 @@ impl<T: 'static> Group<T> {
     /// A group without instances. Its instances will take slots of `region`.
     #[must_use]
     pub fn new(region: &Region, data: T) -> Self {
+        Self::asking(region, data)
+    }
+}
+
+impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
+    /// As [`new`](Group::new), for instances whose imports a linker of [`Linker::asking`] provides.
+    #[must_use]
+    pub fn asking(region: &Region, data: T) -> Self {
         Self {
             members: vec![],
             names: HashMap::new(),
@@ -113,7 +120,7 @@ impl<T: 'static> Group<T> {
     pub fn instantiate(
         &mut self,
         module: &Module,
-        linker: &Linker<T>,
+        linker: &Linker<T, Q, A>,
     ) -> Result<MemberId, GroupError> {
         self.refuse(Operation::Instantiate)?;
         let (imports, hosts) = self.resolve(module, linker)?;
@@ -143,7 +150,7 @@ impl<T: 'static> Group<T> {
     }
 
     /// Makes a new instance use the account of the first instance.
-    fn share_account(&self, member: &mut Member<Alone<T>>) {
+    fn share_account(&self, member: &mut Member<HostState<T, Q, A>>) {
         let first = self.members.first().unwrap_or(member);
         let account: *const _ = first.account();
         // SAFETY: the record belongs to an initialised context, and the account to the group's
@@ -233,6 +240,22 @@ impl<T: 'static> Group<T> {
     pub fn func_values(&self, member: MemberId, name: &str) -> Result<Func, GroupError> {
         let inner = &self.member(member)?.inner;
         Ok(Func::find(&inner.module, inner.id, name)?)
+    }
+
+    /// The exported function `name` of an instance, for [`call`](Self::call), whose parameters and
+    /// result are numbers of types that are known only when the module is opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`Prepared::func_flat`](crate::Prepared::func_flat) in [`GroupError::Link`];
+    /// [`GroupError::NoMember`] for an id of another group.
+    pub fn func_flat(
+        &self,
+        member: MemberId,
+        name: &str,
+    ) -> Result<TypedFunc<FlatParams, FlatResult>, GroupError> {
+        let inner = &self.member(member)?.inner;
+        Ok(TypedFunc::find_flat(&inner.module, inner.id, name)?)
     }
 
     /// Calls a function of the instance in which it was looked up, with values of its parameter
@@ -367,7 +390,7 @@ impl<T: 'static> Group<T> {
     }
 
     /// Borrows the group for a call of member `at`.
-    pub(super) fn callee(&mut self, at: usize) -> Callee<'_, T, Infallible, Infallible> {
+    pub(super) fn callee(&mut self, at: usize) -> Callee<'_, T, Q, A> {
         Callee {
             members: &mut self.members,
             root: at,
@@ -445,7 +468,7 @@ impl<T: 'static> Group<T> {
         &mut self,
         at: usize,
         bounds: Bounds,
-        call: impl FnOnce(&mut [Member<Alone<T>>], &mut Alone<T>) -> R,
+        call: impl FnOnce(&mut [Member<HostState<T, Q, A>>], &mut HostState<T, Q, A>) -> R,
     ) -> R {
         if !bounds.is_none() {
             self.watch();
@@ -538,12 +561,15 @@ impl<T: 'static> Group<T> {
         })
     }
 
-    pub(super) fn member(&self, member: MemberId) -> Result<&Member<Alone<T>>, NoMember> {
+    pub(super) fn member(&self, member: MemberId) -> Result<&Member<HostState<T, Q, A>>, NoMember> {
         let at = self.position(member)?;
         Ok(&self.members[at])
     }
 
-    fn member_mut(&mut self, member: MemberId) -> Result<&mut Member<Alone<T>>, NoMember> {
+    fn member_mut(
+        &mut self,
+        member: MemberId,
+    ) -> Result<&mut Member<HostState<T, Q, A>>, NoMember> {
         let at = self.position(member)?;
         Ok(&mut self.members[at])
     }
@@ -571,8 +597,8 @@ impl<T: 'static> Group<T> {
     fn resolve(
         &self,
         module: &Module,
-        linker: &Linker<T>,
-    ) -> Result<Resolved<Alone<T>>, LinkError> {
+        linker: &Linker<T, Q, A>,
+    ) -> Result<Resolved<HostState<T, Q, A>>, LinkError> {
         let metadata = module.metadata();
         let (mut imports, mut hosts) = (Imports::new(), Hosts::new());
         for import in &metadata.imports {
@@ -588,8 +614,9 @@ impl<T: 'static> Group<T> {
                     imports: &mut imports,
                 };
                 if linked.member(owner, item)? {
-                    // SAFETY: the entry's code takes data `Alone<T>`, and reads no function.
-                    unsafe { hosts.skip(not_of_the_host::<Alone<T>>()) };
+                    // SAFETY: the entry's code takes data `HostState<T, Q, A>`, and reads no
+                    // function.
+                    unsafe { hosts.skip(not_of_the_host::<HostState<T, Q, A>>()) };
                 }
             } else {
                 imports.host(metadata, import, linker, &mut hosts)?;

@@ -10,7 +10,7 @@ use crate::value::typed::{Params, Results};
 use crate::value::{FuncRef, Value};
 use core::time::Duration;
 
-impl<T: 'static> Group<T> {
+impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
     /// Calls a function of an instance as a future, as
     /// [`Instance::call_async`](crate::Instance::call_async).
     ///
@@ -28,13 +28,13 @@ impl<T: 'static> Group<T> {
 
     /// Limits the wall time of the next call, as
     /// [`Instance::deadline`](crate::Instance::deadline).
-    pub fn deadline(&mut self, limit: Duration) -> LimitedCall<&mut Group<T>> {
+    pub fn deadline(&mut self, limit: Duration) -> LimitedCall<&mut Group<T, Q, A>> {
         LimitedCall::new(self).deadline(limit)
     }
 
     /// Limits the processor time of the next call, as
     /// [`Instance::cpu_budget`](crate::Instance::cpu_budget).
-    pub fn cpu_budget(&mut self, limit: Duration) -> LimitedCall<&mut Group<T>> {
+    pub fn cpu_budget(&mut self, limit: Duration) -> LimitedCall<&mut Group<T, Q, A>> {
         LimitedCall::new(self).cpu_budget(limit)
     }
 
@@ -42,13 +42,13 @@ impl<T: 'static> Group<T> {
     ///
     /// This applies to calls by [`LimitedCall::call_async`]. See
     /// [`Instance::timeslice`](crate::Instance::timeslice).
-    pub fn timeslice(&mut self, slice: Duration) -> LimitedCall<&mut Group<T>> {
+    pub fn timeslice(&mut self, slice: Duration) -> LimitedCall<&mut Group<T, Q, A>> {
         LimitedCall::new(self).timeslice(slice)
     }
 }
 
 /// Calls of members. The limits apply to the whole call, whichever members of the group it enters.
-impl<'a, T: 'static> LimitedCall<&'a mut Group<T>> {
+impl<'a, T: 'static, Q: 'static, A: 'static> LimitedCall<&'a mut Group<T, Q, A>> {
     /// Calls a function of an instance within the limits.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl<'a, T: 'static> LimitedCall<&'a mut Group<T>> {
         member: MemberId,
         func: &TypedFunc<P, R>,
         params: P,
-    ) -> CallAsync<'a, Group<T>, P, R> {
+    ) -> CallAsync<'a, Group<T, Q, A>, P, R> {
         self.callee
             .call_async_within(self.bounds, member, func, params)
     }

@@ -13,7 +13,6 @@ use super::callee::{CallOwner, Callee};
 use super::group::Group;
 use super::handle::Instance;
 use crate::stop::Watch;
-use core::convert::Infallible;
 use core::ptr::NonNull;
 use core::slice;
 
@@ -42,14 +41,14 @@ impl<T, Q, A> Parts for Instance<T, Q, A> {
     }
 }
 
-impl<T: 'static> CallOwner for Group<T> {}
+impl<T: 'static, Q: 'static, A: 'static> CallOwner for Group<T, Q, A> {}
 
-impl<T: 'static> Parts for Group<T> {
+impl<T: 'static, Q: 'static, A: 'static> Parts for Group<T, Q, A> {
     type Data = T;
-    type Question = Infallible;
-    type Answer = Infallible;
+    type Question = Q;
+    type Answer = A;
 
-    fn callee(&mut self) -> Callee<'_, T, Infallible, Infallible> {
+    fn callee(&mut self) -> Callee<'_, T, Q, A> {
         self.callee(self.suspended_at)
     }
 

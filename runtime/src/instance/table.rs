@@ -169,7 +169,7 @@ impl<T, Q, A> Instance<T, Q, A> {
 }
 
 /// Tables.
-impl<T: 'static> Group<T> {
+impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
     /// The exported table `name` of an instance. The instance may import that table from another
     /// instance of the group.
     #[must_use]
@@ -190,7 +190,7 @@ impl<T: 'static> Group<T> {
         &mut self,
         member: MemberId,
         name: &str,
-    ) -> Result<TableMut<'_, T>, TableError> {
+    ) -> Result<TableMut<'_, T, Q, A>, TableError> {
         self.refuse(Operation::ChangeTable)?;
         let at = self.position(member)?;
         let index = table::exported(&self.members[at], name);
