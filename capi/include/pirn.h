@@ -31,17 +31,17 @@
  * THREADS. Modules, regions, components, preparations, functions, files, kill switches, captures,
  * bytes, shared memories, values of the library and errors are immutable or synchronised: any
  * threads may use one handle at the same time. Linkers and WASI contexts belong to one thread at a
- * time. An instance, too; it may move to another thread between calls, also while a call of it is
- * suspended. If two functions use an instance at the same time, the second one returns
+ * time. An instance or a group, too; it may move to another thread between calls, also while a call
+ * of it is suspended. If two functions use one at the same time, the second one returns
  * PIRN_ERROR_BUSY. No function may use a handle while another thread deletes it: to end a running
  * instance from another thread, use a kill switch, and delete the instance when its call has
  * returned.
  *
  * CALLBACKS. Functions of the embedder run on the stack of the thread that called the guest. They
- * may call any function of this library, but for the running instance only those that take their
- * `pirn_caller_t`. They may delete any handle but the preparation of an instance that is being
- * made. An instance that is deleted while it runs ends when its call has returned. They must
- * return: no longjmp, no pthread_exit, no exception.
+ * may call any function of this library, but for the running instance or group only those that
+ * take their `pirn_caller_t`. They may delete any handle but the preparation of an instance that is
+ * being made. An instance or a group that is deleted while it runs ends when its call has returned.
+ * They must return: no longjmp, no pthread_exit, no exception.
  *
  * SIGNALS. The first region installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGURG, and
  * each thread that calls a guest gets an alternate signal stack. Signals that belong to no guest go
@@ -51,9 +51,8 @@
  * FORKS. In a child of fork(2), calls of the parent's instances may fail with PIRN_ERROR_ARGUMENT.
  * Make a new region and new instances there.
  *
- * NOT THERE YET: wasi:http and the network of components, instances that import from each other,
- * threads that guests start (wasi-threads), async host functions, measured use, WASI with a virtual
- * clock, signatures and the verifier.
+ * NOT THERE YET: wasi:http and the network of components, threads that guests start (wasi-threads),
+ * async host functions, measured use, WASI with a virtual clock, signatures and the verifier.
  */
 
 #ifndef PIRN_H
@@ -419,10 +418,18 @@ typedef struct pirn_error_t pirn_error_t;
 typedef struct pirn_files_t pirn_files_t;
 
 /**
- * A function of a module, looked up and checked once, for all instances of its preparation. It may
- * outlive the preparation. Immutable; any threads may use it at the same time.
+ * A function of a module, looked up and checked once, for all instances of its preparation, or for
+ * one instance of a group. It may outlive the preparation and the group. Immutable; any threads
+ * may use it at the same time.
  */
 typedef struct pirn_func_t pirn_func_t;
+
+/**
+ * Instances that import from each other, each in its own slot. They share the `data` and the
+ * context of WASI of pirn_group_new, and end with the group. One thread at a time may use it, and
+ * it may move between threads. A function that finds it in use returns PIRN_ERROR_BUSY.
+ */
+typedef struct pirn_group_t pirn_group_t;
 
 /**
  * A module in its own slot. One thread at a time may use it, and it may move between threads. A
@@ -432,7 +439,7 @@ typedef struct pirn_instance_t pirn_instance_t;
 
 /**
  * Stops a guest from any thread, whatever its state. Any threads may use it at the same time. It
- * may outlive its instance.
+ * may outlive its instance or group.
  */
 typedef struct pirn_kill_switch_t pirn_kill_switch_t;
 
@@ -578,8 +585,8 @@ typedef union {
     uint8_t v128[16];
     /**
      * PIRN_EXTERNREF: any number of the embedder's, 0 for null. The numbers from 2^64 - 2^49 up to
-     * 2^64 - 2^48 are reserved. The other reference types: a number that an instance gave, valid
-     * for that instance only, or 0 for null.
+     * 2^64 - 2^48 are reserved. The other reference types: a number that an instance or a group
+     * gave, valid for that instance or group only, or 0 for null.
      */
     uint64_t reference;
 } pirn_val_of_t;
@@ -686,6 +693,12 @@ typedef struct {
      */
     uint64_t args[17];
 } pirn_step_t;
+
+/**
+ * Identifies an instance of a group. 0 is none. The numbers of one group are no numbers of another
+ * group.
+ */
+typedef uint64_t pirn_member_t;
 
 /**
  * The kind of a component's value: one of PIRN_COMPONENT_BOOL to PIRN_COMPONENT_BORROW.
@@ -2614,6 +2627,354 @@ pirn_kill_switch_t *pirn_kill_switch_clone(const pirn_kill_switch_t *kill_switch
  * `kill_switch` is a live handle, which ends, or NULL.
  */
 void pirn_kill_switch_delete(pirn_kill_switch_t *kill_switch);
+
+/**
+ * Makes a group without instances, which will take slots of `region`.
+ *
+ * `data` and `wasi` are as for pirn_instance_new, and all instances of the group have them. The
+ * library takes `wasi` over in every case. `data` stays valid until the group has ended.
+ *
+ * # Safety
+ *
+ * `region` is a live handle, `wasi` is a live handle, which ends, or NULL. `group` is writable.
+ */
+pirn_error_t *pirn_group_new(const pirn_region_t *region,
+                             void *data,
+                             pirn_wasi_t *wasi,
+                             pirn_group_t **group);
+
+/**
+ * Adds an instance: takes a slot, and runs the module's start. Writes its number to `member`.
+ *
+ * Each import is looked up by its module name among the instances with a name (pirn_group_name),
+ * and then in the linker. So a module can import functions, memories, tables, globals and tags of
+ * earlier instances. PIRN_ERROR_FULL if all slots are taken. A host function of pirn_linker_ask
+ * ends the call with PIRN_ERROR_STATE: nothing suspends a group.
+ *
+ * If the start of the instance fails, the instance keeps its slot until the group ends, because
+ * other instances may already refer to it.
+ *
+ * # Safety
+ *
+ * `group`, `module` and `linker` are live handles, `member` is writable.
+ */
+pirn_error_t *pirn_group_add(pirn_group_t *group,
+                             const pirn_module_t *module,
+                             const pirn_linker_t *linker,
+                             pirn_member_t *member);
+
+/**
+ * Makes the exports of an instance importable under the module name `name`, for instances that are
+ * added later. It replaces an earlier instance of that name.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string.
+ */
+pirn_error_t *pirn_group_name(pirn_group_t *group, const char *name, pirn_member_t member);
+
+/**
+ * Writes the number of the instance with the module name `name` to `member`. PIRN_ERROR_LINK if
+ * there is none.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string, `member` is writable.
+ */
+pirn_error_t *pirn_group_named(pirn_group_t *group, const char *name, pirn_member_t *member);
+
+/**
+ * The `data` of pirn_group_new; NULL for NULL, and while another function uses the group.
+ *
+ * # Safety
+ *
+ * `group` is a live handle or NULL.
+ */
+void *pirn_group_data(pirn_group_t *group);
+
+/**
+ * Sets the fuel with which instances begin that are added from now on, if their modules count
+ * fuel. Without it, they begin with UINT64_MAX.
+ *
+ * # Safety
+ *
+ * `group` is a live handle.
+ */
+pirn_error_t *pirn_group_start_fuel(pirn_group_t *group, uint64_t fuel);
+
+/**
+ * The remaining fuel of an instance, which the functions of its module use up.
+ * PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `fuel` is writable.
+ */
+pirn_error_t *pirn_group_fuel(pirn_group_t *group, pirn_member_t member, uint64_t *fuel);
+
+/**
+ * Sets the remaining fuel of an instance.
+ *
+ * # Safety
+ *
+ * `group` is a live handle.
+ */
+pirn_error_t *pirn_group_set_fuel(pirn_group_t *group, pirn_member_t member, uint64_t fuel);
+
+/**
+ * Makes a switch that ends the calls of all instances of the group from any thread, and the starts
+ * of instances that are added later. The rest is as for pirn_instance_kill_switch.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `kill_switch` is writable.
+ */
+pirn_error_t *pirn_group_kill_switch(pirn_group_t *group, pirn_kill_switch_t **kill_switch);
+
+/**
+ * Ends the group and all its instances. Their slots are reset for others. While a function uses
+ * the group, such as the call in which a host function runs, the group ends when that function
+ * returns.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, which ends, or NULL.
+ */
+void pirn_group_delete(pirn_group_t *group);
+
+/**
+ * Looks up the exported function `name` of an instance, of any type. The function is for calls of
+ * this group only.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string, `func` is writable.
+ */
+pirn_error_t *pirn_group_func(pirn_group_t *group,
+                              pirn_member_t member,
+                              const char *name,
+                              pirn_func_t **func);
+
+/**
+ * As pirn_group_func, and checks that the function has this type, as pirn_prepared_typed does.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string, `func` is writable. The lists are as long as
+ * their counts say.
+ */
+pirn_error_t *pirn_group_typed(pirn_group_t *group,
+                               pirn_member_t member,
+                               const char *name,
+                               const pirn_kind_t *params,
+                               size_t params_count,
+                               const pirn_kind_t *results,
+                               size_t results_count,
+                               pirn_func_t **func);
+
+/**
+ * Calls a function by values, in the instance in which pirn_group_func found it. The rest is as
+ * for pirn_instance_call: the limits apply to the whole call, whichever instances it enters. A
+ * time slice is PIRN_ERROR_STATE.
+ *
+ * # Safety
+ *
+ * As pirn_instance_call, and `group` is a live handle.
+ */
+pirn_error_t *pirn_group_call(pirn_group_t *group,
+                              const pirn_func_t *func,
+                              const pirn_limits_t *limits,
+                              const pirn_val_t *args,
+                              size_t args_count,
+                              pirn_val_t *results,
+                              size_t results_count);
+
+/**
+ * As pirn_group_call, for the exported function `name` of an instance.
+ *
+ * # Safety
+ *
+ * As pirn_group_call, and `name` is a C string.
+ */
+pirn_error_t *pirn_group_call_name(pirn_group_t *group,
+                                   pirn_member_t member,
+                                   const char *name,
+                                   const pirn_limits_t *limits,
+                                   const pirn_val_t *args,
+                                   size_t args_count,
+                                   pirn_val_t *results,
+                                   size_t results_count);
+
+/**
+ * As pirn_group_call, for the function that the PIRN_FUNCREF `reference` refers to, of whichever
+ * instance.
+ *
+ * # Safety
+ *
+ * As pirn_group_call.
+ */
+pirn_error_t *pirn_group_call_ref(pirn_group_t *group,
+                                  pirn_val_t reference,
+                                  const pirn_limits_t *limits,
+                                  const pirn_val_t *args,
+                                  size_t args_count,
+                                  pirn_val_t *results,
+                                  size_t results_count);
+
+/**
+ * As pirn_group_call, by words as in pirn_instance_call_words. Look the function up by
+ * pirn_group_typed.
+ *
+ * # Safety
+ *
+ * As pirn_instance_call_words, and `group` is a live handle.
+ */
+pirn_error_t *pirn_group_call_words(pirn_group_t *group,
+                                    const pirn_func_t *func,
+                                    const pirn_limits_t *limits,
+                                    const uint64_t *args,
+                                    uint64_t *result);
+
+/**
+ * As pirn_instance_memory_size, for an instance of a group. Memory 0 may be imported from another
+ * instance.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable.
+ */
+pirn_error_t *pirn_group_memory_size(pirn_group_t *group,
+                                     pirn_member_t member,
+                                     const char *memory,
+                                     uint64_t *bytes);
+
+/**
+ * As pirn_instance_memory_read, for an instance of a group.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `memory` is a C string or NULL, `to` has room for `len` bytes that
+ * belong to no guest.
+ */
+pirn_error_t *pirn_group_memory_read(pirn_group_t *group,
+                                     pirn_member_t member,
+                                     const char *memory,
+                                     uint64_t address,
+                                     void *to,
+                                     size_t len);
+
+/**
+ * As pirn_instance_memory_write, for an instance of a group.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `memory` is a C string or NULL, `from` has `len` bytes that belong to
+ * no guest.
+ */
+pirn_error_t *pirn_group_memory_write(pirn_group_t *group,
+                                      pirn_member_t member,
+                                      const char *memory,
+                                      uint64_t address,
+                                      const void *from,
+                                      size_t len);
+
+/**
+ * As pirn_instance_memory_slice, for an instance of a group.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer is
+ * valid until the next call of the group, the next instance that is added to it, or its end, on
+ * threads that have called a guest. It may not be passed to a function of this library.
+ */
+pirn_error_t *pirn_group_memory_slice(pirn_group_t *group,
+                                      pirn_member_t member,
+                                      const char *memory,
+                                      uint64_t address,
+                                      uint64_t len,
+                                      uint8_t **bytes);
+
+/**
+ * As pirn_instance_global, for an instance of a group.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string, `value` is writable.
+ */
+pirn_error_t *pirn_group_global(pirn_group_t *group,
+                                pirn_member_t member,
+                                const char *name,
+                                pirn_val_t *value);
+
+/**
+ * As pirn_instance_set_global, for an instance of a group. Other instances that import the global
+ * see the new value.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string. The field of `value` that its kind names was
+ * written.
+ */
+pirn_error_t *pirn_group_set_global(pirn_group_t *group,
+                                    pirn_member_t member,
+                                    const char *name,
+                                    pirn_val_t value);
+
+/**
+ * As pirn_instance_table_size, for an instance of a group.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string, `elements` is writable.
+ */
+pirn_error_t *pirn_group_table_size(pirn_group_t *group,
+                                    pirn_member_t member,
+                                    const char *name,
+                                    uint64_t *elements);
+
+/**
+ * As pirn_instance_table_get, for an instance of a group.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string, `value` is writable.
+ */
+pirn_error_t *pirn_group_table_get(pirn_group_t *group,
+                                   pirn_member_t member,
+                                   const char *name,
+                                   uint64_t index,
+                                   pirn_val_t *value);
+
+/**
+ * As pirn_instance_table_fill, for an instance of a group. Other instances that import the table
+ * see the changes.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string. The field of `value` that its kind names was
+ * written.
+ */
+pirn_error_t *pirn_group_table_fill(pirn_group_t *group,
+                                    pirn_member_t member,
+                                    const char *name,
+                                    uint64_t index,
+                                    pirn_val_t value,
+                                    uint64_t count);
+
+/**
+ * As pirn_instance_table_grow, for an instance of a group.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `name` is a C string, `before` is writable or NULL. The field of
+ * `value` that its kind names was written.
+ */
+pirn_error_t *pirn_group_table_grow(pirn_group_t *group,
+                                    pirn_member_t member,
+                                    const char *name,
+                                    uint64_t delta,
+                                    pirn_val_t value,
+                                    uint64_t *before);
 
 /**
  * The value. NULL for NULL.

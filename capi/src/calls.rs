@@ -5,7 +5,7 @@
 //! This file owns no invariants. It reads lists of its callers, by the rules of `entry.rs`.
 #![allow(unsafe_code)]
 
-use crate::data::{Data, Inst};
+use crate::data::{Data, Grp, Inst};
 use crate::entry::{guard, list, list_mut, shared, text};
 use crate::error::{Fallible, argument, pirn_error_t};
 use crate::exclusive::with;
@@ -32,21 +32,18 @@ pub struct pirn_limits_t {
 }
 
 impl pirn_limits_t {
-    /// The call with its limits; `None` if there are none.
+    /// The call with its limits; the callee itself if there are none.
     #[inline]
-    pub(crate) fn of<'a>(
-        limits: Option<&Self>,
-        instance: &'a mut Inst,
-    ) -> Result<LimitedCall<&'a mut Inst>, &'a mut Inst> {
+    pub(crate) fn of<C: Limitable>(limits: Option<&Self>, callee: C) -> Result<LimitedCall<C>, C> {
         let Some(limits) = limits else {
-            return Err(instance);
+            return Err(callee);
         };
         let [wall, cpu, slice] = [limits.deadline_ns, limits.cpu_ns, limits.slice_ns].map(limit);
         let (call, cpu, slice) = match (wall, cpu, slice) {
-            (Some(wall), cpu, slice) => (instance.deadline(wall), cpu, slice),
-            (None, Some(cpu), slice) => (instance.cpu_budget(cpu), None, slice),
-            (None, None, Some(slice)) => (instance.timeslice(slice), None, None),
-            (None, None, None) => return Err(instance),
+            (Some(wall), cpu, slice) => (callee.deadline(wall), cpu, slice),
+            (None, Some(cpu), slice) => (callee.cpu_budget(cpu), None, slice),
+            (None, None, Some(slice)) => (callee.timeslice(slice), None, None),
+            (None, None, None) => return Err(callee),
         };
         let call = match cpu {
             Some(cpu) => call.cpu_budget(cpu),
@@ -58,6 +55,36 @@ impl pirn_limits_t {
         })
     }
 }
+
+/// A mutable reference to an instance or a group.
+pub(crate) trait Limitable: Sized {
+    fn deadline(self, limit: Duration) -> LimitedCall<Self>;
+    fn cpu_budget(self, limit: Duration) -> LimitedCall<Self>;
+    fn timeslice(self, slice: Duration) -> LimitedCall<Self>;
+}
+
+macro_rules! limitable {
+    ($($callee:ty)*) => {$(
+        impl Limitable for &mut $callee {
+            #[inline]
+            fn deadline(self, limit: Duration) -> LimitedCall<Self> {
+                <$callee>::deadline(self, limit)
+            }
+
+            #[inline]
+            fn cpu_budget(self, limit: Duration) -> LimitedCall<Self> {
+                <$callee>::cpu_budget(self, limit)
+            }
+
+            #[inline]
+            fn timeslice(self, slice: Duration) -> LimitedCall<Self> {
+                <$callee>::timeslice(self, slice)
+            }
+        }
+    )*};
+}
+
+limitable!(Inst Grp);
 
 /// A limit in nanoseconds; 0 is none.
 #[inline]
@@ -108,14 +135,14 @@ impl Lists {
         Ok(Self { args, results })
     }
 
-    fn args(&self, data: &Data) -> Fallible<smallvec::SmallVec<[Value; 8]>> {
+    pub(crate) fn args(&self, data: &Data) -> Fallible<smallvec::SmallVec<[Value; 8]>> {
         // SAFETY: the caller of `new` ensured the length, and the reference ends before the results
         // are written.
         unsafe { values(list(self.args.0, self.args.1, "args")?, &data.references) }
     }
 
     /// Checks the number of results.
-    fn check(&self, wanted: usize) -> Fallible<()> {
+    pub(crate) fn check(&self, wanted: usize) -> Fallible<()> {
         match self.results.1 == wanted {
             true => Ok(()),
             false => Err(argument(format!(
@@ -127,7 +154,7 @@ impl Lists {
     }
 
     /// Writes the results.
-    fn store(&self, results: &[Value], data: &mut Data) -> Fallible<()> {
+    pub(crate) fn store(&self, results: &[Value], data: &mut Data) -> Fallible<()> {
         self.check(results.len())?;
         let made = results.iter();
         let made = made.map(|result| pirn_val_t::of(*result, &mut data.references));
@@ -180,7 +207,7 @@ fn call(
         Wanted::Reference(reference) => instance.func_of(reference)?,
     };
     lists.check(func.ty().results.len())?;
-    let results = match pirn_limits_t::of(limits, instance) {
+    let results = match pirn_limits_t::of(limits, &mut *instance) {
         Ok(limited) => limited.call_func(&func, &args),
         Err(instance) => instance.call_func(&func, &args),
     }?;

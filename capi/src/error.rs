@@ -10,7 +10,7 @@ use core::fmt;
 pub use frames::*;
 use pirn_component::{AbiError, CallError as ComponentError};
 use pirn_runtime::{
-    CallError, FuelError, HostError, InstantiateError, KillError, LinkError, OpenError,
+    CallError, FuelError, GroupError, HostError, InstantiateError, KillError, LinkError, OpenError,
     RegionError, SetGlobalError, SharedMemoryError, SnapshotError, TableError, Trap, TrapCode,
 };
 use pirn_wasi::Exit;
@@ -225,6 +225,19 @@ impl From<InstantiateError> for Box<pirn_error_t> {
             InstantiateError::Start(error) => return error.into(),
             InstantiateError::Full { .. } | InstantiateError::Timeout { .. } => PIRN_ERROR_FULL,
             _ => PIRN_ERROR_SYSTEM,
+        };
+        pirn_error_t::text(kind, error.to_string())
+    }
+}
+
+impl From<GroupError> for Box<pirn_error_t> {
+    #[cold]
+    fn from(error: GroupError) -> Self {
+        let kind = match error {
+            GroupError::Link(error) => return error.into(),
+            GroupError::Instantiate(error) => return error.into(),
+            GroupError::State(_) => PIRN_ERROR_STATE,
+            _ => PIRN_ERROR_ARGUMENT,
         };
         pirn_error_t::text(kind, error.to_string())
     }

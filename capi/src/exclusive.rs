@@ -1,4 +1,4 @@
-//! The exclusive use of an instance by one function at a time.
+//! The exclusive use of an instance, or of a group of instances, by one function at a time.
 //!
 //! # Safety
 //!
@@ -44,6 +44,8 @@ impl<I> Place<I> {
 /// A handle to an instance. `Out::give` makes it.
 pub(crate) trait Exclusive {
     type Inner;
+    /// What messages call the handle: the name of the parameter.
+    const NAME: &'static str = "instance";
 
     /// The place of the instance in this handle.
     fn place(&self) -> &Place<Self::Inner>;
@@ -69,14 +71,14 @@ impl<H: Exclusive> Use<H> {
     #[inline]
     unsafe fn begin(handle: *mut H) -> Fallible<Self> {
         // SAFETY: the caller ensures that the handle is live or null.
-        let state = unsafe { &shared(handle, "instance")?.place().state };
+        let state = unsafe { &shared(handle, H::NAME)?.place().state };
         match state.compare_exchange(IDLE, BUSY, Acquire, Acquire) {
             Ok(_) => Ok(Self {
                 handle,
                 ended: false,
             }),
-            Err(POISONED) => Err(Poisoned("instance").into()),
-            Err(_) => Err(busy()),
+            Err(POISONED) => Err(Poisoned(H::NAME).into()),
+            Err(_) => Err(busy(H::NAME)),
         }
     }
 }
@@ -132,25 +134,27 @@ pub(crate) unsafe fn with<H: Exclusive, R>(
 /// The handle must be live or null, and nothing uses it after this call.
 pub(crate) unsafe fn take<H: Exclusive>(handle: *mut H) -> Fallible<Box<H>> {
     // SAFETY: the caller ensures that the handle is live or null.
-    let state = unsafe { &shared(handle, "instance")?.place().state };
+    let state = unsafe { &shared(handle, H::NAME)?.place().state };
     match state.swap(DELETED, AcqRel) {
         // The function that uses the instance frees the handle.
-        BUSY | DELETED => Err(busy()),
+        BUSY | DELETED => Err(busy(H::NAME)),
         // SAFETY: no function uses the instance, and the caller gives the handle away.
         IDLE => Ok(unsafe { Box::from_raw(handle) }),
         _ => {
             // SAFETY: no function uses the instance, and the caller gives the handle away.
             drop(unsafe { Box::from_raw(handle) });
-            Err(Poisoned("instance").into())
+            Err(Poisoned(H::NAME).into())
         }
     }
 }
 
 #[cold]
-fn busy() -> Box<pirn_error_t> {
+fn busy(name: &str) -> Box<pirn_error_t> {
     pirn_error_t::text(
         PIRN_ERROR_BUSY,
-        "instance is in use by another function; wait until it returns, and use the caller's \
-         handle in a host function",
+        format!(
+            "{name} is in use by another function; wait until it returns, and use the caller's \
+             handle in a host function"
+        ),
     )
 }

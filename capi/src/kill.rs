@@ -12,7 +12,7 @@ use crate::instance::pirn_instance_t;
 use pirn_runtime::{KillOutcome, KillSwitch};
 
 /// Stops a guest from any thread, whatever its state. Any threads may use it at the same time. It
-/// may outlive its instance.
+/// may outlive its instance or group.
 pub struct pirn_kill_switch_t {
     switch: KillSwitch,
 }

@@ -40,6 +40,7 @@ mod table;
 mod shared;
 mod steps;
 mod kill;
+mod group;
 mod component;
 
 pub use abi::*;
@@ -48,6 +49,7 @@ pub use caller::*;
 pub use calls::*;
 pub use component::*;
 pub use error::*;
+pub use group::*;
 pub use host::*;
 pub use inspect::*;
 pub use instance::*;
@@ -86,6 +88,7 @@ const _: fn() = || {
     moves_between_threads::<pirn_linker_t>();
     moves_between_threads::<pirn_wasi_t>();
     moves_between_threads::<pirn_instance_t>();
+    moves_between_threads::<pirn_group_t>();
     moves_between_threads::<pirn_component_linker_t>();
     moves_between_threads::<pirn_wasi2_t>();
     moves_between_threads::<pirn_component_instance_t>();

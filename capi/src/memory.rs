@@ -39,10 +39,18 @@ fn of_caller<'a>(caller: &'a mut Caller<'_, Data>, name: Option<&str>) -> Fallib
 }
 
 #[cold]
-fn no_memory(name: &str) -> Box<pirn_error_t> {
+pub(crate) fn no_memory(name: &str) -> Box<pirn_error_t> {
     pirn_error_t::text(
         PIRN_ERROR_LINK,
         format!("module exports no memory {name:?} of its own; name one that it exports"),
+    )
+}
+
+#[cold]
+pub(crate) fn no_global(name: &str) -> Box<pirn_error_t> {
+    pirn_error_t::text(
+        PIRN_ERROR_LINK,
+        format!("module exports no global {name:?}; name one that it exports"),
     )
 }
 
@@ -51,7 +59,7 @@ fn no_memory(name: &str) -> Box<pirn_error_t> {
 /// # Safety
 ///
 /// The pointer must be null or a C string.
-unsafe fn named<'a>(name: *const c_char) -> Fallible<Option<&'a str>> {
+pub(crate) unsafe fn named<'a>(name: *const c_char) -> Fallible<Option<&'a str>> {
     match name.is_null() {
         true => Ok(None),
         // SAFETY: the caller ensures that the pointer is a C string.
@@ -64,7 +72,12 @@ unsafe fn named<'a>(name: *const c_char) -> Fallible<Option<&'a str>> {
 /// # Safety
 ///
 /// `to` must be null, or have room for `len` bytes that no memory of a guest contains.
-unsafe fn read(memory: &MemoryMut<'_>, address: u64, to: *mut c_void, len: usize) -> Fallible<()> {
+pub(crate) unsafe fn read(
+    memory: &MemoryMut<'_>,
+    address: u64,
+    to: *mut c_void,
+    len: usize,
+) -> Fallible<()> {
     // SAFETY: the caller ensures that there is room for the bytes.
     let to = unsafe { list_mut(to.cast::<u8>(), len, "to")? };
     Ok(memory.read(memory.address(address)?, to)?)
@@ -75,7 +88,7 @@ unsafe fn read(memory: &MemoryMut<'_>, address: u64, to: *mut c_void, len: usize
 /// # Safety
 ///
 /// `from` must be null, or have `len` bytes that no memory of a guest contains.
-unsafe fn write(
+pub(crate) unsafe fn write(
     memory: &mut MemoryMut<'_>,
     address: u64,
     from: *const c_void,
@@ -87,7 +100,7 @@ unsafe fn write(
 }
 
 /// A pointer to bytes of a memory, which are populated.
-fn slice(memory: &mut MemoryMut<'_>, address: u64, len: u64) -> Fallible<*mut u8> {
+pub(crate) fn slice(memory: &mut MemoryMut<'_>, address: u64, len: u64) -> Fallible<*mut u8> {
     let (address, len) = (memory.address(address)?, memory.address(len)?);
     Ok(memory.slice_mut(address, len)?.as_mut_ptr())
 }
@@ -296,12 +309,7 @@ pub unsafe extern "C" fn pirn_instance_global(
     guard(|| unsafe {
         let (to, name) = (out(value, "value")?, text(name, "name")?);
         let found = with(instance, |instance| {
-            let found = instance.global(name).ok_or_else(|| {
-                pirn_error_t::text(
-                    PIRN_ERROR_LINK,
-                    format!("module exports no global {name:?}; name one that it exports"),
-                )
-            })?;
+            let found = instance.global(name).ok_or_else(|| no_global(name))?;
             pirn_val_t::of(found, &mut instance.data_mut().references)
         })?;
         to.set(found);

@@ -15,7 +15,7 @@ use crate::module::pirn_module_t;
 use crate::region::pirn_region_t;
 use core::ffi::c_char;
 use core::time::Duration;
-use pirn_runtime::{FlatParams, FlatResult, Func, TypedFunc};
+use pirn_runtime::{FlatParams, FlatResult, Func, FuncType, MemberId, TypedFunc};
 
 /// The parameters in words, of which there are as many as a function by words has. Always inlined:
 /// a copy of the 17 words costs more than making them.
@@ -30,10 +30,13 @@ pub struct pirn_prepared_t {
     pub(crate) prepared: Prep,
 }
 
-/// A function of a module, looked up and checked once, for all instances of its preparation. It may
-/// outlive the preparation. Immutable; any threads may use it at the same time.
+/// A function of a module, looked up and checked once, for all instances of its preparation, or for
+/// one instance of a group. It may outlive the preparation and the group. Immutable; any threads
+/// may use it at the same time.
 pub struct pirn_func_t {
     pub(crate) func: Func,
+    /// The instance of a group; `None` for a function of a preparation.
+    pub(crate) member: Option<MemberId>,
     /// The fast form, if the values of the function fit into words.
     words: Option<Words>,
 }
@@ -87,15 +90,50 @@ impl Words {
 
 impl pirn_func_t {
     fn find(prepared: &Prep, name: &str) -> Fallible<Self> {
-        let func = prepared.func_values(name)?;
-        let ty = func.ty();
         // The look-up fails for other functions than those over numbers.
-        let words = prepared.func_flat(name).ok().map(|flat| Words {
+        let flat = prepared.func_flat(name).ok();
+        Ok(Self::new(prepared.func_values(name)?, flat, None))
+    }
+
+    /// A function, with its fast form if it has one.
+    pub(crate) fn new(
+        func: Func,
+        flat: Option<TypedFunc<FlatParams, FlatResult>>,
+        member: Option<MemberId>,
+    ) -> Self {
+        let ty = func.ty();
+        let words = flat.map(|flat| Words {
             func: flat,
             params: ty.params.len(),
             narrow: ty.results.first().map(|ty| is_narrow(*ty)),
         });
-        Ok(Self { func, words })
+        Self {
+            func,
+            member,
+            words,
+        }
+    }
+
+    /// The function with this name, if it has this type.
+    ///
+    /// # Errors
+    ///
+    /// If it has another type.
+    pub(crate) fn of_type(self, name: &str, wanted: &FuncType) -> Fallible<Self> {
+        let ty = self.func.ty();
+        let kinds = |ty: &FuncType| -> (usize, Vec<_>) {
+            (ty.params.len(), ty.values().map(kind_of).collect())
+        };
+        match kinds(ty) == kinds(wanted) {
+            true => Ok(self),
+            false => Err(pirn_error_t::text(
+                PIRN_ERROR_LINK,
+                format!(
+                    "function {name:?} has type {ty}, the caller wants {wanted}; ask for the type \
+                     that it has"
+                ),
+            )),
+        }
     }
 
     /// The fast form.
@@ -271,20 +309,7 @@ pub unsafe extern "C" fn pirn_prepared_typed(
         let name = text(name, "name")?;
         let wanted = func_type((params, params_count), (results, results_count))?;
         let found = pirn_func_t::find(&prepared.prepared, name)?;
-        let ty = found.func.ty();
-        let kinds = |ty: &pirn_runtime::FuncType| -> (usize, Vec<_>) {
-            (ty.params.len(), ty.values().map(kind_of).collect())
-        };
-        if kinds(ty) != kinds(&wanted) {
-            return Err(pirn_error_t::text(
-                PIRN_ERROR_LINK,
-                format!(
-                    "function {name:?} has type {ty}, the caller wants {wanted}; ask for the type \
-                     that it has"
-                ),
-            ));
-        }
-        to.give(found);
+        to.give(found.of_type(name, &wanted)?);
         Ok(())
     })
 }

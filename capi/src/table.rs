@@ -13,11 +13,18 @@ use crate::value::pirn_val_t;
 use core::ffi::c_char;
 
 #[cold]
-fn no_table(name: &str) -> Box<pirn_error_t> {
+pub(crate) fn no_table(name: &str) -> Box<pirn_error_t> {
     pirn_error_t::text(
         PIRN_ERROR_LINK,
         format!("module exports no table {name:?}; name one that it exports"),
     )
+}
+
+#[cold]
+pub(crate) fn past_end(elements: u64, index: u64) -> Box<pirn_error_t> {
+    argument(format!(
+        "table has {elements} elements, element {index} was asked for; pass a smaller index"
+    ))
 }
 
 /// Writes the number of elements of the exported table `name` to `elements`.
@@ -60,12 +67,8 @@ pub unsafe extern "C" fn pirn_instance_table_get(
         let (to, name) = (out(value, "value")?, text(name, "name")?);
         let found = with(instance, |instance| {
             let table = instance.table(name).ok_or_else(|| no_table(name))?;
-            let found = table.get(index).ok_or_else(|| {
-                argument(format!(
-                    "table has {} elements, element {index} was asked for; pass a smaller index",
-                    table.len()
-                ))
-            })?;
+            let found = table.get(index);
+            let found = found.ok_or_else(|| past_end(table.len(), index))?;
             pirn_val_t::of(found, &mut instance.data_mut().references)
         })?;
         to.set(found);

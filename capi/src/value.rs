@@ -30,8 +30,8 @@ pub union pirn_val_of_t {
     /// PIRN_V128: lane 0 first, each lane little-endian.
     pub v128: [u8; 16],
     /// PIRN_EXTERNREF: any number of the embedder's, 0 for null. The numbers from 2^64 - 2^49 up to
-    /// 2^64 - 2^48 are reserved. The other reference types: a number that an instance gave, valid
-    /// for that instance only, or 0 for null.
+    /// 2^64 - 2^48 are reserved. The other reference types: a number that an instance or a group
+    /// gave, valid for that instance or group only, or 0 for null.
     pub reference: u64,
 }
 

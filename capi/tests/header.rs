@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources with public items, in the order of the header.
-const SOURCES: [&str; 33] = [
+const SOURCES: [&str; 37] = [
     "abi.rs",
     "error.rs",
     "error/traps.rs",
@@ -33,6 +33,10 @@ const SOURCES: [&str; 33] = [
     "shared.rs",
     "steps.rs",
     "kill.rs",
+    "group.rs",
+    "group/calls.rs",
+    "group/memory.rs",
+    "group/items.rs",
     "component/value.rs",
     "component/owned.rs",
     "component.rs",

@@ -45,6 +45,11 @@ fn component_arguments() -> [PathBuf; 3] {
     ["component.so", "guest.so", "hello-p2.so"].map(guest)
 }
 
+/// The arguments of the program `group`.
+fn group_arguments() -> [PathBuf; 4] {
+    ["maths.so", "user.so", "asks.so", "maths-fuel.so"].map(guest)
+}
+
 /// The arguments of the program `shared`.
 fn shared_arguments() -> [PathBuf; 2] {
     ["shared.so", "guest.so"].map(guest)
@@ -198,6 +203,11 @@ fn instances_on_several_threads_share_a_memory() {
 }
 
 #[test]
+fn instances_of_a_group_import_from_each_other() {
+    prints_nothing("groups in C", "group", &group_arguments());
+}
+
+#[test]
 fn components_pass_values_and_refuse_misuse() {
     prints_nothing("components in C", "component", &component_arguments());
 }
@@ -255,6 +265,7 @@ fn address_sanitizer_finds_nothing() {
         (sources("check.c"), check_arguments().to_vec()),
         (sources("component.c"), component_arguments().to_vec()),
         (sources("shared.c"), shared_arguments().to_vec()),
+        (sources("group.c"), group_arguments().to_vec()),
         (sources("values.c"), vec![guest("values.so")]),
         (example("c/embed.c"), vec![guest("guest.so")]),
         (
@@ -281,11 +292,12 @@ fn valgrind_finds_nothing() {
         valgrind.arg("--show-leak-kinds=definite,indirect");
         valgrind
     };
-    let programs = ["canary", "check", "values", "component", "shared"].map(|name| {
+    let names = ["canary", "check", "values", "component", "shared", "group"];
+    let programs = names.map(|name| {
         let source = sources(&format!("{name}.c"));
         linked("gcc", &STRICT, &source, &format!("{name}-valgrind"))
     });
-    let [canary, check, values, component, shared] = &programs;
+    let [canary, check, values, component, shared, group] = &programs;
     let leak = fails(valgrind().arg(canary).arg("leak"));
     assert!(leak.contains("definitely lost"), "{leak}");
     let freed = fails(valgrind().arg(canary).arg("freed"));
@@ -295,6 +307,7 @@ fn valgrind_finds_nothing() {
     succeeds(valgrind().arg(values).arg(guest("values.so")));
     succeeds(valgrind().arg(component).args(component_arguments()));
     succeeds(valgrind().arg(shared).args(shared_arguments()));
+    succeeds(valgrind().arg(group).args(group_arguments()));
 }
 
 /// A library without the symbol of the header's version: the linker refuses it, and so does the

@@ -47,6 +47,13 @@ static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
             "shared.so",
             compile(&read("capi/tests/c/shared.wat"), &plain),
         ),
+        ("maths.so", compile(&read("capi/tests/c/maths.wat"), &plain)),
+        (
+            "maths-fuel.so",
+            compile(&read("capi/tests/c/maths.wat"), &fuel),
+        ),
+        ("user.so", compile(&read("capi/tests/c/user.wat"), &plain)),
+        ("asks.so", compile(&read("capi/tests/c/asks.wat"), &plain)),
         (
             "shop.so",
             compile(&read("examples/c/component.wat"), &plain),

@@ -207,6 +207,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 22] = [
             "shared",
             "steps",
             "kill",
+            "group",
             "component",
         ],
     ),

@@ -1,0 +1,209 @@
+//! Functions of a group's instances, and their calls.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles and lists of its callers, by the rules of
+//! `entry.rs`.
+#![allow(unsafe_code)]
+
+use super::{Members, pirn_group_t, pirn_member_t};
+use crate::calls::{Lists, limits, pirn_limits_t};
+use crate::entry::{guard, out, shared, text};
+use crate::error::{Fallible, argument, pirn_error_t};
+use crate::exclusive::with;
+use crate::kinds::{func_type, pirn_kind_t};
+use crate::prepared::{params as flat_params, pirn_func_t};
+use crate::value::{func_of, pirn_val_t};
+use core::ffi::c_char;
+use pirn_runtime::{CallError, Func};
+
+impl Members {
+    /// The exported function `name` of an instance.
+    fn func(&self, member: pirn_member_t, name: &str) -> Fallible<pirn_func_t> {
+        let id = self.member(member)?;
+        let found = self.group.func_values(id, name)?;
+        // The look-up fails for other functions than those over numbers.
+        let flat = self.group.func_flat(id, name).ok();
+        Ok(pirn_func_t::new(found, flat, Some(id)))
+    }
+
+    /// Calls a function by values.
+    fn call(&mut self, func: &Func, limits: Option<&pirn_limits_t>, lists: &Lists) -> Fallible<()> {
+        let args = lists.args(self.group.data())?;
+        lists.check(func.ty().results.len())?;
+        let results = match pirn_limits_t::of(limits, &mut self.group) {
+            Ok(limited) => limited.call_func(func, &args),
+            Err(group) => group.call_func(func, &args),
+        }?;
+        lists.store(&results, self.group.data_mut())
+    }
+}
+
+/// Looks up the exported function `name` of an instance, of any type. The function is for calls of
+/// this group only.
+///
+/// # Safety
+///
+/// `group` is a live handle, `name` is a C string, `func` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_func(
+    group: *mut pirn_group_t,
+    member: pirn_member_t,
+    name: *const c_char,
+    func: *mut *mut pirn_func_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let (to, name) = (out(func, "func")?, text(name, "name")?);
+        to.give(with(group, |members| members.func(member, name))?);
+        Ok(())
+    })
+}
+
+/// As pirn_group_func, and checks that the function has this type, as pirn_prepared_typed does.
+///
+/// # Safety
+///
+/// `group` is a live handle, `name` is a C string, `func` is writable. The lists are as long as
+/// their counts say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_typed(
+    group: *mut pirn_group_t,
+    member: pirn_member_t,
+    name: *const c_char,
+    params: *const pirn_kind_t,
+    params_count: usize,
+    results: *const pirn_kind_t,
+    results_count: usize,
+    func: *mut *mut pirn_func_t,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let (to, name) = (out(func, "func")?, text(name, "name")?);
+        let wanted = func_type((params, params_count), (results, results_count))?;
+        let found = with(group, |members| members.func(member, name))?;
+        to.give(found.of_type(name, &wanted)?);
+        Ok(())
+    })
+}
+
+/// Calls a function by values, in the instance in which pirn_group_func found it. The rest is as
+/// for pirn_instance_call: the limits apply to the whole call, whichever instances it enters. A
+/// time slice is PIRN_ERROR_STATE.
+///
+/// # Safety
+///
+/// As pirn_instance_call, and `group` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_call(
+    group: *mut pirn_group_t,
+    func: *const pirn_func_t,
+    limits: *const pirn_limits_t,
+    args: *const pirn_val_t,
+    args_count: usize,
+    results: *mut pirn_val_t,
+    results_count: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handles are live and the lists have these lengths.
+    guard(|| unsafe {
+        // A copy: a host function may delete the handle of the function.
+        let func = shared(func, "func")?.func.clone();
+        let bounds = self::limits(limits)?;
+        let lists = Lists::new((args, args_count), (results, results_count))?;
+        with(group, |members| members.call(&func, bounds, &lists))
+    })
+}
+
+/// As pirn_group_call, for the exported function `name` of an instance.
+///
+/// # Safety
+///
+/// As pirn_group_call, and `name` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_call_name(
+    group: *mut pirn_group_t,
+    member: pirn_member_t,
+    name: *const c_char,
+    limits: *const pirn_limits_t,
+    args: *const pirn_val_t,
+    args_count: usize,
+    results: *mut pirn_val_t,
+    results_count: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live and the lists have these lengths.
+    guard(|| unsafe {
+        let name = text(name, "name")?;
+        let bounds = self::limits(limits)?;
+        let lists = Lists::new((args, args_count), (results, results_count))?;
+        with(group, |members| {
+            let id = members.member(member)?;
+            let func = members.group.func_values(id, name)?;
+            members.call(&func, bounds, &lists)
+        })
+    })
+}
+
+/// As pirn_group_call, for the function that the PIRN_FUNCREF `reference` refers to, of whichever
+/// instance.
+///
+/// # Safety
+///
+/// As pirn_group_call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_call_ref(
+    group: *mut pirn_group_t,
+    reference: pirn_val_t,
+    limits: *const pirn_limits_t,
+    args: *const pirn_val_t,
+    args_count: usize,
+    results: *mut pirn_val_t,
+    results_count: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handle is live and the lists have these lengths.
+    guard(|| unsafe {
+        let bounds = self::limits(limits)?;
+        let lists = Lists::new((args, args_count), (results, results_count))?;
+        with(group, |members| {
+            let wanted = func_of(reference.value(&members.group.data().references)?)?;
+            let func = members.group.func_of(wanted)?;
+            members.call(&func, bounds, &lists)
+        })
+    })
+}
+
+/// As pirn_group_call, by words as in pirn_instance_call_words. Look the function up by
+/// pirn_group_typed.
+///
+/// # Safety
+///
+/// As pirn_instance_call_words, and `group` is a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_call_words(
+    group: *mut pirn_group_t,
+    func: *const pirn_func_t,
+    limits: *const pirn_limits_t,
+    args: *const u64,
+    result: *mut u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the handles are live, and that there are as many words as the
+    // function has parameters and results.
+    guard(|| unsafe {
+        let func = shared(func, "func")?;
+        let words = func.words()?;
+        let id = func.member.ok_or_else(|| {
+            argument("function is of a preparation; look it up by `pirn_group_func`")
+        })?;
+        let bounds = self::limits(limits)?;
+        let args = words.words(args)?;
+        let place = words.place(result)?;
+        let found = with(group, |members| {
+            let called = match pirn_limits_t::of(bounds, &mut members.group) {
+                Ok(limited) => limited.call(id, &words.func, flat_params(args)),
+                Err(group) => group.call(id, &words.func, flat_params(args)),
+            };
+            called.map_err(|error: CallError| error.into())
+        })?;
+        words.store(place, found);
+        Ok(())
+    })
+}

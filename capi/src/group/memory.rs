@@ -1,0 +1,124 @@
+//! The memories of a group's instances.
+//!
+//! # Safety
+//!
+//! This file owns no invariants. It reads handles and lists of its callers, by the rules of
+//! `entry.rs`.
+#![allow(unsafe_code)]
+
+use super::{Members, pirn_group_t, pirn_member_t};
+use crate::entry::{guard, out};
+use crate::error::{Fallible, pirn_error_t};
+use crate::exclusive::with;
+use crate::memory::{named, no_memory, read, slice, write};
+use core::ffi::{c_char, c_void};
+use pirn_runtime::MemoryMut;
+
+impl Members {
+    /// The memory of an instance with a name; memory 0 without one.
+    fn memory(&mut self, member: pirn_member_t, name: Option<&str>) -> Fallible<MemoryMut<'_>> {
+        let id = self.member(member)?;
+        let found = match name {
+            None => self.group.memory_mut(id),
+            Some(name) => self.group.exported_memory_mut(id, name),
+        };
+        found.ok_or_else(|| no_memory(name.unwrap_or_default()))
+    }
+}
+
+/// As pirn_instance_memory_size, for an instance of a group. Memory 0 may be imported from another
+/// instance.
+///
+/// # Safety
+///
+/// `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_memory_size(
+    group: *mut pirn_group_t,
+    member: pirn_member_t,
+    memory: *const c_char,
+    bytes: *mut u64,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let (to, name) = (out(bytes, "bytes")?, named(memory)?);
+        let size = with(group, |members| Ok(members.memory(member, name)?.len()))?;
+        to.set(size as u64);
+        Ok(())
+    })
+}
+
+/// As pirn_instance_memory_read, for an instance of a group.
+///
+/// # Safety
+///
+/// `group` is a live handle, `memory` is a C string or NULL, `to` has room for `len` bytes that
+/// belong to no guest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_memory_read(
+    group: *mut pirn_group_t,
+    member: pirn_member_t,
+    memory: *const c_char,
+    address: u64,
+    to: *mut c_void,
+    len: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let name = named(memory)?;
+        with(group, |members| {
+            read(&members.memory(member, name)?, address, to, len)
+        })
+    })
+}
+
+/// As pirn_instance_memory_write, for an instance of a group.
+///
+/// # Safety
+///
+/// `group` is a live handle, `memory` is a C string or NULL, `from` has `len` bytes that belong to
+/// no guest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_memory_write(
+    group: *mut pirn_group_t,
+    member: pirn_member_t,
+    memory: *const c_char,
+    address: u64,
+    from: *const c_void,
+    len: usize,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let name = named(memory)?;
+        with(group, |members| {
+            write(&mut members.memory(member, name)?, address, from, len)
+        })
+    })
+}
+
+/// As pirn_instance_memory_slice, for an instance of a group.
+///
+/// # Safety
+///
+/// `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer is
+/// valid until the next call of the group, the next instance that is added to it, or its end, on
+/// threads that have called a guest. It may not be passed to a function of this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_memory_slice(
+    group: *mut pirn_group_t,
+    member: pirn_member_t,
+    memory: *const c_char,
+    address: u64,
+    len: u64,
+    bytes: *mut *mut u8,
+) -> *mut pirn_error_t {
+    // SAFETY: the caller ensures that the pointers are as required.
+    guard(|| unsafe {
+        let (to, name) = (out(bytes, "bytes")?, named(memory)?);
+        let place = with(group, |members| {
+            slice(&mut members.memory(member, name)?, address, len)
+        })?;
+        to.set(place);
+        Ok(())
+    })
+}

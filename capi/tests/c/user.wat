@@ -1,0 +1,21 @@
+;; A guest of group.c, which imports from maths.wat.
+(module $user
+  (import "maths" "memory" (memory 1))
+  (import "maths" "table" (table $table 2 funcref))
+  (import "maths" "total" (global $total (mut i64)))
+  (import "maths" "add" (func $add (param i32 i32) (result i32)))
+  (import "maths" "twice" (func $twice (param i32) (result i32)))
+  (import "maths" "spin" (func $spin))
+  (import "maths" "fail" (func $fail))
+  (export "total" (global $total))
+  (export "table" (table $table))
+  (elem declare func $sum)
+  ;; Adds by the other guest. Counts, and writes the sum, in what belongs to the other guest.
+  (func $sum (export "sum") (param i32 i32) (result i32)
+    (global.set $total (i64.add (global.get $total) (i64.const 1)))
+    (i32.store (i32.const 8) (call $add (local.get 0) (local.get 1)))
+    (i32.load (i32.const 8)))
+  (func (export "twice") (param i32) (result i32) (call $twice (local.get 0)))
+  (func (export "put") (table.set $table (i32.const 0) (ref.func $sum)))
+  (func (export "spin") (call $spin))
+  (func $caller (export "fail") (call $fail)))
