@@ -156,26 +156,31 @@ fn python_examples_print_what_they_say() {
 }
 
 #[test]
-fn the_go_example_prints_what_it_says() {
-    if !have("the example in Go", "go", "version") {
+fn go_examples_print_what_they_say() {
+    if !have("the examples in Go", "go", "version") {
         return;
     }
-    let program = folder().join("embed-go");
     let library = tools::library("libpirn.so");
     let library = library.parent().expect("a folder").display();
-    let mut go = Command::new("go");
-    go.current_dir(example("go"))
-        .args(["build", "-buildvcs=false", "-o"])
-        .arg(&program)
-        .env("CGO_ENABLED", "1")
-        .env("GOFLAGS", "")
-        .env("GOPROXY", "off")
-        .env("GOTOOLCHAIN", "local")
-        .env("GOWORK", "off")
-        .env("CGO_LDFLAGS", format!("-L{library} -Wl,-rpath,{library}"));
-    built(&mut go);
-    let output = run(Command::new(&program).args([guest("guest.so"), guest("hello.so")]));
-    assert_eq!(output, example_output("go/embed"));
+    for (name, package, guests) in [
+        ("embed", ".", ["guest.so", "hello.so"]),
+        ("component", "./component", ["shop.so", "hello-p2.so"]),
+    ] {
+        let program = folder().join(format!("{name}-go"));
+        let mut go = Command::new("go");
+        go.current_dir(example("go"))
+            .args(["build", "-buildvcs=false", "-o"])
+            .args([program.as_path(), package.as_ref()])
+            .env("CGO_ENABLED", "1")
+            .env("GOFLAGS", "")
+            .env("GOPROXY", "off")
+            .env("GOTOOLCHAIN", "local")
+            .env("GOWORK", "off")
+            .env("CGO_LDFLAGS", format!("-L{library} -Wl,-rpath,{library}"));
+        built(&mut go);
+        let output = run(Command::new(&program).args(guests.map(guest)));
+        assert_eq!(output, example_output(&format!("go/{name}")));
+    }
 }
 
 /// Runs a program of these tests. It prints nothing if all is as it must be.

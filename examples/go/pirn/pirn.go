@@ -129,11 +129,18 @@ func (m *Module) Close() { C.pirn_module_delete(m.handle); m.handle = nil }
 // Region is a set of slots.
 type Region struct{ handle *C.pirn_region_t }
 
-// NewRegion reserves slots for instances with memories of up to memoryBytesMax bytes.
+// NewRegion reserves slots for instances with a memory of up to memoryBytesMax bytes.
 func NewRegion(slots, memoryBytesMax uint64) (*Region, error) {
+	return NewRegionWithMemories(slots, memoryBytesMax, 1)
+}
+
+// NewRegionWithMemories reserves slots for instances with several memories. A component can have
+// one for each of its core modules.
+func NewRegionWithMemories(slots, memoryBytesMax, memories uint64) (*Region, error) {
 	options := []C.pirn_region_option_t{
 		{option: C.PIRN_REGION_SLOTS, value: C.uint64_t(slots)},
 		{option: C.PIRN_REGION_MEMORY_BYTES_MAX, value: C.uint64_t(memoryBytesMax)},
+		{option: C.PIRN_REGION_MEMORIES, value: C.uint64_t(memories)},
 	}
 	made := &Region{}
 	return made, check(C.pirn_region_new(&options[0], C.size_t(len(options)), &made.handle))
