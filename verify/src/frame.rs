@@ -49,7 +49,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
             _ => {}
         }
     }
-    if let (Use::Read, true) = (access.usage, at == first && state.abi.loads_words)
+    if let (Use::Read, true) = (access.usage, at == first)
         && let Some(value) = partly_written(state, at, bytes)
     {
         return Ok(value);

@@ -52,9 +52,6 @@ const SETTINGS: [(Arch, &str, OptLevel, bool); 6] = [
     (Arch::Aarch64, "baseline", OptLevel::None, false),
 ];
 
-/// Results of each register class that lie in registers.
-const RESULT_REGISTERS: usize = 8;
-
 fn options(arch: Arch, cpu: &str, opt_level: OptLevel, fuel: bool) -> Options {
     let mut options = Options::new(arch);
     options.cpu = CpuFeatures::level(arch, cpu).expect("the architecture has the level");
@@ -213,10 +210,6 @@ fn arguments_and_results_in_memory_are_proven() {
         );
         let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
         for (arch, cpu, level, fuel) in SETTINGS {
-            // Copies of an f32 result in memory are refused (docs/internals/verifier.md).
-            if arch == Arch::Aarch64 && count > RESULT_REGISTERS {
-                continue;
-            }
             let options = options(arch, cpu, level, fuel);
             let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
             if let Err(error) = verify(&so) {
