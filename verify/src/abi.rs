@@ -47,8 +47,8 @@ pub(crate) struct Convention {
     area: Option<usize>,
     /// Registers that a callee restores.
     pub(crate) preserved: &'static [usize],
-    /// Whether code loads the whole word of an i32 or f32 in memory. Only then is an i32 in memory
-    /// a whole word. Otherwise its upper half is not written, and is never read.
+    /// Whether an i32 in memory is a whole word, because code loads the whole word. Otherwise its
+    /// upper half is not written, and nothing depends on it.
     pub(crate) loads_words: bool,
     /// The first three parameters of the host.
     pub(crate) host: [usize; 3],

@@ -1,6 +1,7 @@
 //! References to structs and arrays: what comparisons prove of their types and lengths, and what
 //! holds of two references where paths meet.
 
+use crate::arithmetic::Widening;
 use crate::comparison::{Comparison, Relation};
 use crate::heap::Term;
 use crate::module::Module;
@@ -39,19 +40,33 @@ fn learn(
         {
             state.heap.room = Some(left);
         }
-        (Kind::Reference(heap), _, Equal) if number == Some(0) && heap.top() == HeapType::Any => {
+        (Kind::Reference(heap), _, Equal) if number == Some(0) => {
+            let none = match heap.top() {
+                HeapType::Any => HeapType::None,
+                HeapType::Func => HeapType::NoFunc,
+                _ => return true,
+            };
             if !left.null {
                 return false;
             }
-            narrow(state, left.symbol, HeapType::None);
+            narrow(state, left.symbol, none);
         }
         (Kind::InArray(..), _, Equal) if left.low >= 0 && matches!(number, Some(-64..=0)) => {
             return false;
         }
-        (Kind::Reference(HeapType::None), _, NotEqual) if number == Some(0) => return false,
+        (Kind::Reference(HeapType::None | HeapType::NoFunc), _, NotEqual) if number == Some(0) => {
+            return false;
+        }
         (Kind::Tag(object, mask), _, Equal | NotEqual) => {
             if let Some(heap) = tagged(mask, number, relation) {
                 narrow_tagged(state, object, heap);
+            }
+            // Other registers may hold these bits, too.
+            if let Some(bits) = tag_bits(mask, number, relation) {
+                state.update(
+                    |value| value.kind == Kind::Tag(object, mask),
+                    |value| *value = Value::constant(bits),
+                );
             }
         }
         (Kind::TypeOf(object) | Kind::Ancestor(object, _), Kind::TypeId(ty), Equal) => {
@@ -145,6 +160,16 @@ fn tagged(mask: u8, number: Option<i64>, relation: Relation) -> Option<HeapType>
         (TAGS, TAG_ARRAY, Relation::Equal) => Some(HeapType::Array),
         (I31, TAG_I31, Relation::Equal) | (I31, 0, Relation::NotEqual) => Some(HeapType::I31),
         (EQ, TAG_HOST, Relation::NotEqual) => Some(HeapType::Eq),
+        _ => None,
+    }
+}
+
+/// The tag bits that a mask selects, if they are known after a comparison.
+fn tag_bits(mask: u8, number: Option<i64>, relation: Relation) -> Option<i64> {
+    let mask = i64::from(mask);
+    match (number?, relation) {
+        (number, Relation::Equal) if number & !mask == 0 => Some(number),
+        (0, Relation::NotEqual) if mask.count_ones() == 1 => Some(mask),
         _ => None,
     }
 }
@@ -320,6 +345,14 @@ pub(crate) fn unite(module: &Module<'_>, a: &mut Value, b: &mut Value) -> bool {
         }
     }
     *a != before
+}
+
+/// The join of two values of one state.
+pub(crate) fn joined(module: &Module<'_>, mut a: Value, mut b: Value, fresh: Symbol) -> Value {
+    if module.has_objects {
+        unite(module, &mut a, &mut b);
+    }
+    a.join(b, fresh, Widening::None)
 }
 
 /// Gives the references of two states the types of which both are. Returns whether the first one

@@ -52,9 +52,6 @@ impl Property {
 pub enum VerifyError {
     /// The file is damaged, or no module of this version.
     Format(FormatError),
-    /// The module is for aarch64, and has structs, arrays, or references to them or to 31-bit
-    /// integers. The verifier knows the code for these on x86_64 only.
-    Heap,
     /// The ELF file is not of the shape that the compiler writes, so the dynamic loader may do more
     /// than map it.
     Container(String),
@@ -79,10 +76,6 @@ impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Format(error) => error.fmt(f),
-            Self::Heap => f.write_str(
-                "the module has structs, arrays or 31-bit references, whose aarch64 code the \
-                 verifier does not know; compile it for x86_64 to prove it",
-            ),
             Self::Container(what) => {
                 write!(
                     f,

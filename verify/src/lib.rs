@@ -38,7 +38,6 @@ pub use error::{Property, Refusal, VerifyError};
 
 use module::Module;
 use pirn_format::cpu::Arch;
-use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
 use pirn_format::traps::{CodeEntry, CodeKind};
 use rayon::prelude::*;
@@ -58,26 +57,15 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Heap`] for machine code that
-/// the verifier does not know, [`VerifyError::Container`] for an ELF file of another shape than the
-/// compiler's, [`VerifyError::Refused`] for the first function, in the order of the text, that
-/// could not be proven. Its offset is where the proof of that function stopped.
+/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Container`] for an ELF file
+/// of another shape than the compiler's, [`VerifyError::Refused`] for the first function, in the
+/// order of the text, that could not be proven. Its offset is where the proof of that function
+/// stopped.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     let checked = Checked::new(file)?;
     let verifier = Verifier::new(file, &checked)?;
     container::check(file, &checked)?;
     verifier.verify()
-}
-
-/// Whether the types of a module are neither structs nor arrays, nor references to any of them or
-/// to 31-bit integers.
-///
-/// The verifier knows almost all code that the optimising compiler emits for such a module;
-/// `docs/internals/verifier.md` lists what it refuses. It refuses other modules as a whole if they
-/// are for aarch64, and proves most of them if they are for x86_64.
-#[must_use]
-pub fn is_known(metadata: &Metadata) -> bool {
-    !module::uses_objects(metadata)
 }
 
 /// The verifier of one module's machine code. It does not look at what the rest of the file tells
@@ -89,13 +77,9 @@ impl<'a> Verifier<'a> {
     ///
     /// # Errors
     ///
-    /// [`VerifyError::Heap`] for machine code that the verifier does not know,
-    /// [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables
-    /// contradict `checked`.
+    /// [`VerifyError::Format`] or [`VerifyError::Refused`] if the file's tables contradict
+    /// `checked`.
     pub fn new(file: &'a [u8], checked: &'a Checked) -> Result<Self, VerifyError> {
-        if checked.header.cpu.arch() == Arch::Aarch64 && module::uses_objects(&checked.metadata) {
-            return Err(VerifyError::Heap);
-        }
         let mut module = Module::new(file, checked)?;
         let stubs = module.code.iter();
         let stubs = stubs.filter(|entry| matches!(entry.kind, CodeKind::Trap(_)));

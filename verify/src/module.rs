@@ -2,7 +2,7 @@
 
 use crate::error::{Proof, Property, Refusal, VerifyError, refuse};
 use pirn_format::FormatError;
-use pirn_format::cpu::{Arch, CpuFeatures};
+use pirn_format::cpu::CpuFeatures;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
     CONTEXT_BYTES, CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES, CONTEXT_EXIT, CONTEXT_FUEL,
@@ -62,8 +62,7 @@ pub(crate) struct Module<'a> {
     pub(crate) imported: Imported,
     /// Where the fields of structs lie.
     pub(crate) structs: Layouts,
-    /// Whether code can use structs, arrays, references to them, or the table of types. On aarch64
-    /// the verifier knows none of them.
+    /// Whether code can use structs, arrays, references to them, or the table of types.
     pub(crate) has_objects: bool,
     /// End of the last function. Dispatch tables follow it.
     pub(crate) code_end: u32,
@@ -114,8 +113,7 @@ impl<'a> Module<'a> {
             subtypes: checked.metadata.subtypes(),
             imported: checked.metadata.imported(),
             structs: Layouts::new(&checked.metadata.types),
-            has_objects: checked.header.cpu.arch() == Arch::X86_64
-                && (uses_objects(&checked.metadata) || has_type_rows(&checked.metadata)),
+            has_objects: uses_objects(&checked.metadata) || has_type_rows(&checked.metadata),
             code_end: code_end.unwrap_or(0),
             plain_stubs: HashSet::new(),
             work: AtomicUsize::new(0),
@@ -269,7 +267,7 @@ impl<'a> Module<'a> {
 }
 
 /// Whether a module has structs, arrays, or references to structs, arrays or 31-bit integers.
-pub(crate) fn uses_objects(metadata: &Metadata) -> bool {
+fn uses_objects(metadata: &Metadata) -> bool {
     let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
     let is_object = |ty: &SubType| match &ty.composite {
         CompositeType::Func(func) => func.values().any(is_any),

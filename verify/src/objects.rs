@@ -6,6 +6,7 @@
 
 use crate::access::{of_type, typed};
 use crate::address::{Access, Address, Use};
+use crate::arithmetic::united;
 use crate::error::{Proof, Property, refuse};
 use crate::heap::{Fresh, Neighbour, Term};
 use crate::module::{Module, has_type_rows};
@@ -638,6 +639,30 @@ pub(crate) fn sum(state: &State, base: Value, number: Value) -> Option<Value> {
         high: base.high.checked_add(number.high)?,
         ..base
     })
+}
+
+/// The sum of two values: a number, an address, or a reference to an array. `None` if it is none of
+/// them.
+pub(crate) fn added(
+    module: &Module<'_>,
+    state: &State,
+    left: Value,
+    right: Value,
+    fresh: Symbol,
+) -> Option<Value> {
+    sum(state, left, right)
+        .or_else(|| neighbour_sum(module, state, left, right))
+        .or_else(|| left.plus(right, fresh))
+}
+
+/// A number whose lowest bit is set by a bitwise OR with 1. It is one that references to 31-bit
+/// integers are, unless it has more than 32 bits.
+pub(crate) fn odd(left: Value, right: Value, fresh: Symbol) -> Option<Value> {
+    let is_one = |value: Value| value.as_constant() == Some(1);
+    let is_set = (is_one(left) && right.low >= 0) || (is_one(right) && left.low >= 0);
+    let mut odd = united(left, right, fresh);
+    (odd.shift, odd.constant, odd.low) = (1, 1, 1);
+    is_set.then_some(odd)
 }
 
 /// A size of an object that is rounded up to a multiple of 8: the size plus 7, without the lowest

@@ -208,6 +208,20 @@ pub(crate) enum Kind {
     BuiltinResult,
 }
 
+impl Kind {
+    /// Whether it is a secret of 32 bits that comparisons know. A register holds it zero-extended.
+    pub(crate) fn is_word(self) -> bool {
+        matches!(
+            self,
+            Self::TypeOf(_)
+                | Self::TypeId(_)
+                | Self::DispatchType(_)
+                | Self::Ancestor(..)
+                | Self::RowLen(_)
+        )
+    }
+}
+
 /// Entries of a table of code: those between two text offsets, of which one was selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entries {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::mutations::{Change, Code, Guest, Trial, example};
+use common::mutations::{Change, Code, Guest, OBJECTS, Trial, example};
 use common::section;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use pirn_format::cpu::Arch;
@@ -47,47 +47,6 @@ const CALLS: &str = r#"(module
         (block $caught (result i32)
             (try_table (catch $e $caught) (call $throw (local.get 0)))
             (i32.const 0)))
-)"#;
-
-/// A module with structs, arrays and casts, and without tables: each comparison of an order is one
-/// of an index, of a range, or of the room for an object.
-const OBJECTS: &str = r#"(module
-    (type $words (array (mut i32)))
-    (type $node (sub (struct (field $value (mut i32)) (field $next (mut (ref null $node))))))
-    (type $leaf (sub $node (struct (field $value (mut i32)) (field $next (mut (ref null $node)))
-        (field $extra (ref $words)) (field $wide (mut i64)))))
-    (type $nodes (array (mut (ref null $node))))
-    (data $d "0123456789")
-    (func (export "node") (param i32 (ref null $node)) (result (ref $node))
-        (struct.new $node (local.get 0) (local.get 1)))
-    (func (export "leaf") (param i32 (ref $words) i64) (result (ref $leaf))
-        (struct.new $leaf (local.get 0) (ref.null $node) (local.get 1) (local.get 2)))
-    (func (export "words") (param i32 i32) (result (ref $words))
-        (array.new $words (local.get 0) (local.get 1)))
-    (func (export "empty") (param i32) (result (ref $nodes))
-        (array.new_default $nodes (local.get 0)))
-    (func (export "get") (param (ref $words) i32) (result i32)
-        (array.get $words (local.get 0) (local.get 1)))
-    (func (export "set") (param (ref $nodes) i32 (ref null $node))
-        (array.set $nodes (local.get 0) (local.get 1) (local.get 2)))
-    (func (export "fill") (param (ref $words) i32 i32 i32)
-        (array.fill $words (local.get 0) (local.get 1) (local.get 2) (local.get 3)))
-    (func (export "copy") (param (ref $nodes) i32 (ref $nodes) i32 i32)
-        (array.copy $nodes $nodes (local.get 0) (local.get 1) (local.get 2) (local.get 3)
-            (local.get 4)))
-    (func (export "data") (param (ref $words) i32 i32 i32)
-        (array.init_data $words $d (local.get 0) (local.get 1) (local.get 2) (local.get 3)))
-    (func (export "extra") (param anyref i32) (result i32)
-        (array.get $words (struct.get $leaf $extra (ref.cast (ref $leaf) (local.get 0)))
-            (local.get 1)))
-    (func (export "sum") (param (ref null $node)) (result i32) (local $sum i32)
-        (loop $next
-            (if (ref.is_null (local.get 0)) (then (return (local.get $sum))))
-            (local.set $sum
-                (i32.add (local.get $sum) (struct.get $node $value (local.get 0))))
-            (local.set 0 (struct.get $node $next (local.get 0)))
-            (br $next))
-        (unreachable))
 )"#;
 
 /// A jump to the second byte of an instruction.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::mutations::{Change, Code, Guest, Trial, example};
+use common::mutations::{Change, Code, Guest, OBJECTS, Trial, example};
 use pirn_format::cpu::Arch;
 use pirn_verify::Property;
 
@@ -65,7 +65,10 @@ fn change(kind: &'static str, property: Property, at: usize, word: u32) -> Chang
 /// All changes to one function. Its constants and tables are never reached.
 fn changes(function: &Code<'_>) -> Vec<Change> {
     let Code {
-        text, entry, traps, ..
+        text,
+        entry,
+        traps,
+        metadata,
     } = *function;
     let (start, end) = (entry.start as usize, (entry.start + entry.len) as usize);
     // A function that only traps needs no frame.
@@ -100,6 +103,9 @@ fn changes(function: &Code<'_>) -> Vec<Change> {
             frames(old, at == start, &mut add);
         }
         accesses(old, traps.code(at as u32).is_some(), &mut add);
+        if metadata.heap {
+            objects(old, &mut add);
+        }
         // `blr`
         if old & 0xffff_fc1f == 0xd63f_0000 {
             add("call of the context", Property::Targets, 0xd63f_0040);
@@ -166,10 +172,43 @@ fn accesses(old: u32, is_trap: bool, add: Add<'_>) {
     }
 }
 
+/// Fields of objects, and comparisons before allocations, accesses to arrays and casts.
+fn objects(old: u32, add: Add<'_>) {
+    let property = Property::Accesses;
+    // `b.cond`
+    if old & 0xff00_0010 == 0x5400_0000 {
+        match old & 15 {
+            2 | 3 => add("no comparison of an index", property, NOP),
+            8 | 9 => add("no comparison of room, range or supertypes", property, NOP),
+            _ => {}
+        }
+    }
+    let base = old >> 5 & 31;
+    if matches!(base, 2 | 29 | 31) {
+        return;
+    }
+    // Loads and stores of general registers by a constant, which is not negative.
+    let is_scaled = old & 0x3f00_0000 == 0x3900_0000;
+    let is_unscaled = old & 0x3f20_0c00 == 0x3800_0000 && old & 1 << 20 == 0;
+    if is_scaled {
+        let word = old & !(0xfff << 10) | 0x7f << 10;
+        add("beside a field", property, word);
+    } else if is_unscaled {
+        let word = old & !(0x1ff << 12) | 0x7f << 12;
+        add("beside a field", property, word);
+    }
+    // A part of a reference. Byte 32 of a struct is in the field that is a number of 64 bits.
+    let place = old >> 10 & 0xfff;
+    if is_scaled && old >> 30 == 3 && place != 4 {
+        let word = old & !(1 << 30 | 0xfff << 10) | place << 11;
+        add("half of a reference", property, word);
+    }
+}
+
 #[test]
 fn no_change_that_breaks_a_property_is_proven() {
     let sources = GUESTS.into_iter().map(example);
-    let sources = sources.chain([CALLS.as_bytes().to_vec()]);
+    let sources = sources.chain([CALLS, OBJECTS].map(|text| text.as_bytes().to_vec()));
     let guests = sources.map(|source| Guest::new(Arch::Aarch64, &source, changes));
     let trial = Trial {
         forbidden: &SVC_BYTES,

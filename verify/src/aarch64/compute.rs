@@ -2,18 +2,19 @@
 
 use super::Step;
 use super::instruction::{
-    Addition, Binary, Extension, Field, Instruction, Logic, Logical, Second, Select, Selection,
-    Shift, Wide,
+    Addition, Binary, Extension, Field, Instruction, Logic, Logical, Second, Shift, Wide,
 };
-use super::step::{OTHER, ZERO, flags, relation, word};
+use super::step::{OTHER, ZERO, flags};
 use super::vectors::{Outcome, Vectors};
 use super::word::Number;
 use crate::arithmetic::{
-    Widening, difference, masked, product, shifted_right, sign_extended, united, zero_extended,
+    difference, masked, product, shifted_right, sign_extended, united, zero_extended,
 };
+use crate::casts;
 use crate::comparison::{CARRY_FLAG, Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
-use crate::state::{Extent, Fact, State, Vector};
+use crate::objects;
+use crate::state::{Extent, Vector};
 use crate::value::{Kind, Symbol, Value};
 
 impl Step<'_, '_> {
@@ -45,8 +46,15 @@ impl Step<'_, '_> {
                 first,
                 constant,
             } => {
-                let value = self.number(first, is_wide)?;
-                let value = self.combined(logic, value, Value::constant(constant));
+                let (left, right) = (
+                    self.masked_operand(first, is_wide)?,
+                    Value::constant(constant),
+                );
+                let value = match self.tag(logic, left, right) {
+                    Some(tag) => tag,
+                    None => self.combined(logic, self.numeric(first, left)?, right),
+                };
+                self.tested(logic, is_wide, value);
                 match logic {
                     Logic::Test => self.write(to, is_wide, value),
                     // The destination may be the stack pointer, which such a value never is.
@@ -70,6 +78,9 @@ impl Step<'_, '_> {
                 rotate,
                 last,
             } => {
+                if let Some(value) = self.type_field(is_wide, field, from, (rotate, last))? {
+                    return self.write(to, is_wide, value);
+                }
                 let value = self.number(from, is_wide)?;
                 if field == Field::Keep {
                     self.number(to, is_wide)?;
@@ -140,6 +151,15 @@ impl Step<'_, '_> {
                 second,
                 add,
             } => {
+                if is_wide && !is_minus && add == ZERO {
+                    let (left, right) = (self.read(first, true)?, self.read(second, true)?);
+                    let row = right
+                        .as_constant()
+                        .and_then(|by| objects::row_index(left, by));
+                    if let Some(row) = row {
+                        return self.write(to, true, row);
+                    }
+                }
                 let factors = (self.number(first, is_wide)?, self.number(second, is_wide)?);
                 // An address may be added, if it is one that sums of 64 bits may have.
                 let add = self.read(add, is_wide)?;
@@ -207,10 +227,10 @@ impl Step<'_, '_> {
                 return Ok(());
             }
         }
-        let fresh = self.fresh(0);
+        let (fresh, module) = (self.fresh(0), self.walk.module);
         let value = match is_minus {
             true => difference(left, right, fresh, self.fresh(1)),
-            false => left.plus(right, fresh),
+            false => objects::added(module, self.state, left, right, fresh),
         };
         let Some(value) = value else {
             return refuse(
@@ -220,6 +240,9 @@ impl Step<'_, '_> {
         };
         if !is_wide && !value.is_number() {
             return refuse(Property::Accesses, "computes the lower half of an address");
+        }
+        if is_wide && !is_minus && module.has_objects {
+            objects::note_sum(self.state, left, right, value);
         }
         match is_stack && !sets_flags && to == ZERO {
             true if is_wide => self.write_or_stack(to, value),
@@ -238,6 +261,7 @@ impl Step<'_, '_> {
         second: Second,
     ) {
         if is_minus {
+            let (left, right) = casts::in_one_array(left, right).unwrap_or((left, right));
             self.state.readable = readable_flags(left, right);
             self.state.flags = Some(Comparison {
                 left,
@@ -270,6 +294,11 @@ impl Step<'_, '_> {
         match second {
             Second::Constant(constant) => Ok(Value::constant(constant)),
             Second::Shifted(register, _, 0) => self.read(register, is_wide),
+            Second::Shifted(register, Shift::Left, amount)
+                if is_wide && let Some(row) = self.row(register, amount)? =>
+            {
+                Ok(row)
+            }
             Second::Shifted(register, shift, amount) => {
                 let value = self.number(register, is_wide)?;
                 let value = self.shifted(value, shift, amount, is_wide);
@@ -287,7 +316,7 @@ impl Step<'_, '_> {
     }
 
     /// The lowest bits of an operand.
-    fn narrowed(&self, value: Value, is_wide: bool) -> Value {
+    pub(super) fn narrowed(&self, value: Value, is_wide: bool) -> Value {
         match is_wide {
             true => value,
             false => value.low_word(self.named(OTHER + 2)),
@@ -302,6 +331,11 @@ impl Step<'_, '_> {
         amount: u32,
     ) -> Proof<Value> {
         let Extension { is_signed, bits } = extension;
+        if (bits == 64 || (bits == 32 && !is_signed))
+            && let Some(row) = self.row(register, amount)?
+        {
+            return Ok(row);
+        }
         let fresh = self.named(OTHER + 3);
         let value = match bits {
             64 if amount == 0 => return self.read(register, true),
@@ -314,6 +348,35 @@ impl Step<'_, '_> {
             false => value,
         };
         Ok(value.shifted(amount, self.named(OTHER + 5)))
+    }
+
+    /// The row of the type whose identity a register holds, if it is shifted to the left for that.
+    /// The upper half of such a register is 0.
+    fn row(&self, register: Number, amount: u32) -> Proof<Option<Value>> {
+        let value = self.read(register, true)?;
+        Ok(objects::row_index(value, 1_i64.wrapping_shl(amount)))
+    }
+
+    /// The result of an instruction that moves bits of a type's identity, or of a row of types.
+    fn type_field(
+        &self,
+        is_wide: bool,
+        field: Field,
+        from: Number,
+        (rotate, last): (u32, u32),
+    ) -> Proof<Option<Value>> {
+        let value = self.read(from, true)?;
+        Ok(match value.kind {
+            _ if !is_wide || field != Field::Unsigned => None,
+            Kind::RowWord(object) if (rotate, last) == (32, 63) => {
+                Some(Value::of(Kind::RowChain(object)))
+            }
+            // To the left: at least the bits of the identity.
+            Kind::TypeOf(_) if (31..rotate).contains(&last) => {
+                objects::row_index(value, 1_i64.wrapping_shl(64 - rotate))
+            }
+            _ => None,
+        })
     }
 
     /// A number that is shifted by a constant.
@@ -334,16 +397,62 @@ impl Step<'_, '_> {
         }
     }
 
+    /// An operand of a logical operation, which may read the tag of a reference: the whole register
+    /// if it holds a reference.
+    fn masked_operand(&self, register: Number, is_wide: bool) -> Proof<Value> {
+        let value = self.read(register, true)?;
+        match value.kind {
+            Kind::Reference(_) => Ok(value),
+            _ => self.read(register, is_wide),
+        }
+    }
+
+    /// The tag bits of a reference, if one operand of a bitwise AND is a mask that selects them.
+    fn tag(&self, logic: Logic, left: Value, right: Value) -> Option<Value> {
+        let masks = matches!(logic, Logic::And | Logic::Test);
+        masks.then(|| casts::tag(left, right, self.fresh(0)))?
+    }
+
+    /// What the flags say after a logical operation. N and Z are those of a comparison with 0. C is
+    /// 0, and a comparison with 0 sets it: so no condition may read it.
+    fn tested(&mut self, logic: Logic, is_wide: bool, value: Value) {
+        if logic != Logic::Test {
+            return;
+        }
+        let is_known = value.as_constant().is_some() || matches!(value.kind, Kind::Tag(..));
+        (self.state.flags, self.state.readable) = match is_known {
+            true => {
+                let comparison = Comparison {
+                    left: value,
+                    right: Value::constant(0),
+                    is_word: !is_wide,
+                };
+                (Some(comparison), FLAGS & !CARRY_FLAG)
+            }
+            false => (None, FLAGS),
+        };
+    }
+
     /// The result of a logical operation on numbers.
     fn combined(&mut self, logic: Logic, left: Value, right: Value) -> Value {
         let fresh = self.fresh(0);
-        if logic == Logic::Test {
-            (self.state.flags, self.state.readable) = (None, FLAGS);
-        }
+        let has_objects = self.walk.module.has_objects;
         match (logic, left.as_constant().zip(right.as_constant())) {
             (Logic::And | Logic::Test, Some((left, right))) => Value::constant(left & right),
             (Logic::Or, Some((left, right))) => Value::constant(left | right),
             (Logic::Xor, Some((left, right))) => Value::constant(left ^ right),
+            (Logic::And, None)
+                if has_objects
+                    && right.as_constant() == Some(-8)
+                    && let Some(size) = objects::rounded(self.state, left, fresh) =>
+            {
+                size
+            }
+            (Logic::Or, None)
+                if has_objects && let Some(odd) = objects::odd(left, right, fresh) =>
+            {
+                odd
+            }
             (Logic::And | Logic::Test, None) => masked(left, right, fresh),
             (Logic::Or | Logic::Xor, None) => united(left, right, fresh),
         }
@@ -365,6 +474,14 @@ impl Step<'_, '_> {
             let value = self.read(second, is_wide)?;
             return self.write(to, is_wide, value);
         }
+        if amount == 0 && !inverts {
+            let left = self.masked_operand(first, is_wide)?;
+            let right = self.masked_operand(second, is_wide)?;
+            if let Some(tag) = self.tag(logic, left, right) {
+                self.tested(logic, is_wide, tag);
+                return self.write(to, is_wide, tag);
+            }
+        }
         let left = self.number(first, is_wide)?;
         let right = self.number(second, is_wide)?;
         let right = self.shifted(right, shift, amount, is_wide);
@@ -376,6 +493,7 @@ impl Step<'_, '_> {
             (true, None) => Value::word(self.named(OTHER + 7)),
         };
         let value = self.combined(logic, left, right);
+        self.tested(logic, is_wide, value);
         self.write(to, is_wide, value)
     }
 
@@ -436,97 +554,6 @@ impl Step<'_, '_> {
                 Value::number(fresh, -limit, limit - 1)
             }
         }
-    }
-
-    /// A conditional select.
-    fn select(&mut self, selection: Selection) -> Proof<()> {
-        let Selection {
-            is_wide,
-            select,
-            to,
-            first,
-            second,
-            condition,
-        } = selection;
-        self.reads_flags(flags(condition))?;
-        if select != Select::Plain {
-            let left = self.number(first, is_wide)?;
-            let right = self.number(second, is_wide)?;
-            let changed = match (select, right.as_constant()) {
-                (Select::Increment, Some(constant)) => Value::constant(constant.wrapping_add(1)),
-                (Select::Invert, Some(constant)) => Value::constant(!constant),
-                (Select::Negate, Some(constant)) => Value::constant(constant.wrapping_neg()),
-                _ => Value::any(self.fresh(1)),
-            };
-            let changed = self.narrowed(changed, is_wide);
-            let value = match left == changed {
-                true => left,
-                false => left.join(changed, self.fresh(0), Widening::None),
-            };
-            return self.write(to, is_wide, value);
-        }
-        let (value, bounds) = self.selected(is_wide, first, second, condition)?;
-        self.write(to, is_wide, value)?;
-        // The lowest bits may have bounds that the whole number does not have.
-        if let Some((low, high)) = bounds
-            && value.is_number()
-        {
-            let word = value.low_word(self.named(OTHER + 8));
-            if word.symbol.is_word() && word.shift == 0 && word.constant == 0 {
-                self.state.add(Fact::Bounds(word.symbol, low, high));
-            }
-        }
-        Ok(())
-    }
-
-    /// The value that a select chooses, and bounds of its lowest 32 bits.
-    fn selected(
-        &self,
-        is_wide: bool,
-        first: Number,
-        second: Number,
-        condition: u8,
-    ) -> Proof<(Value, Option<(i64, i64)>)> {
-        let fresh = self.fresh(0);
-        let joined = |first: Value, second: Value| match first == second {
-            true => first,
-            false => second.join(first, fresh, Widening::None),
-        };
-        let Some((comparison, relation)) = self.state.flags.zip(relation(condition)) else {
-            let (first, second) = (self.read(first, is_wide)?, self.read(second, is_wide)?);
-            return Ok((joined(first, second), None));
-        };
-        // The operands may be what was compared.
-        let mut taken = self.state.without_frame();
-        let mut other = self.state.without_frame();
-        let (takes, keeps) = (
-            taken.assume(comparison, relation),
-            other.assume(comparison, relation.negated()),
-        );
-        let read = |state: &State, register| match register {
-            ZERO => Ok(Value::constant(0)),
-            _ => self.read_in(state, register, is_wide),
-        };
-        let (first, second) = (read(&taken, first)?, read(&other, second)?);
-        let bounds = |state: &State, value: Value| {
-            let word = word(state, value, self.named(OTHER + 9));
-            value.is_number().then_some((word.low, word.high))
-        };
-        Ok(match (takes, keeps) {
-            (true, false) => (first, bounds(&taken, first)),
-            (false, _) => (second, bounds(&other, second)),
-            (true, true) => {
-                let pair = bounds(&taken, first).zip(bounds(&other, second));
-                let both = pair.map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
-                let mut value = joined(first, second);
-                // The bounds need a symbol that names the whole number.
-                let is_wider = value.low < 0 || value.high > i64::from(u32::MAX);
-                if both.is_some() && first != second && is_wider {
-                    value = Value::any(fresh);
-                }
-                (value, both)
-            }
-        })
     }
 
     /// A symbol for a vector register that this instruction writes.

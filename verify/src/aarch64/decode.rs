@@ -195,6 +195,8 @@ fn branch(word: u32, at: u32) -> Option<Instruction> {
             target: by_19_bits,
         },
         _ if bits(word, 30, 25) == 0b011011 => I::JumpBit {
+            is_not,
+            bit: bits(word, 31, 31) << 5 | bits(word, 23, 19),
             register,
             target: target(at, signed(word, 18, 5) << 2),
         },

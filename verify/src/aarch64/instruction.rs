@@ -234,8 +234,10 @@ pub(crate) enum Instruction {
         register: Number,
         target: u32,
     },
-    /// A jump by one bit of a register.
+    /// A jump if a bit of a register is 0, or if it is not.
     JumpBit {
+        is_not: bool,
+        bit: u32,
         register: Number,
         target: u32,
     },

@@ -5,12 +5,13 @@ use super::instruction::{Index, Instruction, Memory};
 use super::step::{LOADED, OTHER, ZERO};
 use super::word::Number;
 use crate::abi::X30;
-use crate::access;
 use crate::address::{Access, Address, Use};
 use crate::arithmetic::sign_extended;
 use crate::error::{Proof, Property, refuse};
+use crate::objects;
 use crate::state::Extent;
 use crate::value::{Kind, Value};
+use pirn_format::types::HeapType;
 
 /// The first number of a vector register in [`Kind::Saved`].
 const VECTORS: u8 = 32;
@@ -164,7 +165,15 @@ impl Step<'_, '_> {
             Index::After(offset) => after = Some(moved(offset)?),
             Index::Register(register, extension, amount) => {
                 let index = self.extended(register, extension, amount)?;
-                match base.plus(index, self.fresh(7)) {
+                // A field that is too far away for the constant of an instruction.
+                if let (Kind::Reference(heap), Some(field)) = (base.kind, index.as_constant())
+                    && heap.top() == HeapType::Any
+                {
+                    address.displacement = field;
+                    return Ok((address, after));
+                }
+                let sum = objects::sum(self.state, base, index);
+                match sum.or_else(|| base.plus(index, self.fresh(7))) {
                     Some(sum) => address.base = sum,
                     None => {
                         return refuse(
@@ -245,7 +254,7 @@ impl Step<'_, '_> {
             fresh: self.fresh(5 + number),
             is_aligned: false,
         };
-        access::access(self.walk.module, self.state, &access)
+        self.checked(access)
     }
 
     /// Refuses an access of an entry trampoline to the word of the frame where the runtime expects

@@ -5,6 +5,7 @@ mod decode;
 mod instruction;
 mod loads;
 mod memory;
+mod select;
 mod step;
 mod vectors;
 mod word;

@@ -4,6 +4,7 @@ use super::instruction::{Addition, Extension, Index, Instruction, Memory, Second
 use super::word::Number;
 use super::{BYTES, Step};
 use crate::abi::{SP, X30};
+use crate::casts;
 use crate::comparison::{
     CARRY_FLAG, Comparison, OVERFLOW_FLAG, Relation, SIGN_FLAG, ZERO_FLAG, readable_flags,
 };
@@ -11,6 +12,7 @@ use crate::error::{Proof, Property, refuse};
 use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use crate::walk::Next;
+use pirn_format::types::HeapType;
 
 /// The number of the zero register, and of the stack pointer.
 pub(super) const ZERO: Number = 31;
@@ -37,10 +39,12 @@ impl Step<'_, '_> {
                 register,
                 target,
             } => return self.jump_zero(is_wide, is_not, register, target),
-            Instruction::JumpBit { register, target } => {
-                self.number(register, true)?;
-                return self.branch_on(target, None);
-            }
+            Instruction::JumpBit {
+                is_not,
+                register,
+                bit,
+                target,
+            } => return self.jump_bit(is_not, register, bit, target),
             Instruction::JumpTo(register) => {
                 let target = self.read(register, true)?;
                 return match self.computed_jump(target)? {
@@ -104,6 +108,33 @@ impl Step<'_, '_> {
         self.branch_on(target, Some((comparison, relation)))
     }
 
+    /// A jump by one bit, which may be one of a reference's tag.
+    fn jump_bit(&mut self, is_not: bool, register: Number, bit: u32, target: u32) -> Proof<Next> {
+        let value = self.read(register, true)?;
+        let mask = Value::constant(1_i64.wrapping_shl(bit));
+        let left = match (casts::tag(value, mask, self.fresh(0)), value.as_constant()) {
+            (Some(tag), _) => Some(tag),
+            (None, Some(constant)) => Some(Value::constant(constant >> bit & 1)),
+            (None, None) => {
+                self.numeric(register, value)?;
+                None
+            }
+        };
+        let relation = match is_not {
+            false => Relation::Equal,
+            true => Relation::NotEqual,
+        };
+        let compared = left.map(|left| {
+            let comparison = Comparison {
+                left,
+                right: Value::constant(0),
+                is_word: false,
+            };
+            (comparison, relation)
+        });
+        self.branch_on(target, compared)
+    }
+
     /// The value of a general register. The zero register holds 0. A value of 32 bits is
     /// zero-extended.
     pub(super) fn read(&self, register: Number, is_wide: bool) -> Proof<Value> {
@@ -132,7 +163,11 @@ impl Step<'_, '_> {
 
     /// The value of a general register, which must be a number.
     pub(super) fn number(&self, register: Number, is_wide: bool) -> Proof<Value> {
-        let value = self.read(register, is_wide)?;
+        self.numeric(register, self.read(register, is_wide)?)
+    }
+
+    /// The value of a general register, if it is a number.
+    pub(super) fn numeric(&self, register: Number, value: Value) -> Proof<Value> {
         match value.is_number() {
             true => Ok(value),
             false => refuse(
@@ -160,7 +195,7 @@ impl Step<'_, '_> {
         let value = match is_wide {
             true => value,
             false if value.is_number() => value.low_word(fresh),
-            false if is_word_kind(value.kind) => value,
+            false if value.kind.is_word() => value,
             false => Value::named(fresh, Kind::Junk),
         };
         // The runtime looks for the return address of an entry trampoline in this register.
@@ -291,19 +326,13 @@ pub(super) const OTHER: u64 = 64;
 /// Numbers from here on are of what a load made of a word, by register.
 pub(super) const LOADED: u64 = 128;
 
-/// Kinds of 32 bits that comparisons know.
-fn is_word_kind(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::TypeOf(_) | Kind::TypeId(_) | Kind::DispatchType(_)
-    )
-}
-
 /// The lowest 32 bits of a value, zero-extended.
 pub(super) fn word(state: &State, value: Value, fresh: Symbol) -> Value {
     match value.kind {
-        kind if is_word_kind(kind) => value,
-        Kind::Single => Value::word(fresh),
+        kind if kind.is_word() => value,
+        Kind::RowWord(object) => Value::of(Kind::RowLen(object)),
+        // The bits of a 31-bit integer are no secret, nor those of null.
+        Kind::Single | Kind::Reference(HeapType::I31) => Value::word(fresh),
         _ if value.is_number() => state.low_word(value, fresh),
         _ => Value::JUNK,
     }

@@ -10,9 +10,13 @@
 //! without a join, so a symbol never names two values. For the same reason, a block gets new names
 //! if the first path to it goes backward.
 
-use super::{Machine, Walk};
+use super::{Machine, Step, Walk};
+use crate::casts;
+use crate::comparison::{Comparison, Relation};
 use crate::error::Proof;
 use crate::state::State;
+use crate::value::Kind;
+use pirn_format::types::HeapType;
 use std::borrow::Cow;
 
 /// Maximum number of blocks of a path that is walked apart.
@@ -71,7 +75,7 @@ impl Forks {
     }
 
     /// Adds a path that starts at an instruction, and is walked apart.
-    pub(crate) fn split_apart(&mut self, at: u32, state: State) {
+    fn split_apart(&mut self, at: u32, state: State) {
         let apart = Apart {
             left: BLOCKS_MAX,
             depth: self.apart.depth + 1,
@@ -80,7 +84,7 @@ impl Forks {
     }
 
     /// Adds a path that starts at an instruction, and is walked apart as far as the current one.
-    pub(crate) fn split(&mut self, at: u32, state: State) {
+    fn split(&mut self, at: u32, state: State) {
         let apart = Apart {
             depth: self.apart.depth + 1,
             ..self.apart
@@ -118,5 +122,73 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         let apart = self.forks.apart;
         self.forks.push(target, state, apart);
         Ok(())
+    }
+}
+
+/// What is known on both sides of a condition; `None` for a side that is never reached.
+pub(crate) type Sides = (Option<State>, Option<State>);
+
+/// What an instruction does with a condition that the walk follows on two paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// It writes the answer, which a later branch tests. The first side, on which the answer is 1,
+    /// is walked apart until then.
+    Answer,
+    /// It selects a value.
+    Selection,
+}
+
+/// Whether a comparison says what a reference is, or whether there is room for an object.
+fn is_of_objects(comparison: &Comparison) -> bool {
+    let is_it = |left: Kind, right: Kind| {
+        matches!(
+            (left, right),
+            (Kind::HeapNext, Kind::HeapEnd)
+                | (Kind::TypeOf(_) | Kind::Ancestor(..), Kind::TypeId(_))
+                | (Kind::RowLen(_) | Kind::Tag(..), Kind::Number)
+        ) || matches!(left, Kind::Reference(heap)
+            if matches!(heap.top(), HeapType::Any | HeapType::Func))
+    };
+    let (left, right) = (comparison.left.kind, comparison.right.kind);
+    is_it(left, right) || is_it(right, left)
+}
+
+impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
+    /// The states in which the current comparison has a relation, and in which it has not; `None`
+    /// if no comparison of objects or constants was made.
+    pub(crate) fn sides(&mut self, relation: Option<Relation>) -> Proof<Option<Sides>> {
+        let Some((comparison, relation)) = self.state.flags.zip(relation) else {
+            return Ok(None);
+        };
+        let is_constant =
+            comparison.left.as_constant().is_some() && comparison.right.as_constant().is_some();
+        if !self.walk.module.has_objects || !(is_constant || is_of_objects(&comparison)) {
+            return Ok(None);
+        }
+        self.walk.spend(2 * self.state.words())?;
+        let side = |relation| {
+            let mut state = self.state.clone();
+            casts::assume(self.walk.module, &mut state, comparison, relation).then_some(state)
+        };
+        Ok(Some((side(relation), side(relation.negated()))))
+    }
+
+    /// Follows both sides of a condition on paths of their own, which continue at `next`. `write`
+    /// does what the instruction does on the first side, or on the other one.
+    pub(crate) fn fork(
+        &mut self,
+        (first, other): (State, State),
+        split: Split,
+        next: u32,
+        write: impl Fn(&mut Self, bool) -> Proof<()>,
+    ) -> Proof<()> {
+        *self.state = first;
+        write(self, true)?;
+        let first = std::mem::replace(self.state, other);
+        match split {
+            Split::Answer => self.walk.forks.split_apart(next, first),
+            Split::Selection => self.walk.forks.split(next, first),
+        }
+        write(self, false)
     }
 }

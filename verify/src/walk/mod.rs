@@ -6,16 +6,18 @@
 
 mod builtins;
 mod calls;
-mod fork;
+pub(crate) mod fork;
 
 use crate::abi::{Convention, Place, Places};
-use crate::access::typed;
+use crate::access::{self, typed};
+use crate::address::Access;
 use crate::arithmetic::Widening;
 use crate::casts;
 use crate::comparison::{Comparison, Relation};
 use crate::error::{Proof, Property, Refusal, Unproven, refuse};
 use crate::frame::reach;
 use crate::module::Module;
+use crate::objects;
 use crate::state::{Extent, Slot, State};
 use crate::value::{Kind, Symbol, Value};
 use pirn_format::exit::{Builtin, CELL_BYTES};
@@ -699,6 +701,21 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         }
         self.state.registers[M::CONVENTION.stack] = value;
         Ok(())
+    }
+
+    /// Checks an access. Returns what a load has loaded.
+    pub(crate) fn checked(&mut self, access: Access) -> Proof<Value> {
+        let is_frame = access.address.base.kind == Kind::Stack;
+        if self.is_heap_grow() && access.usage.writes() && !is_frame {
+            return refuse(
+                Property::Accesses,
+                "the trampoline of heap.grow writes beside its frame",
+            );
+        }
+        match objects::access(self.walk.module, self.state, &access)? {
+            Some(value) => Ok(value),
+            None => access::access(self.walk.module, self.state, &access),
+        }
     }
 
     /// Follows both ways of a conditional branch.

@@ -3,7 +3,7 @@
 use super::operands::{is_high_byte, plain};
 use super::{Step, list, step, vectors};
 use crate::address::{Use, is_data};
-use crate::arithmetic::{Widening, difference, masked, product, shifted_right, united};
+use crate::arithmetic::{difference, masked, product, shifted_right, united};
 use crate::casts;
 use crate::comparison::{Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
@@ -11,6 +11,7 @@ use crate::objects;
 use crate::state::{Extent, VECTORS, Vector};
 use crate::value::{Kind, Symbol, Value};
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
+use pirn_format::types::HeapType;
 
 impl Step<'_, '_> {
     /// An instruction that falls through to the next one.
@@ -54,9 +55,13 @@ impl Step<'_, '_> {
                 let (left, right) = (self.read(0)?, self.read(1)?);
                 // `test` of a value and its copy compares it with 0.
                 let is_same = left.is_same(&right) || casts::is_same_reference(left, right);
-                self.state.flags = match is_same {
-                    true => self.comparison(left, Value::constant(0)),
-                    false => self
+                let constants = left.as_constant().zip(right.as_constant());
+                self.state.flags = match constants {
+                    _ if is_same => self.comparison(left, Value::constant(0)),
+                    Some((left, right)) => {
+                        self.comparison(Value::constant(left & right), Value::constant(0))
+                    }
+                    None => self
                         .comparison(left, Value::constant(0))
                         .filter(|_| self.is_same_register()),
                 };
@@ -220,9 +225,7 @@ impl Step<'_, '_> {
         let fresh = self.fresh(0);
         let are_numbers = left.is_number() && right.is_number();
         match mnemonic {
-            Mnemonic::Add => objects::sum(self.state, left, right)
-                .or_else(|| objects::neighbour_sum(self.walk.module, self.state, left, right))
-                .or_else(|| left.plus(right, fresh)),
+            Mnemonic::Add => objects::added(self.walk.module, self.state, left, right, fresh),
             Mnemonic::Sub => difference(left, right, fresh, self.fresh(1)),
             Mnemonic::Imul => right
                 .as_constant()
@@ -258,12 +261,9 @@ impl Step<'_, '_> {
             {
                 size
             }
-            // The result is odd.
             (Mnemonic::Or, None)
-                if has_objects && right.as_constant() == Some(1) && left.low >= 0 =>
+                if has_objects && let Some(odd) = objects::odd(left, right, fresh) =>
             {
-                let mut odd = united(left, right, fresh);
-                (odd.shift, odd.constant, odd.low) = (1, 1, 1);
                 odd
             }
             (Mnemonic::And, None) => masked(left, right, fresh),
@@ -389,15 +389,9 @@ impl Step<'_, '_> {
         let old = self.read(0)?;
         let new = self.read(1)?;
         let module = self.walk.module;
-        let join = |mut a: Value, mut b: Value, fresh: Symbol| {
-            if module.has_objects {
-                casts::unite(module, &mut a, &mut b);
-            }
-            a.join(b, fresh, Widening::None)
-        };
         let value = match self.state.flags.zip(relation) {
             None if old == new => old,
-            None => join(old, new, self.fresh(0)),
+            None => casts::joined(module, old, new, self.fresh(0)),
             Some((comparison, relation)) => {
                 // The operands may be what was compared.
                 let mut moved = self.state.without_frame();
@@ -415,7 +409,7 @@ impl Step<'_, '_> {
                     (true, false) => source,
                     (false, _) => target,
                     (true, true) if source == target => source,
-                    (true, true) => join(target, source, self.fresh(0)),
+                    (true, true) => casts::joined(module, target, source, self.fresh(0)),
                 }
             }
         };
@@ -700,7 +694,10 @@ impl Step<'_, '_> {
     /// Checks that what an instruction reads of a register is a number. Returns how much of it is.
     fn reads_number(&self, register: Register, needed: Extent) -> Proof<Extent> {
         let (is_number, extent) = if register.is_gpr() {
-            let value = self.state.registers[register.full_register().number()];
+            let mut value = self.state.registers[register.full_register().number()];
+            if register.is_gpr32() && value.kind == Kind::Reference(HeapType::I31) {
+                value = self.read_register(register);
+            }
             let is_number = match is_high_byte(register) {
                 true => value.is_number(),
                 false => is_data(value, register.size() as u32),

@@ -1,47 +1,13 @@
 //! Conditions of which the walk follows both answers on paths of their own.
 
 use super::Step;
-use crate::casts;
-use crate::comparison::{Comparison, Relation};
+use crate::comparison::Relation;
 use crate::error::Proof;
-use crate::state::State;
 use crate::value::{Kind, Value};
+use crate::walk::fork::Split;
 use iced_x86::OpKind;
-use pirn_format::types::HeapType;
-
-/// Whether a comparison says what a reference is, or whether there is room for an object.
-fn is_of_objects(comparison: &Comparison) -> bool {
-    let is_it = |left: Value, right: Value| {
-        matches!(
-            (left.kind, right.kind),
-            (Kind::HeapNext, Kind::HeapEnd)
-                | (Kind::TypeOf(_) | Kind::Ancestor(..), Kind::TypeId(_))
-                | (Kind::RowLen(_) | Kind::Tag(..), Kind::Number)
-        ) || matches!(left.kind, Kind::Reference(heap) if heap.top() == HeapType::Any)
-    };
-    is_it(comparison.left, comparison.right) || is_it(comparison.right, comparison.left)
-}
 
 impl Step<'_, '_> {
-    /// The states in which the current comparison has a relation, and in which it has not; `None`
-    /// if no comparison of objects was made.
-    pub(super) fn sides(&mut self, relation: Option<Relation>) -> Proof<Option<Sides>> {
-        let Some((comparison, relation)) = self.state.flags.zip(relation) else {
-            return Ok(None);
-        };
-        let is_constant =
-            comparison.left.as_constant().is_some() && comparison.right.as_constant().is_some();
-        if !self.walk.module.has_objects || !(is_constant || is_of_objects(&comparison)) {
-            return Ok(None);
-        }
-        self.walk.spend(2 * self.state.words())?;
-        let side = |relation| {
-            let mut state = self.state.clone();
-            casts::assume(self.walk.module, &mut state, comparison, relation).then_some(state)
-        };
-        Ok(Some((side(relation), side(relation.negated()))))
-    }
-
     /// Sets the lowest byte of a register by a condition. Returns whether the condition compares
     /// objects or constants; otherwise, the byte is any number.
     pub(super) fn set_condition(&mut self, relation: Option<Relation>) -> Proof<bool> {
@@ -53,12 +19,11 @@ impl Step<'_, '_> {
                 if !self.walk.forks.may_split() {
                     return Ok(false);
                 }
-                *self.state = yes;
-                self.set_bit(true);
                 let next = self.instruction.next_ip() as u32;
-                let yes = std::mem::replace(self.state, no);
-                self.walk.forks.split_apart(next, yes);
-                self.set_bit(false);
+                self.fork((yes, no), Split::Answer, next, |step, bit| {
+                    step.set_bit(bit);
+                    Ok(())
+                })?;
             }
             (yes, _) => self.set_bit(yes.is_some()),
         }
@@ -87,16 +52,10 @@ impl Step<'_, '_> {
             return Ok(false);
         }
         let next = self.instruction.next_ip() as u32;
-        *self.state = moved;
-        let source = self.read(1)?;
-        self.write(source)?;
-        let moved = std::mem::replace(self.state, kept);
-        self.walk.forks.split(next, moved);
-        let target = self.read(0)?;
-        self.write(target)?;
+        self.fork((moved, kept), Split::Selection, next, |step, moves| {
+            let value = step.read(u32::from(moves))?;
+            step.write(value)
+        })?;
         Ok(true)
     }
 }
-
-/// What is known on both sides of a condition; `None` for a side that is never reached.
-pub(super) type Sides = (Option<State>, Option<State>);

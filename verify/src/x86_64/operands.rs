@@ -1,7 +1,6 @@
 //! Operands of x86_64 instructions: registers, immediates and addresses.
 
 use super::{Step, vectors};
-use crate::access;
 use crate::address::{Access, Address, Use, is_data};
 use crate::error::{Proof, Property, refuse};
 use crate::objects;
@@ -79,16 +78,7 @@ impl Step<'_, '_> {
             fresh: self.fresh(5),
             is_aligned: bytes == 16 && vectors::needs_alignment(&self.instruction),
         };
-        if self.is_heap_grow() && usage.writes() && access.address.base.kind != Kind::Stack {
-            return refuse(
-                Property::Accesses,
-                "the trampoline of heap.grow writes beside its frame",
-            );
-        }
-        match objects::access(self.walk.module, self.state, &access)? {
-            Some(value) => Ok(value),
-            None => access::access(self.walk.module, self.state, &access),
-        }
+        self.checked(access)
     }
 
     /// The value of an operand, zero-extended.
@@ -118,7 +108,7 @@ impl Step<'_, '_> {
         let fresh = self.fresh(3);
         match register.size() {
             8 => value,
-            4 if is_word_kind(value.kind) => value,
+            4 if value.kind.is_word() => value,
             4 if value.is_number() => state.low_word(value, fresh),
             4 if value.kind == Kind::Single => Value::word(fresh),
             // Unknown bits, of which only some are used.
@@ -167,7 +157,7 @@ impl Step<'_, '_> {
         let fresh = Symbol(self.fresh(2).0 | (number as u64) << 40);
         let new = match register.size() {
             8 => value,
-            4 if is_word_kind(value.kind) => value,
+            4 if value.kind.is_word() => value,
             4 if value.is_number() => value.low_word(fresh),
             // The upper half is cleared, so these are other bits.
             4 if value.kind == Kind::Byte => Value::named(fresh, Kind::Byte),
@@ -207,18 +197,6 @@ pub(super) fn is_high_byte(register: Register) -> bool {
     matches!(
         register,
         Register::AH | Register::BH | Register::CH | Register::DH
-    )
-}
-
-/// Kinds of 32 bits that comparisons know.
-fn is_word_kind(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::TypeOf(_)
-            | Kind::TypeId(_)
-            | Kind::DispatchType(_)
-            | Kind::Ancestor(..)
-            | Kind::RowLen(_)
     )
 }
 

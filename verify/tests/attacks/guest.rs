@@ -243,23 +243,23 @@ fn baseline(arch: Arch) -> CpuFeatures {
 
 /// The modules that the lists attack, by architecture: compiled for the baseline's features, and
 /// for all features that a header can name.
-static FILES: LazyLock<BTreeMap<&str, [Vec<u8>; 2]>> = LazyLock::new(|| {
+static FILES: LazyLock<BTreeMap<&str, [Vec<u8>; 2]>> = LazyLock::new(|| files(&source()));
+
+/// The modules with structs and arrays, as [`FILES`].
+static OBJECT_FILES: LazyLock<BTreeMap<&str, [Vec<u8>; 2]>> =
+    LazyLock::new(|| files(&object_source()));
+
+fn files(source: &str) -> BTreeMap<&'static str, [Vec<u8>; 2]> {
     let files = Arch::ALL.map(|arch| {
         let with = |cpu: CpuFeatures, feature: &Feature| cpu.with(feature.name);
         let mut all = arch.features().iter();
         let all = all.try_fold(CpuFeatures::none(arch), with);
         let all = all.expect("they are the architecture's own");
-        let files = [baseline(arch), all].map(|cpu| compile(&source(), cpu));
+        let files = [baseline(arch), all].map(|cpu| compile(source, cpu));
         (arch.name(), files)
     });
     BTreeMap::from(files)
-});
-
-/// The modules with structs and arrays, by architecture.
-static OBJECT_FILES: LazyLock<BTreeMap<&str, Vec<u8>>> = LazyLock::new(|| {
-    let files = Arch::ALL.map(|arch| (arch.name(), compile(&object_source(), baseline(arch))));
-    BTreeMap::from(files)
-});
+}
 
 pub(crate) struct Guest {
     pub(crate) file: Vec<u8>,
@@ -273,8 +273,8 @@ impl Guest {
     }
 
     /// The module with structs and arrays that a list attacks.
-    pub(crate) fn with_objects(arch: Arch) -> Self {
-        Self::of(OBJECT_FILES[arch.name()].clone())
+    pub(crate) fn with_objects(arch: Arch, has_all_features: bool) -> Self {
+        Self::of(OBJECT_FILES[arch.name()][usize::from(has_all_features)].clone())
     }
 
     /// Another module.
@@ -429,7 +429,7 @@ impl Guest {
 /// Verifies the last piece of an attack. The pieces before it must be proven.
 pub(crate) fn verify(attack: &Attack) -> Result<usize, VerifyError> {
     let mut guest = match attack.has_objects {
-        true => Guest::with_objects(attack.arch),
+        true => Guest::with_objects(attack.arch, attack.has_all_features),
         false => Guest::new(attack.arch, attack.has_all_features),
     };
     let pieces = attack.pieces.iter();

@@ -6,6 +6,7 @@ use crate::value::{End, Fault, Host, Ref, Run, Val};
 use pirn_compiler::OptLevel;
 use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
+use pirn_format::types::{CompositeType, HeapType, SubType, ValType};
 use pirn_runtime::{
     AnyKind, AnyRef, CallError, ExternRef, FuncType, Instance, InstantiateError, Linker, Module,
     Prepared, Region, Reset, TrapCode, Value,
@@ -25,8 +26,8 @@ pub struct Pirn {
 const FUEL: u64 = 1 << 40;
 
 impl Pirn {
-    /// Compiles and opens a module. Its machine code must be proven, unless the verifier does not
-    /// know it.
+    /// Compiles and opens a module. Its machine code must be proven, unless the verifier may refuse
+    /// it.
     ///
     /// # Errors
     ///
@@ -35,8 +36,9 @@ impl Pirn {
         let so = setting.compile(wasm)?;
         let module = Module::from_bytes(&so).map_err(|error| error.to_string())?;
         let checked = Checked::new(&so).map_err(|error| error.to_string())?;
-        // Without the optimiser, lanes may be inserted into a register with unknown bits.
-        let is_proven = setting.level != OptLevel::None && pirn_verify::is_known(&checked.metadata);
+        // Without the optimiser, lanes may be inserted into a register with unknown bits. Guests
+        // with structs and arrays may have operators that are refused.
+        let is_proven = setting.level != OptLevel::None && !has_objects(&checked.metadata);
         if is_proven {
             pirn_verify::verify(&so).map_err(|error| format!("not proven: {error}"))?;
         }
@@ -70,6 +72,18 @@ impl Pirn {
         }
         run(&prepared, plan)
     }
+}
+
+/// Whether a module has structs, arrays, or references to them or to 31-bit integers.
+fn has_objects(metadata: &Metadata) -> bool {
+    let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
+    let is_object = |ty: &SubType| match &ty.composite {
+        CompositeType::Func(func) => func.values().any(is_any),
+        CompositeType::Struct(_) | CompositeType::Array(_) => true,
+    };
+    let mut tables = metadata.tables.iter().map(|table| table.element);
+    let mut globals = metadata.globals.iter().map(|global| global.content);
+    metadata.types.iter().any(is_object) || tables.any(is_any) || globals.any(is_any)
 }
 
 /// One region for each reset, shared by all guests, so that a guest gets a slot that others have
