@@ -2,7 +2,7 @@
 //! holds of two references where paths meet.
 
 use crate::arithmetic::Widening;
-use crate::comparison::{Comparison, Relation};
+use crate::comparison::{Comparison, Relation, is_never_equal};
 use crate::heap::Term;
 use crate::module::Module;
 use crate::objects::{ARRAY, OBJECT_BYTES_MAX};
@@ -51,6 +51,7 @@ fn learn(
             }
             narrow(state, left.symbol, none);
         }
+        (Kind::Reference(_), _, Equal) if is_never_equal(left, right) => return false,
         (Kind::InArray(..), _, Equal) if left.low >= 0 && matches!(number, Some(-64..=0)) => {
             return false;
         }

@@ -3,7 +3,7 @@
 use crate::value::{Kind, Value};
 use iced_x86::RflagsBits;
 use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
-use pirn_format::types::HeapType;
+use pirn_format::types::{CompositeKind, HeapType};
 
 /// The flag that is set if two values are equal. Flags are bits of [`RflagsBits`] on both
 /// architectures: N, Z, C and V of aarch64 are SF, ZF, CF and OF. PF has no counterpart.
@@ -43,6 +43,7 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
             (Kind::Reference(_) | Kind::ImportInstance(_), _) if is_null => true,
             (Kind::Instance, _) if is_record(left) => true,
             (Kind::Reference(_), Kind::Reference(_)) => true,
+            _ if is_never_equal(left, right) => true,
             (Kind::TypeOf(_), Kind::TypeId(_)) => true,
             (Kind::ExceptionTag, Kind::TagId(_)) => true,
             (Kind::Ancestor(..), Kind::TypeId(_)) => true,
@@ -70,6 +71,21 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
         true => ZERO_FLAG,
         false => 0,
     }
+}
+
+/// Whether a value is a reference to a struct or an array, which is null or an address, and the
+/// other one is a negative number, which is neither.
+pub(crate) fn is_never_equal(left: Value, right: Value) -> bool {
+    let is_object = |heap: HeapType| {
+        matches!(
+            heap,
+            HeapType::Struct
+                | HeapType::Array
+                | HeapType::Concrete(CompositeKind::Struct | CompositeKind::Array, _)
+        )
+    };
+    matches!(left.kind, Kind::Reference(heap) if is_object(heap))
+        && right.as_constant().is_some_and(|number| number < 0)
 }
 
 /// Two values that the last instruction that sets flags has compared.
