@@ -282,7 +282,7 @@ impl Guest {
         Self::of(compile(text, baseline(arch)))
     }
 
-    fn of(file: Vec<u8>) -> Self {
+    pub(crate) fn of(file: Vec<u8>) -> Self {
         let checked = Checked::new(&file).expect("the compiler wrote it");
         Self { file, checked }
     }
@@ -354,7 +354,7 @@ impl Guest {
     }
 
     /// Changes the trap table entries of a function: they name consecutive bytes, from `first` on.
-    fn move_traps(&mut self, entry: CodeEntry, first: u32) {
+    pub(crate) fn move_traps(&mut self, entry: CodeEntry, first: u32) {
         let table = self.section(Section::Traps);
         let end = entry.start + entry.len;
         let mut moved = 0;

@@ -1,0 +1,49 @@
+//! Code that the verifier accepts keeps the verifier's promises when it runs.
+//!
+//! The tests generate machine code, ask the verifier, and run what it accepts. Each piece runs in
+//! two worlds, which differ in all that a guest must not learn ([`world`]). Rules that read the
+//! real registers check each instruction ([`supervise`], [`rules`]). What the guest can see
+//! afterwards must be equal in both worlds ([`trial`]).
+//!
+//! * [`pieces`] grows random code, group by group, so that the verifier accepts it.
+//! * [`grafts`] changes functions of real modules.
+//! * [`canaries`] runs the attacks of `verify/tests/attacks` without the verifier: the rules and
+//!   the comparison must see them.
+//!
+//! `PIRN_PIECES` is the number of pieces, and `PIRN_PIECES_SEED` the first one's seed. A message
+//! about a violation has the seed and the code.
+#![cfg(target_arch = "x86_64")]
+
+#[path = "../common/mod.rs"]
+#[allow(dead_code, reason = "not every test uses it")]
+mod common;
+
+#[path = "../attacks/guest.rs"]
+#[allow(dead_code, reason = "not every test uses it")]
+mod guest;
+
+#[path = "../attacks/list.rs"]
+#[allow(dead_code, reason = "not every test uses it")]
+mod list;
+
+mod canaries;
+mod context;
+mod emit;
+mod grafts;
+mod grow;
+mod piece;
+mod pieces;
+mod places;
+mod random;
+mod rules;
+mod supervise;
+mod trial;
+mod world;
+
+/// A number that the environment may set.
+fn number(name: &str, default: u64) -> u64 {
+    let value = std::env::var(name)
+        .ok()
+        .and_then(|value| value.parse().ok());
+    value.unwrap_or(default)
+}
