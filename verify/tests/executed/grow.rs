@@ -4,6 +4,9 @@
 //! accesses, operations that keep a part of a register, moves between general and vector registers,
 //! parts of words of the frame, and fields of the context.
 
+mod control;
+mod vectors;
+
 use crate::emit::{Emit, Rm, Size};
 use crate::random::Random;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
@@ -379,45 +382,6 @@ impl Grow<'_> {
         }
     }
 
-    /// Instructions that run on one side of a branch only.
-    fn block(&mut self) -> Emit {
-        let mut block = Emit::default();
-        for _ in 0..=self.random.below(2) {
-            match self.random.below(7) {
-                0 => self.moves(&mut block),
-                1 => self.computes(&mut block),
-                2 => self.shifts(&mut block),
-                3 => self.accesses(&mut block),
-                4 => self.spills(&mut block),
-                5 => self.vectors(&mut block),
-                _ => self.selects(&mut block),
-            }
-        }
-        block
-    }
-
-    fn branches(&mut self, out: &mut Emit) {
-        if !self.random.one_of(6) {
-            self.compares(out);
-        }
-        if self.random.one_of(5) {
-            self.moves(out);
-        }
-        let block = self.block();
-        let condition = self.condition();
-        if self.random.one_of(3) {
-            // Both sides have instructions.
-            let other = self.block();
-            out.jump_if(condition, block.0.len() + 5).bytes(&block.0);
-            let over = other.0.len() as u32;
-            out.bytes(&[0xe9])
-                .bytes(&over.to_le_bytes())
-                .bytes(&other.0);
-            return;
-        }
-        out.jump_if(condition, block.0.len()).bytes(&block.0);
-    }
-
     /// Searches for bits, and other instructions of which few know all results.
     fn searches(&mut self, out: &mut Emit) {
         let (to, from) = (self.target(), self.register());
@@ -588,139 +552,6 @@ impl Grow<'_> {
         }
     }
 
-    fn vectors(&mut self, out: &mut Emit) {
-        for _ in 0..=self.random.below(2) {
-            self.vector_instruction(out);
-        }
-    }
-
-    fn vector_instruction(&mut self, out: &mut Emit) {
-        const PREFIXES: [Option<u8>; 4] = [None, Some(0x66), Some(0xf3), Some(0xf2)];
-        let (a, b) = (self.vector(), self.vector());
-        let register = self.target();
-        let rm = match self.random.below(6) {
-            0 => self.memory(),
-            1 => self.slot(),
-            _ => Rm::Reg(b),
-        };
-        match self.random.below(12) {
-            // Between general and vector registers: movd, movq.
-            0 | 1 => {
-                let opcode = self.random.pick(&[0x6e, 0x7e]);
-                let wide = self.random.one_of(2);
-                out.legacy(
-                    (Some(0x66), wide, false),
-                    &[0x0f, opcode],
-                    a,
-                    Rm::Reg(register),
-                );
-            }
-            // pinsrb, pinsrd, pinsrq, pextrb, pextrw, pextrd, pextrq, insertps
-            2 => {
-                let opcode = self.random.pick(&[0x20, 0x22, 0x14, 0x15, 0x16, 0x17]);
-                let wide = self.random.one_of(2);
-                let lane = self.random.below(4) as u8;
-                out.legacy(
-                    (Some(0x66), wide, false),
-                    &[0x0f, 0x3a, opcode],
-                    a,
-                    Rm::Reg(register),
-                )
-                .bytes(&[lane]);
-            }
-            // pinsrw, pextrw
-            3 => {
-                let lane = self.random.below(4) as u8;
-                match self.random.one_of(2) {
-                    true => out.legacy(
-                        (Some(0x66), false, false),
-                        &[0x0f, 0xc4],
-                        a,
-                        Rm::Reg(register),
-                    ),
-                    false => out.legacy(
-                        (Some(0x66), false, false),
-                        &[0x0f, 0xc5],
-                        register,
-                        Rm::Reg(a),
-                    ),
-                }
-                .bytes(&[lane]);
-            }
-            // pshufd, pshuflw, pshufhw, shufps, insertps, and masks of zeros
-            4 => {
-                let immediate = self
-                    .random
-                    .pick(&[0, 0, 0x44, 0x55, 0xe4, 0x1b, 0x0e, 0x40]);
-                let (prefix, opcode) = self.random.pick::<(Option<u8>, &[u8])>(&[
-                    (Some(0x66), &[0x0f, 0x70]),
-                    (Some(0xf2), &[0x0f, 0x70]),
-                    (Some(0xf3), &[0x0f, 0x70]),
-                    (None, &[0x0f, 0xc6]),
-                    (Some(0x66), &[0x0f, 0xc6]),
-                    (Some(0x66), &[0x0f, 0x3a, 0x21]),
-                ]);
-                out.legacy((prefix, false, false), opcode, a, rm)
-                    .bytes(&[immediate]);
-            }
-            5 => {
-                if self.random.one_of(2) {
-                    out.legacy((Some(0x66), false, false), &[0x0f, 0xef], b, Rm::Reg(b));
-                }
-                out.legacy(
-                    (Some(0x66), false, false),
-                    &[0x0f, 0x38, 0x00],
-                    a,
-                    Rm::Reg(b),
-                );
-            }
-            // Conversions from general registers and to them.
-            6 => {
-                let prefix = self.random.pick(&[Some(0xf2), Some(0xf3)]);
-                let wide = self.random.one_of(2);
-                match self.random.one_of(2) {
-                    true => out.legacy((prefix, wide, false), &[0x0f, 0x2a], a, Rm::Reg(register)),
-                    false => out.legacy((prefix, wide, false), &[0x0f, 0x2c], register, rm),
-                };
-            }
-            // Moves, and arithmetic on parts.
-            7 | 8 => {
-                let prefix = self.random.pick(&PREFIXES);
-                let opcode = self.random.pick(&[
-                    0x10, 0x11, 0x12, 0x14, 0x16, 0x28, 0x51, 0x54, 0x57, 0x58, 0x59, 0x5a, 0x5c,
-                    0x5e, 0x5d, 0x6f, 0x7e, 0xd6, 0x2e,
-                ]);
-                out.legacy((prefix, false, false), &[0x0f, opcode], a, rm);
-            }
-            9 => {
-                let opcode = 0x60 + self.random.below(0x20) as u8;
-                out.legacy((Some(0x66), false, false), &[0x0f, opcode], a, rm);
-            }
-            10 => {
-                let opcode = 0xd0 + self.random.below(0x30) as u8;
-                out.legacy((Some(0x66), false, false), &[0x0f, opcode], a, rm);
-            }
-            _ if self.places.has_extensions => {
-                let (prefix, map) = (
-                    self.random.below(4) as u8,
-                    self.random.pick(&[1, 1, 1, 2, 3]),
-                );
-                let opcode = self.random.next() as u8;
-                let second = self.vector();
-                let wide = self.random.one_of(2);
-                out.vex((prefix, map, wide), opcode, a, (second, rm));
-                if map == 3 {
-                    out.bytes(&[self.random.below(8) as u8]);
-                }
-            }
-            _ => {
-                let opcode = self.random.next() as u8;
-                let prefix = self.random.pick(&PREFIXES);
-                out.legacy((prefix, false, false), &[0x0f, 0x38, opcode & 0x3f], a, rm);
-            }
-        }
-    }
-
     fn fields(&mut self, out: &mut Emit) {
         let (at, bytes) = self.random.pick(&self.places.fields);
         let at = at + self.random.pick(&[0, 0, 0, 0, 4, 8]);
@@ -736,108 +567,6 @@ impl Grow<'_> {
             1 if bytes == 16 => out.legacy((None, false, false), &[0x0f, 0x10], register & 7, rm),
             _ => out.load(size, register, rm),
         };
-    }
-
-    /// An access to a table's element after a comparison, and perhaps a call.
-    fn tables(&mut self, out: &mut Emit) {
-        let (base_at, elements_at) = self.random.pick(&self.places.tables);
-        let context = self.context();
-        let (index, base, element) = (self.register(), self.target(), self.target());
-        let mut inner = Emit::default();
-        inner.load(Size::Long, base, Rm::Mem(context, None, base_at));
-        let size = self
-            .random
-            .pick(&[Size::Long, Size::Long, Size::Long, Size::Word]);
-        let displacement = self.random.pick(&[0, 0, 0, 0, 8, -8]);
-        let slot = Rm::Mem(base, Some((index, 3)), displacement);
-        match self.random.below(4) {
-            0 => inner.store(size, slot, element),
-            _ => inner.load(size, element, slot),
-        };
-        if self.random.one_of(2) {
-            self.calls_reference(&mut inner, element, context);
-        }
-        let condition = self.random.pick(&[3, 3, 3, 7, 2, 6, 13]);
-        match self.random.below(3) {
-            0 => {
-                // The index is a constant.
-                let constant = self.random.below(6);
-                out.constant(index, constant);
-                out.bytes(&inner.0);
-            }
-            1 => {
-                let constant = self.random.below(6) as u8;
-                let size = self.wide();
-                out.sized(size, false, &[0x83], 7, Rm::Reg(index))
-                    .bytes(&[constant]);
-                out.jump_if(condition, inner.0.len()).bytes(&inner.0);
-            }
-            _ => {
-                if self.random.one_of(2) {
-                    out.op(Size::Word, &[0x88], index, Rm::Reg(index));
-                }
-                let size = self.random.pick(&[Size::Long, Size::Long, Size::Word]);
-                out.op(size, &[0x3a], index, Rm::Mem(context, None, elements_at));
-                out.jump_if(condition, inner.0.len()).bytes(&inner.0);
-            }
-        }
-    }
-
-    /// A comparison of a function's type, and a call of the function.
-    fn calls_reference(&mut self, out: &mut Emit, reference: u8, context: u8) {
-        let (code, id) = (self.target(), self.target());
-        let mut call = Emit::default();
-        call.load(Size::Long, code, Rm::Mem(reference, None, 0));
-        call.load(Size::Long, 7, Rm::Mem(reference, None, 8));
-        call.bytes(&[0x40 | code >> 3, 0xff, 0xd0 | code & 7]);
-        if context == 3 || self.random.one_of(2) {
-            call.mov(7, 3);
-        }
-        let mut check = Emit::default();
-        check.load(Size::Word, id, Rm::Mem(context, None, self.places.type_id));
-        check.op(Size::Word, &[0x3a], id, Rm::Mem(reference, None, 16));
-        let condition = self.random.pick(&[5, 5, 5, 5, 4]);
-        check.jump_if(condition, call.0.len()).bytes(&call.0);
-        match self.random.one_of(4) {
-            true => out.bytes(&check.0),
-            false => {
-                out.op(Size::Long, &[0x84], reference, Rm::Reg(reference));
-                out.jump_if(4, check.0.len()).bytes(&check.0)
-            }
-        };
-    }
-
-    fn calls(&mut self, out: &mut Emit) {
-        let target = self.random.pick(&self.places.calls);
-        out.mov(7, 3);
-        if self.random.one_of(2) {
-            let value = self.register();
-            out.mov(6, value);
-        }
-        let next = self.at + out.0.len() + 5;
-        let distance = target - next as i32;
-        out.bytes(&[0xe8]).bytes(&distance.to_le_bytes());
-        if !self.random.one_of(4) {
-            out.mov(7, 3);
-        }
-    }
-
-    /// A loop that runs a few times.
-    fn loops(&mut self, out: &mut Emit) {
-        let count = 2 + self.random.below(3) as u32;
-        out.op(Size::Word, &[0xc6], 0, COUNTER)
-            .bytes(&count.to_le_bytes());
-        let start = out.0.len();
-        let block = self.block();
-        out.bytes(&block.0);
-        if self.random.one_of(2) {
-            let more = self.block();
-            out.bytes(&more.0);
-        }
-        // dec
-        out.op(Size::Word, &[0xfe], 1, COUNTER);
-        let back = start as i32 - (out.0.len() as i32 + 6);
-        out.bytes(&[0x0f, 0x85]).bytes(&back.to_le_bytes());
     }
 
     /// Any opcode with operands of the usual form.

@@ -5,7 +5,7 @@ use crate::places::{PRESERVED, Place, Places, RBP, RDI, RSI, RSP};
 use crate::random::Random;
 use crate::rules::{Allowed, Rules, StackRange, accesses, is_foreign};
 use crate::world::{REACH, STACK_BYTES, World};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 use pirn_format::exit::{self, Builtin, CELL_BYTES};
 use pirn_format::read::Checked;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, TrapTable};
@@ -182,13 +182,30 @@ impl<'a> Run<'a> {
         if let Err(message) = self.follow(registers, rip, at) {
             return self.violates(Property::Targets, message);
         }
+        match self.executes(registers, rip, at) {
+            Ok(flow) => self.flow = flow,
+            Err(violation) => return self.ends(End::Violated(violation)),
+        }
+        self.path = (self.path ^ u64::from(at))
+            .wrapping_mul(0x0100_0000_01b3)
+            .rotate_left(17);
+        Next::Continue
+    }
+
+    /// Checks the instruction at an address. Returns where it leads.
+    fn executes(
+        &mut self,
+        registers: &Registers<'_>,
+        rip: u64,
+        at: u32,
+    ) -> Result<Flow, Violation> {
         let bytes = &self.program.text[at as usize..];
         let bytes = &bytes[..bytes.len().min(15)];
         let mut decoder = Decoder::with_ip(64, bytes, rip, DecoderOptions::NONE);
         let instruction = decoder.decode();
         if is_foreign(&instruction) {
             let what = format!("executes {:?} at {at:#x}", instruction.code());
-            return self.violates(Property::Instructions, what);
+            return violation(Property::Instructions, what);
         }
         if let Some(first) = at.checked_sub(self.start.entry.start)
             && let Some(bytes) = self
@@ -197,10 +214,31 @@ impl<'a> Run<'a> {
         {
             if bytes.iter().any(|of| *of != 0 && *of != first + 1) {
                 let what = format!("executes overlapping instructions at {at:#x}");
-                return self.violates(Property::Instructions, what);
+                return violation(Property::Instructions, what);
             }
             bytes.fill(first + 1);
         }
+        self.uses_memory(registers, &instruction, at)?;
+        Ok(match instruction.flow_control() {
+            FlowControl::Call | FlowControl::IndirectCall => {
+                if let Err(message) = self.chain(registers) {
+                    return violation(Property::Stack, message);
+                }
+                Flow::Calls(instruction.next_ip())
+            }
+            FlowControl::Return => Flow::Returns,
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => Flow::Jumps,
+            _ => Flow::Falls,
+        })
+    }
+
+    /// Checks the accesses of an instruction.
+    fn uses_memory(
+        &mut self,
+        registers: &Registers<'_>,
+        instruction: &Instruction,
+        at: u32,
+    ) -> Result<(), Violation> {
         let pushed = instruction.stack_pointer_increment().min(0);
         let pointer = registers.get(RSP);
         let stack = StackRange {
@@ -209,24 +247,19 @@ impl<'a> Run<'a> {
             area_end: self.top() + self.start.places.area_bytes as u64,
             touched: self.touched,
         };
-        if let Err(message) = self.program.rules.near(&stack, pointer) {
-            return self.violates(Property::Stack, message);
+        let rules = self.program.rules;
+        if let Err(message) = rules.near(&stack, pointer) {
+            return violation(Property::Stack, message);
         }
         let value = |number: usize| registers.get(number);
-        for (address, bytes, reads, writes) in accesses(&mut self.factory, &instruction, &value) {
-            let access = (address, bytes);
-            let found = self
-                .program
-                .rules
-                .access(self.world, &stack, access, (reads, writes));
-            match found {
+        for (address, bytes, reads, writes) in accesses(&mut self.factory, instruction, &value) {
+            match rules.access(self.world, &stack, (address, bytes), (reads, writes)) {
                 Err(message) => {
-                    let message = format!("{message}, at {at:#x}");
-                    return self.violates(Property::Accesses, message);
+                    return violation(Property::Accesses, format!("{message}, at {at:#x}"));
                 }
                 Ok(Allowed::WithTrap) if self.program.traps.code(at).is_none() => {
                     let what = format!("accesses memory without a trap at {at:#x}");
-                    return self.violates(Property::Accesses, what);
+                    return violation(Property::Accesses, what);
                 }
                 Ok(_) => {}
             }
@@ -234,22 +267,7 @@ impl<'a> Run<'a> {
                 self.touched = self.touched.min(address);
             }
         }
-        self.flow = match instruction.flow_control() {
-            FlowControl::Call | FlowControl::IndirectCall => {
-                if let Err(message) = self.chain(registers) {
-                    return self.violates(Property::Stack, message);
-                }
-                Flow::Calls(instruction.next_ip())
-            }
-            FlowControl::Return => Flow::Returns,
-            FlowControl::Next => Flow::Falls,
-            _ if instruction.mnemonic() == Mnemonic::Ud2 => Flow::Falls,
-            _ => Flow::Jumps,
-        };
-        self.path = (self.path ^ u64::from(at))
-            .wrapping_mul(0x0100_0000_01b3)
-            .rotate_left(17);
-        Next::Continue
+        Ok(())
     }
 
     /// Checks where the last instruction led.
@@ -614,6 +632,10 @@ impl Supervisor for Run<'_> {
             Event::Fault(signal, address) => self.fault(signal, address, registers),
         }
     }
+}
+
+fn violation<T>(property: Property, message: String) -> Result<T, Violation> {
+    Err(Violation { property, message })
 }
 
 /// The type of the bits of a value that code may use. An i32 has the whole word, which is a number.
