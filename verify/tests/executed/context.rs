@@ -152,8 +152,10 @@ thread_local! {
 /// The seed of the code that runs, for the message of a crash.
 pub(crate) static SEED: AtomicU64 = AtomicU64::new(0);
 
-/// Signals of guests: faults, single steps, and the one that [`enter`] raises.
-const SIGNALS: [c_int; 6] = [
+/// Signals of guests: faults, single steps, the one that [`enter`] raises, and the one of
+/// [`Timer`].
+const SIGNALS: [c_int; 7] = [
+    libc::SIGALRM,
     libc::SIGSEGV,
     libc::SIGBUS,
     libc::SIGILL,
@@ -207,15 +209,56 @@ pub(crate) fn enter(supervisor: &mut dyn Supervisor) {
     CURRENT.set(Some(unsafe {
         mem::transmute::<*mut (dyn Supervisor + '_), *mut (dyn Supervisor + 'static)>(pointer)
     }));
+    let timer = Timer::new();
     // SAFETY: the handler saves the registers here and puts them back when the guest is left. The
     // actions and the stack are those from before.
     unsafe {
         libc::raise(libc::SIGUSR1);
         CURRENT.set(None);
+        drop(timer);
         for (signal, former) in &old {
             libc::sigaction(*signal, former, ptr::null_mut());
         }
         libc::sigaltstack(&raw const before, ptr::null_mut());
+    }
+}
+
+/// Sends a signal to this thread while a guest has used much processor time, in case that it never
+/// ends.
+struct Timer(libc::timer_t);
+
+impl Timer {
+    fn new() -> Self {
+        const SECONDS: libc::time_t = 2;
+        let seconds = libc::timespec {
+            tv_sec: SECONDS,
+            tv_nsec: 0,
+        };
+        let time = libc::itimerspec {
+            it_interval: seconds,
+            it_value: seconds,
+        };
+        // SAFETY: an event of zeros is valid. The kernel reads the event and the time, and writes
+        // the timer, during these calls.
+        unsafe {
+            let mut event: libc::sigevent = mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = libc::SIGALRM;
+            event.sigev_notify_thread_id = libc::gettid();
+            let mut timer: libc::timer_t = ptr::null_mut();
+            let clock = libc::CLOCK_THREAD_CPUTIME_ID;
+            let created = libc::timer_create(clock, &raw mut event, &raw mut timer);
+            assert_eq!(created, 0, "{}", std::io::Error::last_os_error());
+            libc::timer_settime(timer, 0, &raw const time, ptr::null_mut());
+            Self(timer)
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: `new` has created the timer.
+        unsafe { libc::timer_delete(self.0) };
     }
 }
 
@@ -224,7 +267,11 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     let context = unsafe { &mut *context.cast::<ucontext_t>() };
     // A fault of the handler itself finds no supervisor.
     let Some(supervisor) = CURRENT.take() else {
-        crash(signal);
+        match signal {
+            // The time has passed outside of the guest; the next signal follows.
+            libc::SIGALRM => return,
+            signal => crash(signal),
+        }
     };
     // SAFETY: the kernel passes this record, too. A fault's address is in it.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };

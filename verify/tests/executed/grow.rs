@@ -20,11 +20,12 @@ const FEW: [u8; 6] = [0, 1, 2, 6, 8, 10];
 const SIZES: [Size; 4] = [Size::Byte, Size::Short, Size::Word, Size::Long];
 
 /// Words of the frame below the frame pointer: five registers of the caller, a loop's counter, and
-/// from here on the piece's own.
-pub(crate) const OWN: i32 = 0x38;
+/// from here on the piece's own. An access of 16 bytes at byte 7 of the first one does not reach
+/// the counter.
+pub(crate) const OWN: i32 = 0x48;
 
 /// Bytes of the frame below the frame pointer.
-pub(crate) const FRAME: i32 = 0x80;
+pub(crate) const FRAME: i32 = 0x90;
 
 /// The word of a loop's counter.
 const COUNTER: Rm = Rm::Mem(5, None, -0x30);

@@ -584,6 +584,9 @@ impl<'a> Run<'a> {
     }
 
     fn fault(&mut self, signal: i32, address: Option<u64>, registers: &mut Registers<'_>) -> Next {
+        if signal == libc::SIGALRM {
+            return self.ends(End::Unknown);
+        }
         if let Some(next) = self.outside(registers) {
             return next;
         }
