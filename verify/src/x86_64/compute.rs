@@ -424,7 +424,10 @@ impl Step<'_, '_> {
         let old = self.state.registers[register];
         let is_wanted = |value: &Value| value.kind == Kind::Found;
         self.state.update(is_wanted, |value| *value = Value::JUNK);
-        if is_wanted(&old) && self.instruction.mnemonic() == Mnemonic::Cmove {
+        // An instruction may replace a register by itself.
+        let replaces = self.instruction.mnemonic() == Mnemonic::Cmove
+            && self.instruction.op1_register() != self.instruction.op0_register();
+        if is_wanted(&old) && replaces {
             // If the zero flag is set, the instruction replaces this value.
             self.state.registers[register] = Value::number(self.fresh(1), old.low, old.high);
         }
