@@ -1,13 +1,13 @@
 //! References to structs and arrays: what comparisons prove of their types and lengths, and what
 //! holds of two references where paths meet.
 
-use crate::arithmetic::Widening;
 use crate::comparison::{Comparison, Relation, is_never_equal};
 use crate::heap::Term;
 use crate::module::Module;
 use crate::objects::{ARRAY, OBJECT_BYTES_MAX};
 use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
+use crate::widening::Widening;
 use pirn_format::layout::{TAG_ARRAY, TAG_BITS, TAG_HOST, TAG_I31};
 use pirn_format::types::{CompositeKind, HeapType};
 use std::cell::Cell;

@@ -1,11 +1,11 @@
 //! [`State`]: what is known before an instruction about registers, the frame and comparisons.
 
 use crate::abi::{Convention, value_bytes};
-use crate::arithmetic::Widening;
 use crate::chunks::{Chunks, Shared};
 use crate::comparison::{Comparison, Relation, bounds};
 use crate::heap::Heap;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
+use crate::widening::Widening;
 use pirn_format::types::ValType;
 use std::rc::Rc;
 

@@ -5,7 +5,7 @@
 //! code has computed, so two values with one symbol are related: a comparison of one of them bounds
 //! the other.
 
-use crate::arithmetic::Widening;
+use crate::widening::Widening;
 use pirn_format::layout::TAG_ARRAY;
 use pirn_format::types::{CompositeKind, HeapType};
 

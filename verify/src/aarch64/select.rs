@@ -4,12 +4,12 @@ use super::instruction::{Select, Selection};
 use super::step::{OTHER, ZERO, flags, relation, word};
 use super::word::Number;
 use super::{BYTES, Step};
-use crate::arithmetic::Widening;
 use crate::casts;
 use crate::error::Proof;
 use crate::state::{Fact, State};
 use crate::value::Value;
 use crate::walk::fork::Split;
+use crate::widening::Widening;
 
 impl Step<'_, '_> {
     /// A conditional select.
