@@ -682,8 +682,8 @@ impl State {
     }
 }
 
-/// What a location holds after a join, if it is not what the location holds now. `own` is the symbol
-/// that names the location's value if it differs on both paths.
+/// What a location holds after a join, if it is not what the location holds now. `own` names the
+/// location's value if it differs on both paths.
 fn joined(old: &Value, new: &Value, own: Symbol, widening: Widening) -> Option<Value> {
     if old == new || *old == Value::JUNK {
         return None;
