@@ -113,8 +113,9 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         None
     }
 
-    /// The taken side of a branch.
+    /// The taken side of a branch. Its target starts a block on a path that is walked apart, too.
     pub(super) fn taken(&mut self, target: u32, state: State) -> Proof<()> {
+        self.lead(target)?;
         if self.forks.apart.left == 0 || target <= self.forks.at {
             return self.flow(target, Cow::Owned(state));
         }

@@ -272,7 +272,11 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             };
             let (continues, is_jump) = match M::step(step)? {
                 Next::Falls => (next, false),
-                Next::Jumps(target) => (target, true),
+                Next::Jumps(target) => {
+                    // A path that is walked apart does not flow to the block.
+                    self.lead(target)?;
+                    (target, true)
+                }
                 Next::Ends => {
                     self.recycle(state);
                     return Ok(());
@@ -305,8 +309,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
     }
 
-    /// Adds a path to a block.
-    pub(crate) fn flow(&mut self, target: u32, state: Cow<'_, State>) -> Proof<()> {
+    /// Notes that a block starts at the target of a jump. Returns its offset in the function.
+    fn lead(&mut self, target: u32) -> Proof<usize> {
         let end = self.entry.start + self.entry.len;
         if !(self.entry.start..end).contains(&target) {
             return refuse(
@@ -318,6 +322,12 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         if !std::mem::replace(&mut self.leaders[index], true) {
             self.discover(target);
         }
+        Ok(index)
+    }
+
+    /// Adds a path to a block.
+    pub(crate) fn flow(&mut self, target: u32, state: Cow<'_, State>) -> Proof<()> {
+        let index = self.lead(target)?;
         let name = |at: usize| block_symbol(target, at);
         // The target splits a block that was walked already, perhaps this one.
         let is_late = self.walked[index] && self.block_numbers[index] == 0;
@@ -499,9 +509,11 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                 "jumps into the middle of an instruction",
             ),
             Some(0) => {
-                let instruction = self.decode(at)?;
-                self.discover(at + M::bytes(instruction) as u32);
-                Ok(instruction)
+                self.discover(at);
+                match self.known_instruction(at) {
+                    Some(instruction) => Ok(instruction),
+                    None => self.decode(at),
+                }
             }
             Some(number) => Ok(self.instructions[number as usize - 1]),
             None => refuse(
