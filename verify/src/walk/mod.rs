@@ -78,6 +78,10 @@ const WORK_MAX: usize = 1 << 30;
 /// Maximum number of such words for a module, per byte of its text, but at least [`WORK_MAX`].
 const WORK_PER_BYTE_MAX: usize = 1 << 10;
 
+/// Words of work that an instruction counts as, each time a path visits it. Otherwise, many paths
+/// that are walked apart could visit a long block that no limit counts.
+const INSTRUCTION_WORK: usize = 16;
+
 /// Maximum number of states whose memory is kept for copies of others.
 const SPARE_MAX: usize = 8;
 
@@ -286,7 +290,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             if is_leader && !self.forks.passes(continues) {
                 return self.flow(continues, Cow::Owned(state));
             }
-            self.spend(usize::from(is_leader) * state.words())?;
+            self.spend(INSTRUCTION_WORK + usize::from(is_leader) * state.words())?;
             *at = continues;
         }
     }

@@ -446,3 +446,36 @@ fn work_with_a_large_frame_is_counted() {
         other => panic!("{other:?}"),
     }
 }
+
+/// At each test of a tag, the paths are walked apart. They only test and set registers, so nothing
+/// but the instructions after the tests can need the work.
+#[test]
+fn work_with_long_blocks_on_many_paths_is_counted() {
+    let load = "(local.set 1 (i32.load offset=1000 (local.get 1)))";
+    let text = format!(
+        r#"(module
+            (type $s (struct (field i32)))
+            (memory 1)
+            (func (export "f") (param anyref i32) (result i64)
+                (drop (struct.new_default $s)) {} (i64.const 0)))"#,
+        load.repeat(9_000)
+    );
+    let mut guest = Guest::from_text(Arch::X86_64, &text);
+    let entry = guest.entry(CodeKind::Func(0));
+    let mut verify = |tests: usize| {
+        // test sil, 2; sete al
+        let tests = "40f6c6020f94c0".repeat(tests);
+        let nops = "90".repeat(60_000);
+        // push rbp; mov rbp, rsp; the tests; xor eax, eax; pop rbp; ret
+        let code = format!("554889e5{tests}{nops}31c05dc3");
+        guest.write(entry, &list::bytes(&code));
+        prove(&guest, entry)
+    };
+    verify(4).expect("it needs little work");
+    match verify(64) {
+        Err(VerifyError::Refused(refusal)) => {
+            assert!(refusal.message.contains("more work than"), "{refusal}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
