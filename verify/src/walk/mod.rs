@@ -7,6 +7,7 @@
 mod builtins;
 mod calls;
 pub(crate) mod fork;
+mod spare;
 
 use crate::abi::{Convention, Place, Places};
 use crate::access::{self, typed};
@@ -81,9 +82,6 @@ const WORK_PER_BYTE_MAX: usize = 1 << 10;
 /// Words of work that an instruction counts as, each time a path visits it. Otherwise, many paths
 /// that are walked apart could visit a long block that no limit counts.
 const INSTRUCTION_WORK: usize = 16;
-
-/// Maximum number of states whose memory is kept for copies of others.
-const SPARE_MAX: usize = 8;
 
 /// Bytes of an instruction in the mean: those of aarch64 have as many, those of x86_64 have more.
 const INSTRUCTION_BYTES: usize = 4;
@@ -397,37 +395,6 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             self.todo.insert(target);
         }
         Ok(())
-    }
-
-    /// What is known where a block starts, if a path has reached the block.
-    fn block_state(&mut self, start: u32) -> Option<State> {
-        let index = (start - self.entry.start) as usize;
-        let number = self.block_numbers[index].checked_sub(1)?;
-        let mut copy = self.spare.pop();
-        let state = &self.blocks[number as usize].state;
-        match &mut copy {
-            Some(copy) => copy.clone_from(state),
-            None => copy = Some(state.clone()),
-        }
-        copy
-    }
-
-    /// A copy of a state.
-    pub(crate) fn copy(&mut self, state: &State) -> State {
-        match self.spare.pop() {
-            Some(mut copy) => {
-                copy.clone_from(state);
-                copy
-            }
-            None => state.clone(),
-        }
-    }
-
-    /// Keeps the memory of a state that is no longer needed.
-    fn recycle(&mut self, state: State) {
-        if self.spare.len() < SPARE_MAX {
-            self.spare.push(state);
-        }
     }
 
     /// Decodes from an offset to the next end of a path, and finds the targets of jumps. An
