@@ -9,7 +9,7 @@ use crate::state::{Extent, Fact, Slot};
 use crate::value::{Entries, Kind, Symbol, Value};
 use pirn_format::exit::{self, Builtin, CELL_BYTES, TrapCode};
 use pirn_format::traps::CodeKind;
-use pirn_format::types::{FuncType, ValType};
+use pirn_format::types::{CompositeKind, FuncType, ValType};
 use std::borrow::Cow;
 
 /// What a call enters.
@@ -133,8 +133,9 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         }
         match target.kind {
             Kind::CodeOf(reference) => {
+                let is_func = |ty| module.metadata.kind(ty) == Some(CompositeKind::Func);
                 let types = self.state.facts().filter_map(|fact| match fact {
-                    Fact::FunctionType(of, ty) if of == reference => Some(ty),
+                    Fact::FunctionType(of, ty) if of == reference && is_func(ty) => Some(ty),
                     _ => None,
                 });
                 match types.last() {
