@@ -44,7 +44,7 @@ impl<I> Place<I> {
 /// A handle to an instance. `Out::give` makes it.
 pub(crate) trait Exclusive {
     type Inner;
-    /// What messages call the handle: the name of the parameter.
+    /// The name of the handle in error messages, which is that of the parameter.
     const NAME: &'static str = "instance";
 
     /// The place of the instance in this handle.

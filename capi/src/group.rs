@@ -41,10 +41,10 @@ pub type pirn_member_t = u64;
 /// A group, and the ids of its instances.
 pub(crate) struct Members {
     pub(super) group: Grp,
-    /// Distinguishes the numbers of this group from those of others. Not unique for ever: a number
-    /// of another group that has the same serial identifies an instance of this group.
+    /// Distinguishes the numbers of this group from those of others. After 2^32 groups, a serial is
+    /// used again; then a number of another group may identify an instance of this one.
     serial: u32,
-    /// A number is an index of this list.
+    /// The lowest 32 bits of a number are an index of this list, plus 1.
     ids: Vec<MemberId>,
 }
 

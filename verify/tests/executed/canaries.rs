@@ -35,7 +35,7 @@ const RUNS: usize = 40;
 /// Runs of an attack that probably no run shows.
 const FEW_RUNS: usize = 4;
 
-/// What all parameters have in the first runs.
+/// Numbers that all parameters have in the first runs.
 const FIRST: [u64; 10] = [
     0,
     1,

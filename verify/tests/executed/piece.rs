@@ -12,17 +12,20 @@ use pirn_verify::Verifier;
 /// Registers that the caller relies on, in the order of their words below the frame pointer.
 const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
 
-/// Where sinks store, as distances from the base of memory 0.
+/// Where code stores registers to make them visible to the guest: a distance from the base of
+/// memory 0.
 const SINKS: i32 = 0x4000;
 
-/// What was tried and accepted, by kind of group.
+/// How many groups of instructions the generator has tried, and how many the verifier has accepted.
 #[derive(Default, Clone)]
 pub(crate) struct Counts {
     /// Bytes of all pieces.
     pub(crate) bytes: usize,
+    /// By kind of group.
     pub(crate) tried: [u64; grow::KINDS.len()],
+    /// By kind of group.
     pub(crate) accepted: [u64; grow::KINDS.len()],
-    /// Attempts to make a register visible, and those that were accepted.
+    /// Stores of registers to memory 0: those that were tried, and those that were accepted.
     pub(crate) sinks: [u64; 2],
     /// Searches for the bound of a register, and those that found one.
     pub(crate) tight: [u64; 2],
