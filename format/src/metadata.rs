@@ -15,7 +15,7 @@ use crate::error::FormatError;
 use crate::layout::{Counts, InstanceLayout};
 use crate::types::{
     AddrType, CompositeKind, CompositeType, ExternType, FieldType, FuncType, GlobalType, Groups,
-    MemoryType, SubType, Subtypes, TableType, ValType,
+    HeapType, MemoryType, SubType, Subtypes, TableType, ValType,
 };
 use serde::{Deserialize, Serialize};
 
@@ -357,6 +357,20 @@ impl Metadata {
             CompositeType::Array(element) => Some(element),
             _ => None,
         }
+    }
+
+    /// Whether the module's types are structs, arrays, or references to them or to 31-bit integers,
+    /// or contain such references.
+    #[must_use]
+    pub fn has_object_types(&self) -> bool {
+        let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
+        let is_object = |ty: &SubType| match &ty.composite {
+            CompositeType::Func(func) => func.values().any(is_any),
+            CompositeType::Struct(_) | CompositeType::Array(_) => true,
+        };
+        self.types.iter().any(is_object)
+            || self.tables.iter().any(|table| is_any(table.element))
+            || self.globals.iter().any(|global| is_any(global.content))
     }
 
     /// The kind of the type with this index.

@@ -14,9 +14,7 @@ use pirn_format::metadata::{Imported, Metadata};
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerTable, TrapTable};
-use pirn_format::types::{
-    CompositeKind, CompositeType, HeapType, Layouts, SubType, Subtypes, ValType,
-};
+use pirn_format::types::{CompositeKind, Layouts, Subtypes};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 
@@ -113,7 +111,9 @@ impl<'a> Module<'a> {
             subtypes: checked.metadata.subtypes(),
             imported: checked.metadata.imported(),
             structs: Layouts::new(&checked.metadata.types),
-            has_objects: uses_objects(&checked.metadata) || has_type_rows(&checked.metadata),
+            has_objects: checked.metadata.heap
+                || checked.metadata.has_object_types()
+                || has_type_rows(&checked.metadata),
             code_end: code_end.unwrap_or(0),
             plain_stubs: HashSet::new(),
             work: AtomicUsize::new(0),
@@ -264,19 +264,6 @@ impl<'a> Module<'a> {
         self.function_record(offset)
             .and_then(|(function, byte)| (byte == 0).then_some(function))
     }
-}
-
-/// Whether a module has structs, arrays, or references to structs, arrays or 31-bit integers.
-fn uses_objects(metadata: &Metadata) -> bool {
-    let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
-    let is_object = |ty: &SubType| match &ty.composite {
-        CompositeType::Func(func) => func.values().any(is_any),
-        CompositeType::Struct(_) | CompositeType::Array(_) => true,
-    };
-    metadata.heap
-        || metadata.types.iter().any(is_object)
-        || metadata.tables.iter().any(|table| is_any(table.element))
-        || metadata.globals.iter().any(|global| is_any(global.content))
 }
 
 /// Whether a module has a type that is not final. Otherwise, the table of types may not exist.

@@ -5,9 +5,7 @@
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::{Arch, CpuFeatures};
-use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
-use pirn_format::types::{CompositeType, HeapType, SubType, ValType};
 use pirn_verify::{VerifyError, verify};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -79,18 +77,6 @@ fn modules(file: &TestFile<'static>) -> Vec<(usize, Vec<u8>)> {
     modules.collect()
 }
 
-/// Whether a module has structs, arrays, or references to them or to 31-bit integers.
-fn has_objects(metadata: &Metadata) -> bool {
-    let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
-    let is_object = |ty: &SubType| match &ty.composite {
-        CompositeType::Func(func) => func.values().any(is_any),
-        CompositeType::Struct(_) | CompositeType::Array(_) => true,
-    };
-    let mut tables = metadata.tables.iter().map(|table| table.element);
-    let mut globals = metadata.globals.iter().map(|global| global.content);
-    metadata.types.iter().any(is_object) || tables.any(is_any) || globals.any(is_any)
-}
-
 #[test]
 fn modules_of_the_specification_are_proven() {
     let files = spec(SpecVersion::V2)
@@ -108,7 +94,7 @@ fn modules_of_the_specification_are_proven() {
                     // Some exceed a limit of the compiler.
                     let so = pirn_compiler::compile(&wasm, &options).ok()?;
                     let checked = Checked::new(&so).expect("the compiler wrote it");
-                    let objects = has_objects(&checked.metadata);
+                    let objects = checked.metadata.has_object_types();
                     Some((file.name(), line, objects, verify(&so)))
                 });
                 modules.collect::<Vec<_>>()

@@ -6,7 +6,6 @@ use crate::value::{End, Fault, Host, Ref, Run, Val};
 use pirn_compiler::OptLevel;
 use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
-use pirn_format::types::{CompositeType, HeapType, SubType, ValType};
 use pirn_runtime::{
     AnyKind, AnyRef, CallError, ExternRef, FuncType, Instance, InstantiateError, Linker, Module,
     Prepared, Region, Reset, TrapCode, Value,
@@ -38,7 +37,7 @@ impl Pirn {
         let checked = Checked::new(&so).map_err(|error| error.to_string())?;
         // Without the optimiser, lanes may be inserted into a register with unknown bits. Guests
         // with structs and arrays may have operators that are refused.
-        let is_proven = setting.level != OptLevel::None && !has_objects(&checked.metadata);
+        let is_proven = setting.level != OptLevel::None && !checked.metadata.has_object_types();
         if is_proven {
             pirn_verify::verify(&so).map_err(|error| format!("not proven: {error}"))?;
         }
@@ -72,18 +71,6 @@ impl Pirn {
         }
         run(&prepared, plan)
     }
-}
-
-/// Whether a module has structs, arrays, or references to them or to 31-bit integers.
-fn has_objects(metadata: &Metadata) -> bool {
-    let is_any = |ty: ValType| ty.heap().is_some_and(|heap| heap.top() == HeapType::Any);
-    let is_object = |ty: &SubType| match &ty.composite {
-        CompositeType::Func(func) => func.values().any(is_any),
-        CompositeType::Struct(_) | CompositeType::Array(_) => true,
-    };
-    let mut tables = metadata.tables.iter().map(|table| table.element);
-    let mut globals = metadata.globals.iter().map(|global| global.content);
-    metadata.types.iter().any(is_object) || tables.any(is_any) || globals.any(is_any)
 }
 
 /// One region for each reset, shared by all guests, so that a guest gets a slot that others have
