@@ -10,8 +10,20 @@ use std::rc::Rc;
 const ITEMS: usize = 8;
 
 /// A value that copies share until one of them changes.
-#[derive(Debug, Clone, Default, Eq)]
+#[derive(Debug, Default, Eq)]
 pub(crate) struct Shared<T>(Rc<T>);
+
+impl<T> Shared<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Rc::new(value))
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
 
 impl<T: PartialEq> PartialEq for Shared<T> {
     fn eq(&self, other: &Self) -> bool {

@@ -7,7 +7,6 @@ use crate::heap::Heap;
 use crate::value::{EntryAddress, Kind, Symbol, Value};
 use crate::widening::Widening;
 use pirn_format::types::ValType;
-use std::rc::Rc;
 
 /// A word of the frame, or of the arguments on the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,12 +128,12 @@ pub(crate) struct State {
     pub(crate) abi: &'static Convention,
     pub(crate) registers: Vec<Value>,
     /// Shared with copies of this state until one of them changes.
-    vectors: Rc<[Vector; VECTORS]>,
+    vectors: Shared<[Vector; VECTORS]>,
     pub(crate) flags: Option<Comparison>,
     /// The flags that the guest may read, because they depend only on numbers.
     pub(crate) readable: u32,
     /// Shared as the vectors are.
-    facts: Rc<Vec<Fact>>,
+    facts: Shared<Vec<Fact>>,
     pub(crate) heap: Shared<Heap>,
     /// Words from `end` downwards.
     slots: Chunks<Slot>,
@@ -186,11 +185,11 @@ impl State {
             abi,
             end: top + area_bytes,
             registers: vec![Value::JUNK; abi.registers],
-            vectors: Rc::new(unknown_vectors(1 << 53)),
+            vectors: Shared::new(unknown_vectors(1 << 53)),
             flags: None,
             readable: 0,
             is_landed: false,
-            facts: Rc::default(),
+            facts: Shared::default(),
             heap: Shared::default(),
             slots: Chunks::new(),
             top,
@@ -219,8 +218,8 @@ impl State {
     fn without_words(&self) -> Self {
         Self {
             registers: vec![],
-            vectors: Rc::clone(&self.vectors),
-            facts: Rc::clone(&self.facts),
+            vectors: self.vectors.clone(),
+            facts: self.facts.clone(),
             heap: self.heap.clone(),
             slots: Chunks::new(),
             ..*self
@@ -233,7 +232,7 @@ impl State {
 
     /// A vector register that the caller changes.
     pub(crate) fn vector_mut(&mut self, register: usize) -> &mut Vector {
-        &mut Rc::make_mut(&mut self.vectors)[register]
+        &mut self.vectors[register]
     }
 
     /// Forgets what all vector registers hold, except the lower halves that a callee restores. The
@@ -243,14 +242,15 @@ impl State {
         for vector in self.abi.preserved_vectors.clone() {
             vectors[vector].saved = self.vectors[vector].saved;
         }
-        self.vectors = Rc::new(vectors);
+        self.vectors = Shared::new(vectors);
     }
 
     /// Forgets which vector registers have what they had at the function's start.
     pub(crate) fn forget_saved_vectors(&mut self) {
         if self.vectors.iter().any(|vector| vector.saved.is_some()) {
-            let vectors = Rc::make_mut(&mut self.vectors);
-            vectors.iter_mut().for_each(|vector| vector.saved = None);
+            self.vectors
+                .iter_mut()
+                .for_each(|vector| vector.saved = None);
         }
     }
 
@@ -319,7 +319,7 @@ impl State {
         if self.facts.last() == Some(&fact) {
             return;
         }
-        let facts = Rc::make_mut(&mut self.facts);
+        let facts = &mut *self.facts;
         // A fact that is found again is a new one.
         let old = facts.iter().position(|known| *known == fact);
         if let Some(at) = old.or_else(|| (facts.len() == FACTS_MAX).then_some(0)) {
@@ -337,7 +337,7 @@ impl State {
         }
         let is_caught =
             |value: &Value| matches!(value.kind, Kind::ExceptionTag | Kind::ExceptionValues);
-        Rc::make_mut(&mut self.facts).retain(|fact| match fact {
+        self.facts.retain(|fact| match fact {
             Fact::Caught(_) => false,
             Fact::Holds(comparison, _) => {
                 !is_caught(&comparison.left) && !is_caught(&comparison.right)
@@ -368,7 +368,7 @@ impl State {
         let is_stale =
             |fact: &Fact| matches!(fact, Fact::Holds(comparison, _) if compares(comparison));
         if self.facts.iter().any(is_stale) {
-            Rc::make_mut(&mut self.facts).retain(|fact| !is_stale(fact));
+            self.facts.retain(|fact| !is_stale(fact));
         }
         if self.flags.as_ref().is_some_and(compares) {
             self.flags = None;
@@ -447,7 +447,7 @@ impl State {
         for chunk in 0..Chunks::<Slot>::count(len) {
             changed |= self.join_chunk(other, chunk, &name, widening);
         }
-        if !Rc::ptr_eq(&self.vectors, &other.vectors) && self.vectors != other.vectors {
+        if self.vectors != other.vectors {
             let mut vectors = *self.vectors;
             for (at, (vector, other)) in vectors.iter_mut().zip(&*other.vectors).enumerate() {
                 vector.extent = vector.extent.min(other.extent);
@@ -457,13 +457,13 @@ impl State {
                 }
             }
             if vectors != *self.vectors {
-                (self.vectors, changed) = (Rc::new(vectors), true);
+                (self.vectors, changed) = (Shared::new(vectors), true);
             }
         }
-        if !Rc::ptr_eq(&self.facts, &other.facts) {
+        if self.facts != other.facts {
             let is_known = |fact: &Fact| other.facts.contains(fact);
             if !self.facts.iter().all(is_known) {
-                Rc::make_mut(&mut self.facts).retain(is_known);
+                self.facts.retain(is_known);
                 changed = true;
             }
         }
@@ -527,7 +527,7 @@ impl State {
         }
         self.flags = None;
         self.heap = Shared::default();
-        Rc::make_mut(&mut self.facts).retain(|fact| match fact {
+        self.facts.retain(|fact| match fact {
             Fact::FunctionType(of, _) => of.0 & Symbol::FUNCTION != 0,
             Fact::Elements(..) | Fact::IsHost(_) | Fact::Caught(_) => true,
             Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Holds(..) => false,

@@ -209,7 +209,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether it is a secret of 32 bits that comparisons know. A register holds it zero-extended.
+    /// Whether values of this kind have 32 bits that guests must not learn, and comparisons of
+    /// them prove something. A register holds such a value zero-extended.
     pub(crate) fn is_word(self) -> bool {
         matches!(
             self,

@@ -11,24 +11,13 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     pub(super) fn block_state(&mut self, start: u32) -> Option<State> {
         let index = (start - self.entry.start) as usize;
         let number = self.block_numbers[index].checked_sub(1)?;
-        let mut copy = self.spare.pop();
         let state = &self.blocks[number as usize].state;
-        match &mut copy {
-            Some(copy) => copy.clone_from(state),
-            None => copy = Some(state.clone()),
-        }
-        copy
+        Some(copy(&mut self.spare, state))
     }
 
     /// A copy of a state.
     pub(crate) fn copy(&mut self, state: &State) -> State {
-        match self.spare.pop() {
-            Some(mut copy) => {
-                copy.clone_from(state);
-                copy
-            }
-            None => state.clone(),
-        }
+        copy(&mut self.spare, state)
     }
 
     /// Keeps the memory of a state that is no longer needed.
@@ -36,5 +25,16 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(state);
         }
+    }
+}
+
+/// A copy of a state, in the memory of a spare one if there is any.
+fn copy(spare: &mut Vec<State>, state: &State) -> State {
+    match spare.pop() {
+        Some(mut copy) => {
+            copy.clone_from(state);
+            copy
+        }
+        None => state.clone(),
     }
 }
