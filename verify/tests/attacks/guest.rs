@@ -116,6 +116,19 @@ pub(crate) fn short_mark(position: usize) -> u32 {
     mark(position) & 0xffff
 }
 
+/// The memory, tables, tag and globals of guests without structs and arrays.
+pub(crate) const ITEMS: &str = "
+    (memory 1)
+    (table $t 4 4 funcref)
+    (table $x 4 4 externref)
+    (table $z 0 10 funcref)
+    (tag $e (param i64))
+    (global $long (mut i64) (i64.const 0))
+    (global $func (mut funcref) (ref.null func))
+    (global $vector (mut v128) (v128.const i64x2 0 0))
+    (global $word (mut i32) (i32.const 0))
+";
+
 /// A module in which each function that attacks replace has 200 loads, each with an entry in the
 /// trap table. So the functions are long enough for the attacks.
 fn source() -> String {
@@ -130,15 +143,7 @@ fn source() -> String {
         r#"(module
     (type $f (func (param f64 f64 f64 f64 f64 f64 f64 f64 f64)))
     (import "host" "now" (func $now (result i64)))
-    (memory 1)
-    (table $t 4 4 funcref)
-    (table $x 4 4 externref)
-    (table $z 0 10 funcref)
-    (tag $e (param i64))
-    (global $long (mut i64) (i64.const 0))
-    (global $func (mut funcref) (ref.null func))
-    (global $vector (mut v128) (v128.const i64x2 0 0))
-    (global $word (mut i32) (i32.const 0))
+    {ITEMS}
     (elem declare func $plain)
     (export "now" (func $now))
     (export "long" (global $long))

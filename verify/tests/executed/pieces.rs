@@ -2,7 +2,7 @@
 
 use crate::context;
 use crate::grow;
-use crate::guest::Guest;
+use crate::guest::{Guest, ITEMS};
 use crate::piece::{Builder, Counts};
 use crate::places::Places;
 use crate::random::Random;
@@ -52,15 +52,7 @@ fn source((ty, results): (&str, &str)) -> String {
         r#"(module
     (type $f (func (param i64 i64 f64) (result i64)))
     (import "host" "now" (func $now (param i64) (result i64)))
-    (memory 1)
-    (table $t 4 4 funcref)
-    (table $x 4 4 externref)
-    (table $z 0 10 funcref)
-    (tag $e (param i64))
-    (global $long (mut i64) (i64.const 0))
-    (global $func (mut funcref) (ref.null func))
-    (global $vector (mut v128) (v128.const i64x2 0 0))
-    (global $word (mut i32) (i32.const 0))
+    {ITEMS}
     (global $fixed f64 (f64.const 0))
     (global $host (mut externref) (ref.null extern))
     (elem declare func $plain $same)
