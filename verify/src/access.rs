@@ -2,6 +2,7 @@
 
 use crate::abi::value_bytes;
 use crate::address::{Access, Address, Use};
+use crate::conversion::is_external_i31;
 use crate::error::{Proof, Property, refuse};
 use crate::frame;
 use crate::module::{Cell, Module};
@@ -588,9 +589,13 @@ pub(crate) fn of_type(module: &Module<'_>, value: Value, ty: ValType) -> Proof<(
             let is_sub = |a: u32, b: u32| module.subtypes.is_subtype(a, b);
             match reference_of(module, value) {
                 Some((heap, null)) => {
-                    (wanted.nullable || !null) && heap.matches(wanted.heap, is_sub)
+                    (wanted.nullable && heap.is_bottom())
+                        || ((wanted.nullable || !null) && heap.matches(wanted.heap, is_sub))
                 }
                 None if value.is_i31() => HeapType::I31.matches(wanted.heap, is_sub),
+                None if value.as_constant().is_some_and(is_external_i31) => {
+                    HeapType::Extern.matches(wanted.heap, is_sub)
+                }
                 None => is_null && wanted.nullable,
             }
         }

@@ -2,6 +2,8 @@
 //! holds of two references where paths meet.
 
 use crate::comparison::{Comparison, Relation, is_never_equal};
+use crate::conversion::is_external_i31;
+use crate::external;
 use crate::heap::Term;
 use crate::module::Module;
 use crate::objects::{ARRAY, OBJECT_BYTES_MAX};
@@ -34,6 +36,11 @@ fn learn(
 ) -> bool {
     use Relation::{Above, Below, Equal, NotAbove, NotBelow, NotEqual};
     let number = right.as_constant();
+    if matches!(relation, Equal | NotEqual)
+        && !external::learn(state, left, right, relation == Equal)
+    {
+        return false;
+    }
     match (left.kind, right.kind, relation) {
         (Kind::HeapNext, Kind::HeapEnd, NotAbove | Below)
             if !left.null && left.low >= 0 && left.high <= OBJECT_BYTES_MAX =>
@@ -44,6 +51,7 @@ fn learn(
             let none = match heap.top() {
                 HeapType::Any => HeapType::None,
                 HeapType::Func => HeapType::NoFunc,
+                HeapType::Extern => HeapType::NoExtern,
                 _ => return true,
             };
             if !left.null {
@@ -55,8 +63,11 @@ fn learn(
         (Kind::InArray(..), _, Equal) if left.low >= 0 && matches!(number, Some(-64..=0)) => {
             return false;
         }
-        (Kind::Reference(HeapType::None | HeapType::NoFunc), _, NotEqual) if number == Some(0) => {
-            return false;
+        (Kind::Reference(heap), _, NotEqual) if number == Some(0) => {
+            if heap.is_bottom() {
+                return false;
+            }
+            external::learn_not_null(state, left.symbol);
         }
         (Kind::Tag(object, mask), _, Equal | NotEqual) => {
             if let Some(heap) = tagged(mask, number, relation) {
@@ -197,6 +208,13 @@ pub(crate) fn tag(left: Value, right: Value, fresh: Symbol) -> Option<Value> {
         (Some(mask), _) => (right, mask),
         _ => return None,
     };
+    if reference.is_i31() && mask.cast_unsigned() == TAG_BITS {
+        return Some(Value {
+            shift: 1,
+            constant: 1,
+            ..Value::number(fresh, 1, mask)
+        });
+    }
     let is_any = matches!(reference.kind, Kind::Reference(heap) if heap.top() == HeapType::Any);
     let mask = u8::try_from(mask)
         .ok()
@@ -323,6 +341,7 @@ pub(crate) fn unite(module: &Module<'_>, a: &mut Value, b: &mut Value) -> bool {
     let of = |value: &Value| match value.kind {
         Kind::Reference(heap) => Some(heap),
         _ if value.is_i31() => Some(HeapType::I31),
+        _ if value.as_constant().is_some_and(is_external_i31) => Some(HeapType::Extern),
         _ => None,
     };
     let is_reference = |value: &Value| matches!(value.kind, Kind::Reference(_));
@@ -332,10 +351,16 @@ pub(crate) fn unite(module: &Module<'_>, a: &mut Value, b: &mut Value) -> bool {
     let (Some(a_heap), Some(b_heap)) = (of(a), of(b)) else {
         return false;
     };
-    let Some(heap) = common(module, a_heap, b_heap) else {
-        return false;
-    };
     let before = *a;
+    let Some(heap) = common(module, a_heap, b_heap) else {
+        // Null is a reference of each hierarchy.
+        for (value, heap) in [(&mut *a, a_heap), (b, b_heap)] {
+            if heap.is_bottom() {
+                *value = Value::constant(0);
+            }
+        }
+        return *a != before;
+    };
     for value in [&mut *a, b] {
         match value.kind {
             // Paths may have given an object different types.

@@ -52,6 +52,10 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
                 left.exact().is_some_and(|at| at >= 0) && matches!(right.exact(), Some(-64..=0))
             }
             (Kind::Reference(heap), _) if heap.top() == HeapType::Any => right.is_i31(),
+            (Kind::Part(_, part), _) => {
+                let constant = right.as_constant();
+                constant.is_some_and(|constant| part.is_comparable(constant))
+            }
             _ => false,
         }
     };
@@ -166,11 +170,23 @@ impl Relation {
     }
 }
 
+/// Whether the lowest bits of two numbers, of which one is constant, are known to differ.
+fn are_incongruent(left: Value, right: Value) -> bool {
+    let (value, constant) = match (left.as_constant(), right.as_constant()) {
+        (None, Some(constant)) => (left, constant),
+        (Some(constant), None) => (right, constant),
+        _ => return false,
+    };
+    let known = (1_i64 << value.shift.min(32)) - 1;
+    value.is_number() && value.constant.wrapping_sub(constant) & known != 0
+}
+
 /// Bounds of `left` where it has a relation to `right`; `None` if it never has.
 pub(crate) fn bounds(left: Value, right: Value, relation: Relation) -> Option<(i64, i64)> {
     let (mut low, mut high) = (left.low, left.high);
     let is_positive = left.low >= 0 && right.low >= 0;
     match relation {
+        Relation::Equal if are_incongruent(left, right) => return None,
         Relation::Equal => {
             low = low.max(right.low);
             high = high.min(right.high);

@@ -3,6 +3,7 @@
 //! An object never moves, and neither its type nor its length changes. So what is known about them
 //! stays true, until another value gets the symbol of the object or of the index.
 
+use crate::conversion::Classes;
 use crate::value::{Symbol, Value};
 
 /// An object between its allocation and the last write that makes it a valid object.
@@ -136,6 +137,8 @@ pub(crate) struct Heap {
     places: Vec<Place>,
     /// Types of objects with at least so many supertypes.
     depths: Vec<(Symbol, i64)>,
+    /// References that are of these classes alone.
+    classes: Vec<(Symbol, Classes)>,
 }
 
 fn add<T: PartialEq>(list: &mut Vec<T>, entry: T) {
@@ -168,6 +171,7 @@ impl Heap {
         keep(&mut self.lengths, &other.lengths);
         keep(&mut self.depths, &other.depths);
         keep(&mut self.places, &other.places);
+        keep(&mut self.classes, &other.classes);
         before != self.words() || room != self.room || has_grown != self.has_grown
     }
 
@@ -178,6 +182,7 @@ impl Heap {
             + self.lengths.len()
             + self.depths.len()
             + self.places.len()
+            + self.classes.len()
     }
 
     /// Notes that a new object lies at the address of the next object. `bytes` is its size, if that
@@ -322,5 +327,16 @@ impl Heap {
     pub(crate) fn has_depth(&self, object: Symbol, depth: i64) -> bool {
         let mut depths = self.depths.iter();
         depths.any(|(of, least)| *of == object && *least >= depth)
+    }
+
+    /// The classes that the reference with this symbol may be of.
+    pub(crate) fn classes(&self, of: Symbol) -> Classes {
+        let found = self.classes.iter().find(|(found, _)| *found == of);
+        found.map_or(Classes::ALL, |(_, classes)| *classes)
+    }
+
+    pub(crate) fn set_classes(&mut self, of: Symbol, classes: Classes) {
+        self.classes.retain(|(found, _)| *found != of);
+        add(&mut self.classes, (of, classes));
     }
 }

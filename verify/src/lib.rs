@@ -18,6 +18,7 @@
 mod error;
 mod chunks;
 mod widening;
+mod conversion;
 mod value;
 mod arithmetic;
 mod abi;
@@ -29,6 +30,7 @@ mod module;
 mod address;
 mod frame;
 mod access;
+mod external;
 mod objects;
 mod casts;
 mod walk;

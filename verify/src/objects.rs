@@ -8,6 +8,7 @@ use crate::access::{of_type, typed};
 use crate::address::{Access, Address, Use};
 use crate::arithmetic::united;
 use crate::error::{Proof, Property, refuse};
+use crate::external;
 use crate::heap::{Fresh, Neighbour, Term};
 use crate::module::{Module, has_type_rows};
 use crate::state::State;
@@ -507,6 +508,12 @@ fn header(access: &Access, object: Symbol, at: i64) -> Option<Value> {
 /// An access by a reference, at a distance that is constant.
 fn referenced(module: &Module<'_>, state: &State, access: &Access, heap: HeapType) -> Proof<Value> {
     let Address { base, displacement } = access.address;
+    if external::is_boxed(state, base, displacement)
+        && matches!(access.usage, Use::Read)
+        && access.bytes == 8
+    {
+        return Ok(Value::reference(access.fresh, HeapType::Extern, false));
+    }
     let is_array = matches!(
         heap,
         HeapType::Array | HeapType::Concrete(CompositeKind::Array, _)

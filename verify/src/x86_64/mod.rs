@@ -4,6 +4,7 @@ mod compute;
 mod fork;
 mod list;
 mod operands;
+mod references;
 mod step;
 mod vectors;
 
