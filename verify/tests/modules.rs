@@ -301,3 +301,31 @@ fn conversions_of_references_are_proven() {
             (local.get 0)))"#;
     prove_with_all_settings(text, &[true, false]);
 }
+
+/// What a loop allocates has another size in each iteration.
+#[test]
+fn allocations_in_nested_loops_are_proven() {
+    let text = r#"(module
+        (type $n (array (mut i32)))
+        (func (export "in a loop") (param i32 i32) (result (ref $n)) (local $a (ref $n))
+            (local.set $a (array.new_fixed $n 0))
+            (loop $again
+                (local.set $a (array.new_default $n (local.get 0)))
+                (array.set $n (local.get $a) (i32.const 0) (local.get 1))
+                (br_if $again
+                    (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
+            (local.get $a))
+        (func (export "in two loops") (param i32 i32) (result i32) (local $n i32) (local $sum i32)
+            (loop $outer
+                (local.set $n (local.get 1))
+                (loop $inner
+                    (local.set $sum
+                        (i32.add (local.get $sum)
+                            (array.len (array.new $n (local.get 0) (local.get $n)))))
+                    (br_if $inner
+                        (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+                (br_if $outer
+                    (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
+            (local.get $sum)))"#;
+    prove_with_all_settings(text, &[true, false]);
+}

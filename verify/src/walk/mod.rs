@@ -69,6 +69,9 @@ const PRECISE_JOINS: u32 = 2;
 /// relations between values.
 const RESTARTS_MAX: u32 = 16;
 
+/// Most walks that begin with states of the walk before.
+const SEEDED_WALKS_MAX: u32 = 4;
+
 /// Most words of registers and frames that the states of a function's blocks hold together: 2 GB.
 /// A function of several megabytes needs a hundredth.
 const WORDS_MAX: usize = 1 << 25;
@@ -107,6 +110,8 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     /// Whether this walk widens intervals as far as possible, to need few visits. If it cannot
     /// prove the function, another walk widens them less.
     is_hasty: bool,
+    /// Number of walks so far that began with states of the walk before, see [`Walk::seeds`].
+    seeded_walks: u32,
     /// Whether this walk only finds out where blocks start. It visits each block once.
     is_search: bool,
     /// By byte of the function: whether a block starts there.
@@ -127,9 +132,15 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
 }
 
 struct Block {
+    /// Text offset.
+    start: u32,
     state: State,
     /// Number of joins with paths that jump back to the block.
     back_joins: u32,
+    /// Greatest text offset of such a jump.
+    last_back: u32,
+    /// Whether the state is that of an earlier walk, and no path of this walk has reached the block.
+    is_seed: bool,
 }
 
 /// One instruction, and what is known before it.
@@ -203,6 +214,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             is_stale: false,
             has_computed_jumps: false,
             is_hasty: true,
+            seeded_walks: 0,
             is_search: false,
             instructions: Vec::with_capacity(code.len() / INSTRUCTION_BYTES),
             leaders: vec![false; code.len()],
@@ -223,23 +235,62 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         self.discover(self.entry.start);
         // A search finds blocks that only computed jumps reach.
         self.is_search = self.has_computed_jumps;
+        let mut first_refusal = None;
         loop {
             self.flow(self.entry.start, Cow::Borrowed(&entry))?;
             let proof = self.paths(at);
+            let mut seeds = vec![];
             match proof {
                 Ok(()) if self.is_stale => self.is_search = true,
                 Ok(()) if self.is_search => self.is_search = false,
                 Err(_) if self.is_hasty => self.is_hasty = false,
+                Err(refusal) => {
+                    seeds = self.seeds();
+                    // What the walk without seeds has found is the easiest to understand.
+                    let (refusal, found_at) = first_refusal.take().unwrap_or((refusal, *at));
+                    if seeds.is_empty() || self.seeded_walks == SEEDED_WALKS_MAX {
+                        *at = found_at;
+                        return Err(refusal);
+                    }
+                    first_refusal = Some((refusal, found_at));
+                    self.seeded_walks += 1;
+                }
                 proof => return proof,
             }
             self.is_stale = false;
             self.blocks.clear();
             self.block_numbers.fill(0);
             self.held = 0;
+            for (start, state) in seeds {
+                self.held += state.words();
+                self.add_block(start, state, true);
+            }
             self.todo.clear();
             self.forks = fork::Forks::default();
             self.walked.fill(false);
         }
+    }
+
+    /// What this walk knows at the start of each loop that is not nested deeper than the walks
+    /// before have reached.
+    ///
+    /// A state in a loop was first found on the path that enters the loop, so it relates values of
+    /// this path, and a join with a path of the next iteration forgets such relations. If the next
+    /// walk begins with what holds in each iteration, it finds no others. Any state is sound as a
+    /// beginning, because the walk joins it with all paths.
+    fn seeds(&mut self) -> Vec<(u32, State)> {
+        let is_loop = |block: &Block| block.back_joins > 0;
+        let loops = self.blocks.iter().filter(|block| is_loop(block));
+        let ranges: Vec<_> = loops.map(|block| block.start..block.last_back).collect();
+        let is_reached = |start: u32| {
+            let around = ranges.iter().filter(|range| range.start < start);
+            around.filter(|range| range.contains(&start)).count() <= self.seeded_walks as usize
+        };
+        let blocks = self.blocks.drain(..);
+        blocks
+            .filter(|block| is_loop(block) && is_reached(block.start))
+            .map(|block| (block.start, block.state))
+            .collect()
     }
 
     /// Walks over all paths, or until the walk must restart.
@@ -357,11 +408,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             if is_renamed {
                 state.rename(name);
             }
-            self.blocks.push(Block {
-                state,
-                back_joins: 0,
-            });
-            self.block_numbers[index] = self.blocks.len() as u32;
+            self.add_block(target, state, false);
             self.todo.insert(target);
             return Ok(());
         };
@@ -371,6 +418,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         let is_back = self.forks.closes_loop(target);
         let block = &mut self.blocks[number as usize];
         block.back_joins += u32::from(is_back);
+        block.last_back = block.last_back.max(self.forks.at);
         let widening = match is_back {
             true if self.is_hasty => Widening::Whole,
             true if block.back_joins > PRECISE_JOINS => Widening::Bounds,
@@ -391,10 +439,23 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         if let Cow::Owned(state) = joined {
             self.recycle(state);
         }
-        if changed {
+        let block = &mut self.blocks[number as usize];
+        if std::mem::take(&mut block.is_seed) || changed {
             self.todo.insert(target);
         }
         Ok(())
+    }
+
+    fn add_block(&mut self, start: u32, state: State, is_seed: bool) {
+        self.blocks.push(Block {
+            start,
+            state,
+            back_joins: 0,
+            last_back: start,
+            is_seed,
+        });
+        let index = (start - self.entry.start) as usize;
+        self.block_numbers[index] = self.blocks.len() as u32;
     }
 
     /// Decodes from an offset to the next end of a path, and finds the targets of jumps. An
