@@ -116,6 +116,9 @@ pub(crate) enum Fact {
     Caught(u32),
     /// The lowest 32 bits of a number, which this symbol names, lie between these bounds.
     Bounds(Symbol, i64, i64),
+    /// The lowest 32 bits of a number, which this symbol names, are less than the number of elements
+    /// of this table.
+    Index(Symbol, u32),
     /// The relation holds between two values, of which at least one is no number.
     Holds(Comparison, Relation),
 }
@@ -530,7 +533,9 @@ impl State {
         self.facts.retain(|fact| match fact {
             Fact::FunctionType(of, _) => of.0 & Symbol::FUNCTION != 0,
             Fact::Elements(..) | Fact::IsHost(_) | Fact::Caught(_) => true,
-            Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Holds(..) => false,
+            Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Index(..) | Fact::Holds(..) => {
+                false
+            }
         });
     }
 
@@ -598,6 +603,10 @@ impl State {
                         && value.constant >> value.shift == left.constant
                 };
                 self.update(is_index, |value| value.below = table);
+                // The number may be in a register whose lowest bits alone were compared.
+                if left.symbol.is_word() && left.constant == 0 {
+                    self.add(Fact::Index(left.symbol, table));
+                }
                 self.add(Fact::Elements(table, 1));
             }
             (Kind::TypeOf(reference), Kind::TypeId(ty), Relation::Equal) => {
@@ -637,14 +646,17 @@ impl State {
     /// The lowest 32 bits of a number, with the bounds that a comparison of them has found.
     pub(crate) fn low_word(&self, number: Value, fresh: Symbol) -> Value {
         let mut word = number.low_word(fresh);
+        if word.shift != 0 || word.constant != 0 {
+            return word;
+        }
         for fact in self.facts.iter() {
-            if let Fact::Bounds(symbol, low, high) = *fact
-                && symbol == word.symbol
-                && word.shift == 0
-                && word.constant == 0
-            {
-                word.low = word.low.max(low);
-                word.high = word.high.min(high).max(word.low);
+            match *fact {
+                Fact::Bounds(symbol, low, high) if symbol == word.symbol => {
+                    word.low = word.low.max(low);
+                    word.high = word.high.min(high).max(word.low);
+                }
+                Fact::Index(symbol, table) if symbol == word.symbol => word.below = table,
+                _ => {}
             }
         }
         word

@@ -300,6 +300,30 @@ fn conversions_of_references_are_proven() {
                     (local.tee 1 (i32.sub (local.get 1) (i32.const 1)))))
             (local.get 0)))"#;
     prove_with_all_settings(text, &[true, false]);
+    // No type of this module has a reference that is not external.
+    let text = r#"(module (memory 1)
+        (func (export "integer") (param i32) (result externref)
+            (extern.convert_any (ref.i31 (memory.grow (local.get 0)))))
+        (func (export "both") (param externref) (result externref)
+            (extern.convert_any (any.convert_extern (local.get 0)))))"#;
+    prove_with_all_settings(text, &[true, false]);
+}
+
+/// Indices of tables, without masks against speculation.
+#[test]
+fn accesses_to_tables_without_masks_are_proven() {
+    let text = r#"(module
+        (type $t (func))
+        (table $f 10 funcref)
+        (table $e 4 100 externref)
+        (func (export "call") (param i32) (call_indirect $f (type $t) (local.get 0)))
+        (func (export "get") (param i32) (result externref) (table.get $e (local.get 0)))
+        (func (export "set") (param i32 externref) (table.set $e (local.get 0) (local.get 1)))
+        (func (export "sum") (param i32) (result externref)
+            (table.get $e (i32.add (local.get 0) (i32.const 3))))
+        (func (export "wrapped") (param i64) (result externref)
+            (table.get $e (i32.wrap_i64 (local.get 0)))))"#;
+    prove_with_all_settings(text, &[true, false]);
 }
 
 /// What a loop allocates has another size in each iteration.

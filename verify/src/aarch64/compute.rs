@@ -488,11 +488,7 @@ impl Step<'_, '_> {
             {
                 size
             }
-            (Logic::Or, None)
-                if has_objects && let Some(odd) = objects::odd(left, right, fresh) =>
-            {
-                odd
-            }
+            (Logic::Or, None) if let Some(odd) = objects::odd(left, right, fresh) => odd,
             (Logic::And | Logic::Test, None) => masked(left, right, fresh),
             (Logic::Or | Logic::Xor, None) => united(left, right, fresh),
         }

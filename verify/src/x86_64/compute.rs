@@ -265,11 +265,7 @@ impl Step<'_, '_> {
             {
                 size
             }
-            (Mnemonic::Or, None)
-                if has_objects && let Some(odd) = objects::odd(left, right, fresh) =>
-            {
-                odd
-            }
+            (Mnemonic::Or, None) if let Some(odd) = objects::odd(left, right, fresh) => odd,
             (Mnemonic::And, None) => masked(left, right, fresh),
             (Mnemonic::Or | Mnemonic::Xor, None) => united(left, right, fresh),
             (Mnemonic::Shl, _) => match right.as_constant() {
