@@ -6,7 +6,7 @@ use crate::conversion::is_external_i31;
 use crate::external;
 use crate::heap::Term;
 use crate::module::Module;
-use crate::objects::{ARRAY, OBJECT_BYTES_MAX};
+use crate::objects::{self, ARRAY, OBJECT_BYTES_MAX};
 use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use crate::widening::Widening;
@@ -102,6 +102,14 @@ fn learn(
         }
         (Kind::InArray(array, ty), Kind::InArray(other, _), Below) if array == other => {
             compared_with_end(module, state, (left, right), (array, ty));
+        }
+        (Kind::Fresh(array), Kind::Fresh(other), Below) if array == other => {
+            if let Some(ty) = state.heap.new_array(array) {
+                compared_with_end(module, state, (left, right), (array, ty));
+            }
+        }
+        (Kind::Fresh(array), Kind::Fresh(other), NotBelow) if array == other => {
+            objects::ends_at(module, state, array, (left, right));
         }
         _ => {}
     }

@@ -64,7 +64,9 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
     // address.
     let is_order = |left: Value, right: Value| match (left.kind, right.kind) {
         (Kind::HeapNext, Kind::HeapEnd) => left.low >= 0,
-        (Kind::InArray(a, _), Kind::InArray(b, _)) => a == b && left.low >= 0 && right.low >= 0,
+        (Kind::InArray(a, _), Kind::InArray(b, _)) | (Kind::Fresh(a), Kind::Fresh(b)) => {
+            a == b && left.low >= 0 && right.low >= 0
+        }
         (Kind::RowLen(_), _) => right.is_number(),
         _ => false,
     };

@@ -5,6 +5,7 @@
 
 use crate::conversion::Classes;
 use crate::value::{Symbol, Value};
+use std::borrow::Cow;
 
 /// An object between its allocation and the last write that makes it a valid object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,10 +16,21 @@ pub(crate) struct Fresh {
     pub(crate) bytes: Value,
     /// The type in its header, once that was written.
     pub(crate) ty: Option<u32>,
-    /// Offsets of references that must not be null, and that were not written yet.
+    /// Offsets of fields that must not be null, and that were not written yet.
     pub(crate) missing: Vec<i64>,
+    /// The elements that must not be null, if it is an array of those.
+    pub(crate) filled: Option<Filled>,
     /// Whether its header has all words.
     pub(crate) is_headed: bool,
+}
+
+/// The elements of a new array are written in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// Offset of the first element that was not written yet.
+    pub(crate) at: Term,
+    /// Offset after the last element.
+    pub(crate) end: Term,
 }
 
 /// An integer: a symbol, shifted, plus a constant. [`Symbol::ZERO`] is the integer 0.
@@ -69,6 +81,25 @@ impl Term {
     /// greater constants, an index could be above a length and the sum below it.
     const fn is_small(self) -> bool {
         self.constant.unsigned_abs() < 1 << 48
+    }
+
+    /// The integer multiplied by a power of two.
+    pub(crate) fn scaled(self, log2: u32) -> Option<Self> {
+        let shift = match self.symbol {
+            Symbol::ZERO => 0,
+            _ => u32::from(self.shift) + log2,
+        };
+        Some(Self {
+            symbol: self.symbol,
+            shift: u8::try_from(shift).ok().filter(|shift| *shift < 64)?,
+            constant: self.constant.checked_mul(1_i64.checked_shl(log2)?)?,
+        })
+    }
+
+    /// The distance from another integer, if it is constant.
+    pub(crate) fn distance(self, from: Self) -> Option<i64> {
+        let is_constant = (self.symbol, self.shift) == (from.symbol, from.shift);
+        is_constant.then(|| self.constant.checked_sub(from.constant))?
     }
 
     pub(crate) fn plus(self, constant: i64) -> Option<Self> {
@@ -133,6 +164,8 @@ pub(crate) struct Heap {
     pub(crate) fresh: Vec<Fresh>,
     sums: Vec<Sum>,
     rounded: Vec<Rounded>,
+    /// Names of the lowest 32 bits of sums.
+    words: Vec<(Term, Symbol)>,
     lengths: Vec<Length>,
     places: Vec<Place>,
     /// Types of objects with at least so many supertypes.
@@ -156,29 +189,70 @@ fn keep<T: PartialEq>(list: &mut Vec<T>, other: &[T]) {
 }
 
 impl Heap {
-    /// Keeps what both paths know. Returns whether anything was forgotten.
-    pub(crate) fn join(&mut self, other: &Self) -> bool {
+    /// The type of the array that this symbol names, if its elements are being written.
+    pub(crate) fn new_array(&self, array: Symbol) -> Option<u32> {
+        let is_it = |fresh: &&Fresh| fresh.object == array && fresh.is_headed;
+        self.fresh.iter().find(is_it)?.ty
+    }
+
+    /// A new array of which two paths have written different numbers of elements: its name, and the
+    /// first elements that are missing.
+    pub(crate) fn filled_differently(&self, other: &Self) -> Option<(Symbol, Term, Term)> {
+        let at = |fresh: &Fresh| fresh.filled.map(|filled| filled.at);
+        self.fresh.iter().find_map(|fresh| {
+            let other = other
+                .fresh
+                .iter()
+                .find(|other| other.object == fresh.object)?;
+            let (mine, others) = (at(fresh)?, at(other)?);
+            (mine != others).then_some((fresh.object, mine, others))
+        })
+    }
+
+    /// Notes up to which offset the elements of a new array were written. Returns whether that is
+    /// another offset than before.
+    fn set_filled(&mut self, array: Symbol, at: Term) -> bool {
+        let mut moved = false;
+        let of_array = self.fresh.iter_mut().filter(|fresh| fresh.object == array);
+        for filled in of_array.filter_map(|fresh| fresh.filled.as_mut()) {
+            moved |= filled.at != at;
+            filled.at = at;
+        }
+        moved
+    }
+
+    /// Keeps what both paths know. Returns whether anything was forgotten. On both paths, the
+    /// elements of an array were written up to an offset, if `written` has them.
+    pub(crate) fn join(&mut self, other: &Self, written: Option<(Symbol, Term)>) -> bool {
         if self == other {
             return false;
         }
-        let before = self.words();
+        let mut other = Cow::Borrowed(other);
+        let mut moved = false;
+        if let Some((array, at)) = written {
+            moved = self.set_filled(array, at);
+            other.to_mut().set_filled(array, at);
+        }
+        let before = self.entries();
         let (room, has_grown) = (self.room, self.has_grown);
         self.has_grown &= other.has_grown;
         self.room = self.room.filter(|room| other.room == Some(*room));
         keep(&mut self.fresh, &other.fresh);
         keep(&mut self.sums, &other.sums);
         keep(&mut self.rounded, &other.rounded);
+        keep(&mut self.words, &other.words);
         keep(&mut self.lengths, &other.lengths);
         keep(&mut self.depths, &other.depths);
         keep(&mut self.places, &other.places);
         keep(&mut self.classes, &other.classes);
-        before != self.words() || room != self.room || has_grown != self.has_grown
+        moved || before != self.entries() || room != self.room || has_grown != self.has_grown
     }
 
-    fn words(&self) -> usize {
+    fn entries(&self) -> usize {
         self.fresh.len()
             + self.sums.len()
             + self.rounded.len()
+            + self.words.len()
             + self.lengths.len()
             + self.depths.len()
             + self.places.len()
@@ -268,6 +342,18 @@ impl Heap {
         }
         add(&mut self.rounded, Rounded { size, term });
         size
+    }
+
+    /// The name of the lowest 32 bits of an integer, which is new if these bits have no name. Equal
+    /// integers have equal lowest bits, so code may compute them twice.
+    pub(crate) fn name_word(&mut self, term: Term, name: Symbol) -> Symbol {
+        match self.words.iter().find(|(found, _)| *found == term) {
+            Some((_, name)) => *name,
+            None => {
+                add(&mut self.words, (term, name));
+                name
+            }
+        }
     }
 
     /// What a size is at least, if it is a multiple of 8.

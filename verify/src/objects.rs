@@ -9,7 +9,7 @@ use crate::address::{Access, Address, Use};
 use crate::arithmetic::united;
 use crate::error::{Proof, Property, refuse};
 use crate::external;
-use crate::heap::{Fresh, Neighbour, Term};
+use crate::heap::{Filled, Fresh, Neighbour, Term};
 use crate::module::{Module, has_type_rows};
 use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
@@ -21,9 +21,6 @@ use pirn_format::types::{CompositeKind, FieldType, HeapType, StorageType, ValTyp
 
 /// Limit of an object's size. The runtime adds the size to an address, which must not overflow.
 pub(crate) const OBJECT_BYTES_MAX: i64 = 1 << 40;
-
-/// Most elements of a new array whose elements must not be null.
-const MISSING_MAX: i64 = 1 << 12;
 
 const HEADER: i64 = OBJECT_HEADER_BYTES as i64;
 
@@ -195,6 +192,7 @@ fn allocate(state: &mut State, access: &Access, end: Value) -> Proof<Value> {
         bytes: end,
         ty: None,
         missing: vec![],
+        filled: None,
         is_headed: false,
     });
     Ok(end)
@@ -202,7 +200,6 @@ fn allocate(state: &mut State, access: &Access, end: Value) -> Proof<Value> {
 
 /// An access to an object that is not completely written.
 fn fresh(module: &Module<'_>, state: &mut State, access: &Access, object: Symbol) -> Proof<Value> {
-    let at = access.distance();
     let Some(number) = state
         .heap
         .fresh
@@ -211,15 +208,15 @@ fn fresh(module: &Module<'_>, state: &mut State, access: &Access, object: Symbol
     else {
         return refuse(Property::Accesses, "accesses an object of unknown size");
     };
-    let (Some(at), true) = (at, access.usage.writes()) else {
+    if !access.usage.writes() {
         return refuse(
             Property::Accesses,
             "reads an object that is not completely written",
         );
-    };
+    }
     let found = state.heap.fresh[number].clone();
-    match (found.ty, access.usage) {
-        (None, Use::Write(value)) if at == OBJECT_TYPE.into() && access.bytes == 4 => {
+    match (found.ty, access.usage, access.distance()) {
+        (None, Use::Write(value), Some(at)) if at == OBJECT_TYPE.into() && access.bytes == 4 => {
             let Kind::TypeId(ty) = value.kind else {
                 return refuse(
                     Property::Types,
@@ -228,36 +225,58 @@ fn fresh(module: &Module<'_>, state: &mut State, access: &Access, object: Symbol
             };
             type_header(module, &mut state.heap.fresh[number], ty)?;
         }
-        (Some(ty), Use::Write(len))
+        (Some(ty), Use::Write(len), Some(at))
             if at == ARRAY_LEN.into() && access.bytes == 4 && !found.is_headed =>
         {
             array_header(module, state, number, (ty, len))?;
         }
-        (Some(ty), _) if found.is_headed => {
-            let field = match module.metadata.array_element(ty) {
-                None => struct_field(module, ty, at, access.bytes),
-                Some(element) => new_element(state, element, (object, at), access.bytes),
-            };
-            let Some(field) = field else {
+        (Some(ty), _, at) if found.is_headed => match (module.metadata.array_element(ty), at) {
+            (None, Some(at)) => new_field(module, state, access, (number, ty, at))?,
+            (None, None) => {
                 return refuse(
                     Property::Accesses,
-                    format!("writes byte {at} of a new object, which is no field"),
+                    "writes an unknown field of a new object",
                 );
-            };
-            store(module, access, field.storage)?;
-            state.heap.fresh[number]
-                .missing
-                .retain(|missing| *missing != at);
-        }
-        _ => {
+            }
+            (Some(_), _) => {
+                element(module, state, access, object, ty)?;
+                let Address { base, displacement } = access.address;
+                let at = Term::of(base).plus(displacement);
+                if let Some(filled) = &mut state.heap.fresh[number].filled
+                    && at == Some(filled.at)
+                {
+                    filled.at.constant += i64::from(access.bytes);
+                }
+            }
+        },
+        (_, _, at) => {
             return refuse(
                 Property::Accesses,
-                format!("writes byte {at} of a new object before its header"),
+                format!("writes byte {at:?} of a new object before its header"),
             );
         }
     }
     complete(module, state, number);
     Ok(Value::any(access.fresh))
+}
+
+/// Writes a field of a new struct, which has this number among new objects and this type.
+fn new_field(
+    module: &Module<'_>,
+    state: &mut State,
+    access: &Access,
+    (number, ty, at): (usize, u32, i64),
+) -> Proof<()> {
+    let Some(field) = struct_field(module, ty, at, access.bytes) else {
+        return refuse(
+            Property::Accesses,
+            format!("writes byte {at} of a new object, which is no field"),
+        );
+    };
+    store(module, access, field.storage)?;
+    let missing = &mut state.heap.fresh[number].missing;
+    missing.retain(|missing| *missing != at);
+    Ok(())
 }
 
 /// Checks that an object has room for a type.
@@ -341,13 +360,14 @@ fn array_header(
     }
     let fresh = &mut state.heap.fresh[number];
     if !element.storage.value().has_default() {
-        let Some(len) = len.exact().filter(|len| *len <= MISSING_MAX) else {
+        let Some(end) = term.scaled(log2).and_then(|end| end.plus(HEADER)) else {
             return refuse(
                 Property::Types,
                 "makes an array of references that must not be null, of unknown length",
             );
         };
-        fresh.missing = (0..len).map(|index| HEADER + (index << log2)).collect();
+        let at = Term::constant(HEADER);
+        fresh.filled = Some(Filled { at, end });
     }
     fresh.is_headed = true;
     let object = fresh.object;
@@ -355,17 +375,28 @@ fn array_header(
     Ok(())
 }
 
-/// The element of a new array at an offset.
-fn new_element(
-    state: &State,
-    element: FieldType,
-    (array, at): (Symbol, i64),
-    bytes: u32,
-) -> Option<FieldType> {
-    let index = at.checked_sub(HEADER)? >> element.storage.log2();
-    let is_there = index >= 0 && state.heap.has_length(array, Term::constant(index + 1));
-    let within = (at - HEADER) & (i64::from(element.storage.bytes()) - 1);
-    (is_there && fits(element.storage, within, bytes)).then_some(element)
+/// An address in a new array is not below another one, perhaps the end of its elements.
+pub(crate) fn ends_at(
+    module: &Module<'_>,
+    state: &mut State,
+    array: Symbol,
+    (at, end): (Value, Value),
+) {
+    let of_array = |fresh: &Fresh| fresh.object == array;
+    let Some(number) = state.heap.fresh.iter().position(of_array) else {
+        return;
+    };
+    let bounds = 0..=OBJECT_BYTES_MAX;
+    let are_offsets = at.low >= 0 && bounds.contains(&end.low) && bounds.contains(&end.high);
+    let Some(filled) = &mut state.heap.fresh[number].filled else {
+        return;
+    };
+    let distance = filled.at.distance(Term::of(at));
+    let is_end = distance.is_some() && distance == filled.end.distance(Term::of(end));
+    if are_offsets && is_end {
+        filled.at = filled.end;
+        complete(module, state, number);
+    }
 }
 
 /// Makes the address of an object a reference, if the object is completely written.
@@ -375,6 +406,7 @@ fn complete(module: &Module<'_>, state: &mut State, number: usize) {
     let Some(ty) = found
         .ty
         .filter(|_| found.is_headed && found.missing.is_empty())
+        .filter(|_| found.filled.is_none_or(|filled| filled.at == filled.end))
     else {
         return;
     };
@@ -682,6 +714,24 @@ pub(crate) fn rounded(state: &mut State, size: Value, fresh: Symbol) -> Option<V
     }
     let name = state.heap.add_rounded(term.plus(-7)?, fresh);
     Some(Value::number(name, size.low - 7, size.high))
+}
+
+/// The lowest 32 bits of a number, which have one name if code computes them twice.
+pub(crate) fn low_word(
+    module: &Module<'_>,
+    state: &mut State,
+    value: Value,
+    fresh: Symbol,
+) -> Value {
+    let word = value.low_word(fresh);
+    let term = Term::of(value);
+    if !module.has_objects || word.symbol != fresh || term.symbol == Symbol::ZERO {
+        return word;
+    }
+    Value {
+        symbol: state.heap.name_word(term, fresh),
+        ..word
+    }
 }
 
 /// Whether a row of the table of types is found by this factor.

@@ -3,7 +3,7 @@
 use crate::abi::{Convention, value_bytes};
 use crate::chunks::{Chunks, Shared};
 use crate::comparison::{Comparison, Relation, bounds};
-use crate::heap::Heap;
+use crate::heap::{Heap, Term};
 use crate::value::{EntryAddress, Kind, Symbol, Value};
 use crate::widening::Widening;
 use pirn_format::types::ValType;
@@ -389,6 +389,17 @@ impl State {
         self.registers.iter().copied().chain(slots).collect()
     }
 
+    /// What a register or a whole word of the frame holds, by its number in `locations`.
+    fn location(&self, location: usize) -> Value {
+        match location.checked_sub(self.registers.len()) {
+            None => self.registers[location],
+            Some(at) => match self.slots.get(at) {
+                Some(slot) if slot.written == 0xff => slot.value,
+                _ => Value::JUNK,
+            },
+        }
+    }
+
     /// Sets what a register or a word of the frame holds, by its number in `locations`. A word that
     /// the frame no longer has is left out.
     pub(crate) fn set_location(&mut self, location: usize, value: Value) {
@@ -439,6 +450,10 @@ impl State {
         name: impl Fn(usize) -> Symbol,
     ) -> bool {
         let mut changed = false;
+        let cursor = match self.heap == other.heap {
+            true => None,
+            false => self.cursor(other),
+        };
         for (at, (old, new)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
             if let Some(joined) = joined(old, new, name(at), widening) {
                 (*old, changed) = (joined, true);
@@ -474,7 +489,14 @@ impl State {
         let readable = self.readable & other.readable;
         let is_landed = self.is_landed && other.is_landed;
         let touched = self.touched.max(other.touched);
-        changed |= self.heap != other.heap && self.heap.join(&other.heap);
+        if self.heap != other.heap {
+            let written = cursor.and_then(|(array, location, distance)| {
+                let value = self.location(location);
+                let end = Term::of(value).plus(distance)?;
+                (value.kind == Kind::Fresh(array)).then_some((array, end))
+            });
+            changed |= self.heap.join(&other.heap, written);
+        }
         changed |= flags != self.flags
             || readable != self.readable
             || is_landed != self.is_landed
@@ -482,6 +504,22 @@ impl State {
         (self.flags, self.touched) = (flags, touched);
         (self.readable, self.is_landed) = (readable, is_landed);
         changed
+    }
+
+    /// A new array that a loop fills: its name, a location with an address in it, and the distance
+    /// from there to the first element that is missing. The distance is the same on both paths.
+    fn cursor(&self, other: &Self) -> Option<(Symbol, usize, i64)> {
+        let (array, mine, others) = self.heap.filled_differently(&other.heap)?;
+        let is_in = |value: Value| value.kind == Kind::Fresh(array);
+        let count = self.registers.len() + self.slots.len();
+        (0..count).find_map(|at| {
+            let (old, new) = (self.location(at), other.location(at));
+            let distance = mine
+                .distance(Term::of(old))
+                .filter(|_| is_in(old) && is_in(new))?;
+            let is_same = others.distance(Term::of(new)) == Some(distance);
+            is_same.then_some((array, at, distance))
+        })
     }
 
     /// Joins a chunk of the frame's words. Returns whether anything changed.

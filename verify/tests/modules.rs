@@ -326,6 +326,62 @@ fn accesses_to_tables_without_masks_are_proven() {
     prove_with_all_settings(text, &[true, false]);
 }
 
+/// Arrays of references that must not be null: of constant and of computed lengths, in loops, and
+/// after another object.
+#[test]
+fn new_arrays_without_null_are_proven() {
+    let lengths = [0, 1, 2, 8, 9, 10, 9_999];
+    let constant = lengths.map(|len| {
+        format!(
+            r#"(func (export "{len}") (param (ref $s)) (result (ref $a))
+                (array.new $a (local.get 0) (i32.const {len})))"#
+        )
+    });
+    let text = format!(
+        r#"(module
+        (type $s (struct (field (mut i32))))
+        (type $a (array (mut (ref $s))))
+        (type $i (array (ref i31)))
+        (type $of_arrays (array (ref $a)))
+        {}
+        (func (export "of any length") (param (ref $s) i32) (result (ref $a))
+            (array.new $a (local.get 0) (local.get 1)))
+        (func (export "of a sum") (param (ref $s) i32) (result (ref $a))
+            (array.new $a (local.get 0) (i32.add (local.get 1) (i32.const 3))))
+        (func (export "after a struct") (param i32 i32) (result (ref $a))
+            (array.new $a (struct.new $s (local.get 0)) (local.get 1)))
+        (func (export "of integers") (param i32 i32) (result (ref $i))
+            (array.new $i (ref.i31 (local.get 0)) (local.get 1)))
+        (func (export "of a constant") (param i32) (result (ref $i))
+            (array.new $i (ref.i31 (i32.const 5)) (local.get 0)))
+        (func (export "of arrays") (param i32 i32) (result (ref $of_arrays))
+            (array.new $of_arrays
+                (array.new $a (struct.new $s (local.get 0)) (local.get 1))
+                (local.get 1)))
+        (func (export "in a loop") (param i32 (ref $s)) (result (ref $a)) (local $a (ref $a))
+            (local.set $a (array.new_fixed $a 0))
+            (loop $again
+                (local.set $a (array.new $a (local.get 1) (local.get 0)))
+                (array.set $a (local.get $a) (i32.const 0) (local.get 1))
+                (br_if $again
+                    (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
+            (local.get $a))
+        (func (export "before a loop") (param i32 (ref $s)) (result i32)
+            (local $a (ref $a)) (local $sum i32)
+            (local.set $a
+                (array.new $a (local.get 1) (i32.add (local.get 0) (i32.const 3))))
+            (loop $again
+                (local.set $sum
+                    (i32.add (local.get $sum)
+                        (struct.get $s 0 (array.get $a (local.get $a) (local.get 0)))))
+                (br_if $again
+                    (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
+            (local.get $sum)))"#,
+        constant.concat()
+    );
+    prove_with_all_settings(&text, &[true]);
+}
+
 /// What a loop allocates has another size in each iteration.
 #[test]
 fn allocations_in_nested_loops_are_proven() {

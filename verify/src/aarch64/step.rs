@@ -9,6 +9,7 @@ use crate::comparison::{
     CARRY_FLAG, Comparison, OVERFLOW_FLAG, Relation, SIGN_FLAG, ZERO_FLAG, readable_flags,
 };
 use crate::error::{Proof, Property, refuse};
+use crate::objects;
 use crate::state::State;
 use crate::value::{Kind, Symbol, Value};
 use crate::walk::Next;
@@ -194,7 +195,9 @@ impl Step<'_, '_> {
         let fresh = self.named(WRITTEN + u64::from(register));
         let value = match is_wide {
             true => value,
-            false if value.is_number() => value.low_word(fresh),
+            false if value.is_number() => {
+                objects::low_word(self.walk.module, self.state, value, fresh)
+            }
             false if value.kind.is_word() => value,
             false => Value::named(fresh, Kind::Junk),
         };

@@ -215,7 +215,10 @@ impl Step<'_, '_> {
         // The comparison that `sub` implies is not tracked.
         self.change_flags(are_numbers);
         let value = match value.kind {
-            Kind::Number if register.is_gpr32() => value.low_word(self.fresh(2)),
+            Kind::Number if register.is_gpr32() => {
+                let fresh = self.fresh(2);
+                objects::low_word(self.walk.module, self.state, value, fresh)
+            }
             _ if register.is_gpr32() && !value.is_number() => {
                 return refuse(Property::Accesses, "computes the lower half of an address");
             }
@@ -320,7 +323,7 @@ impl Step<'_, '_> {
         match sum {
             Some(sum) if register.is_gpr64() => self.write_register(register, sum),
             Some(sum) if sum.is_number() => {
-                let sum = sum.low_word(self.fresh(0));
+                let sum = objects::low_word(self.walk.module, self.state, sum, self.fresh(0));
                 self.write_register(register, sum)
             }
             _ => refuse(

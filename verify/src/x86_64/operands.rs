@@ -55,12 +55,32 @@ impl Step<'_, '_> {
         };
         let sum = objects::sum(self.state, base, index);
         let Some(base) = sum.or_else(|| base.plus(index, self.fresh(7))) else {
+            if let Some(address) = self.address_beside(base, index, displacement) {
+                return Ok(address);
+            }
             return refuse(
                 Property::Accesses,
                 format!("adds {:?} and {:?} in an address", base.kind, index.kind),
             );
         };
         Ok(Address { base, displacement })
+    }
+
+    /// An address in the object that lies at a displacement from another one.
+    fn address_beside(&self, base: Value, index: Value, displacement: i64) -> Option<Address> {
+        let (object, number) = match base.is_number() {
+            true => (index, base),
+            false => (base, index),
+        };
+        let module = self.walk.module;
+        let (near, rest) = objects::neighbour(module, self.state, object, displacement)?;
+        let base = near
+            .plus(number, self.fresh(7))
+            .filter(|_| number.is_number())?;
+        Some(Address {
+            base,
+            displacement: rest,
+        })
     }
 
     /// Checks the access of a memory operand.

@@ -20,6 +20,9 @@ use wasmparser::Operator;
 /// Distance from the header of an array to its reference.
 pub(super) const TAG: i32 = TAG_ARRAY as i32;
 
+/// Most elements of a new array that are written without a loop.
+const UNROLLED: u64 = 8;
+
 /// Distance from a reference to the first element.
 const FIRST: i32 = OBJECT_HEADER_BYTES as i32 - TAG;
 
@@ -32,9 +35,14 @@ impl FuncTranslator<'_, '_> {
                 let (value, len) = self.pop2();
                 let storage = self.element(array_type_index);
                 let array = self.new_array(array_type_index, len);
-                if self.constant_value(value) != Some(0) {
-                    let len = self.extend(len);
-                    self.fill(array, len, storage, value);
+                let count = self.constant_value(len);
+                match count.filter(|count| *count <= UNROLLED) {
+                    _ if self.constant_value(value) == Some(0) => {}
+                    Some(count) => self.fill_with(array, storage, (0..count).map(|_| value)),
+                    None => {
+                        let len = self.extend(len);
+                        self.fill(array, len, storage, value);
+                    }
                 }
                 self.push(array);
             }
@@ -146,11 +154,21 @@ impl FuncTranslator<'_, '_> {
         self.drop_operands(count);
         let len = self.builder.ins().iconst(types::I32, i64::from(len));
         let array = self.new_array(ty, len);
+        self.fill_with(array, storage, values);
+        self.push(array);
+    }
+
+    /// Writes the first elements of an array.
+    fn fill_with(
+        &mut self,
+        array: Value,
+        storage: StorageType,
+        values: impl IntoIterator<Item = Value>,
+    ) {
         let offsets = (FIRST..).step_by(storage.bytes() as usize);
         for (offset, value) in offsets.zip(values) {
             self.store_field(storage, array, offset, value);
         }
-        self.push(array);
     }
 
     /// Allocates an array and fills it from a segment.
