@@ -334,7 +334,7 @@ fn files_that_are_no_keys_are_described() {
             &["a.key: it is a secret key", "; give the .pub file"][..],
         ),
         ("one.so.minisig", &["it is a signature"]),
-        ("one.wat", &["it has 1 lines, a key has 2"]),
+        ("one.wat", &["it has 1 line, a key has 2"]),
         ("one.so", &["cannot read it: it has more than 4096 bytes"]),
         (".", &["it is a directory; name a regular file"]),
         ("none", &["cannot read it: No such file"]),

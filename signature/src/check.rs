@@ -3,7 +3,7 @@
 use crate::comment::{Claims, printable};
 use crate::error::SignatureError;
 use crate::key::PublicKey;
-use crate::text::{KeyId, key_id};
+use crate::text::{KeyId, counted_lines, key_id};
 use minisign_verify::{Error, Signature};
 
 /// Most bytes of a signature file. minisign writes at most 1,024 bytes of untrusted and 8,192 of
@@ -103,7 +103,7 @@ fn parse(text: &str) -> Result<(Signature, KeyId), SignatureError> {
     // The library reads four lines and ignores what follows.
     let lines: Vec<&str> = text.lines().collect();
     let [comment, line, _, last] = *lines else {
-        let why = format!("it has {} lines, a signature has 4", lines.len());
+        let why = format!("it has {}, a signature has 4", counted_lines(lines.len()));
         return Err(malformed(why));
     };
     if !comment.starts_with("untrusted comment: ") {

@@ -1,7 +1,7 @@
 //! [`PublicKey`]: a key whose signatures are trusted.
 
 use crate::error::KeyError;
-use crate::text::{KeyId, key_id};
+use crate::text::{KeyId, counted_lines, key_id};
 use std::fmt;
 use std::str::FromStr;
 
@@ -73,7 +73,7 @@ impl PublicKey {
         let not_a_key = |why: &str| KeyError::NotAKey(why.to_owned());
         let lines: Vec<&str> = text.lines().collect();
         let [comment, line] = *lines else {
-            let why = format!("it has {} lines, a key has 2", lines.len());
+            let why = format!("it has {}, a key has 2", counted_lines(lines.len()));
             return Err(KeyError::NotAKey(why));
         };
         if !comment.starts_with("untrusted comment: ") {

@@ -27,6 +27,11 @@ pub(crate) fn key_id(line: &str) -> Option<KeyId> {
     Some(KeyId(u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7])))
 }
 
+/// The number of lines of a text, for a message: `1 line`, `2 lines`.
+pub(crate) fn counted_lines(count: usize) -> String {
+    format!("{count} line{}", if count == 1 { "" } else { "s" })
+}
+
 /// The six bits that a character of base64 is.
 fn sextet(character: u8) -> Option<u8> {
     match character {

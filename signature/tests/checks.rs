@@ -232,6 +232,7 @@ fn what_is_no_signature_is_described() {
     let good = key.sign(MODULE);
     let mut cases = vec![
         (String::new(), "it has 0 lines, a signature has 4"),
+        ("x".to_owned(), "it has 1 line, a signature has 4"),
         ("\n\n\n\n".to_owned(), "does not begin with"),
         (public_text(&key.pair), "it has 2 lines"),
         (format!("{good}more\n"), "it has 5 lines"),
@@ -300,7 +301,7 @@ fn what_is_no_public_key_is_described() {
         (encrypted, "it is a secret key"),
         (signature, "it is a signature"),
         (String::new(), "it has 0 lines, a key has 2"),
-        (line.clone(), "it has 1 lines"),
+        (line.clone(), "it has 1 line, a key has 2"),
         (format!("{public}{line}\n"), "it has 3 lines"),
         (format!("comment\n{line}\n"), "does not begin with"),
         (
@@ -315,7 +316,10 @@ fn what_is_no_public_key_is_described() {
             format!("untrusted comment: x\n{line}AAAA\n"),
             "not a key in base64",
         ),
-        ("x".repeat(KEY_BYTES_MAX as usize), "it has 1 lines"),
+        (
+            "x".repeat(KEY_BYTES_MAX as usize),
+            "it has 1 line, a key has 2",
+        ),
     ] {
         let error = PublicKey::parse(&text).expect_err("it is refused");
         is_one_line(&error, &[part, "; give"]);

@@ -155,10 +155,10 @@ fn large_files_are_not_read_whole() {
     );
     // At the limit, what is wrong is another thing.
     fs::write(&signature, vec![b'x'; SIGNATURE_BYTES_MAX as usize]).expect("room");
-    is_one_line(&refusal(&path, &key), &["it has 1 lines"]);
+    is_one_line(&refusal(&path, &key), &["it has 1 line, a signature has 4"]);
     fs::write(&signature, vec![b'x'; KEY_BYTES_MAX as usize]).expect("room");
     let error = PublicKey::read(&signature).expect_err("it is no key");
-    is_one_line(&error, &["it has 1 lines"]);
+    is_one_line(&error, &["it has 1 line, a key has 2"]);
     // Bytes that are no text.
     fs::write(&signature, b"\xff").expect("room");
     is_one_line(&refusal(&path, &key), &["it is not text"]);
