@@ -147,6 +147,45 @@ fn a_build_deletes_no_files_but_those_of_an_earlier_release() {
 }
 
 #[test]
+fn a_folder_is_relative_to_the_caller_or_absolute() {
+    let repository = Repository::new("1.85");
+    repository.write("elsewhere/mine/of-a-user", "kept");
+    repository.commit();
+    let elsewhere = repository.path().join("elsewhere");
+    let mine = elsewhere.join("mine");
+    for folder in [Path::new("mine"), &mine] {
+        for (script, expected) in [
+            ("build", "is not empty and has no SHA256SUMS; name another"),
+            ("compare", "has no SHA256SUMS; run release/build first"),
+        ] {
+            let mut command = repository.command(script);
+            let output = command.arg(folder).current_dir(&elsewhere).output();
+            let said = error(&output.expect("bash"));
+            let expected = format!("release/{script}: {} {expected}", mine.display());
+            assert!(said.starts_with(&expected), "{said}");
+        }
+    }
+}
+
+#[test]
+fn packages_are_copied_to_a_folder_of_the_caller() {
+    // No package: a program that prints nothing stands for Cargo.
+    let bin = tempfile::tempdir().expect("a folder");
+    symlink("/bin/true", bin.path().join("cargo")).expect("a link");
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let absolute = elsewhere.path().join("absolute");
+    for folder in [Path::new("relative"), &absolute] {
+        let path = std::env::var("PATH").expect("a search path");
+        let mut command = Command::new(release().join("packages"));
+        command.arg("--out").arg(folder).current_dir(&elsewhere);
+        command.env("PATH", format!("{}:{path}", bin.path().display()));
+        let output = command.output().expect("the script");
+        assert!(output.status.success(), "{output:?}");
+        assert!(elsewhere.path().join(folder).is_dir(), "{folder:?}");
+    }
+}
+
+#[test]
 fn a_missing_tool_is_named_with_its_package() {
     let repository = Repository::new("1.85");
     repository.commit();
