@@ -5,6 +5,7 @@
 
 mod metadata;
 mod programs;
+mod completions;
 mod pages;
 mod notices;
 mod sbom;

@@ -1,5 +1,6 @@
 //! Man pages and shell completions.
 
+use crate::completions;
 use crate::programs::{self, Program};
 use anyhow::{Context as _, Result};
 use clap::Command;
@@ -22,9 +23,8 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
             (Shell::Fish, "fish", format!("{name}.fish")),
         ];
         for (shell, place, file) in shells {
-            let mut script = vec![];
-            clap_complete::generate(shell, &mut program.command.clone(), &name, &mut script);
-            put(&folder.join(place).join(file), &script)?;
+            let script = completions::script(shell, &program.command)?;
+            put(&folder.join(place).join(file), script.as_bytes())?;
         }
     }
     Ok(())

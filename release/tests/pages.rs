@@ -181,6 +181,82 @@ fn bash_loads_the_completions_and_completes() {
     }
 }
 
+/// A command line that ends where the user wants a completion, and one of the words that a shell
+/// must and must not offer.
+const COMPLETED: [(&str, &str, &str); 11] = [
+    ("aotc --em", "--emit", "--key"),
+    ("aotc --emit ", "asm", "keygen"),
+    ("aotc keyg", "keygen", "--emit"),
+    ("aotc Cargo.t", "Cargo.toml", "keygen"),
+    ("aotc Cargo.toml --em", "--emit", "--key"),
+    ("aotc keygen --", "--no-password", "--emit"),
+    ("aotc sign --", "--key", "--emit"),
+    ("aotc verify Cargo.toml --k", "--key", "--emit"),
+    ("aotc inspect --", "--help", "--emit"),
+    ("aotrun --dead", "--deadline", "--emit"),
+    ("pirn-serve --rou", "--route", "--emit"),
+];
+
+/// Whether a text has a word, which no letter of another word touches.
+fn has_word(text: &str, word: &str) -> bool {
+    let inner = |char: char| char.is_alphanumeric() || "-_.".contains(char);
+    text.split(|char| !inner(char)).any(|found| found == word)
+}
+
+#[test]
+fn fish_completes_options_and_commands() {
+    for (line, expected, other) in COMPLETED {
+        let mut fish = Command::new("fish");
+        let load = format!(
+            "for file in {}/*; source $file; end",
+            path("fish").display()
+        );
+        fish.args([
+            "--no-config",
+            "-c",
+            &format!("{load}; complete -C '{line}'"),
+        ]);
+        let Ok(output) = fish.current_dir(env!("CARGO_MANIFEST_DIR")).output() else {
+            eprintln!("NOT RUN: fish; apt-get install fish");
+            return;
+        };
+        let words = String::from_utf8_lossy(&output.stdout);
+        let words: Vec<_> = words.lines().map(|line| line.split('\t').next()).collect();
+        assert!(words.contains(&Some(expected)), "{line}: {words:?}");
+        assert!(!words.contains(&Some(other)), "{line}: {words:?}");
+    }
+}
+
+#[test]
+fn zsh_completes_options_and_commands() {
+    // A terminal in which a user types the line, and then the key that lists completions.
+    const SCRIPT: &str = r#"
+        zmodload zsh/zpty
+        zpty z 'TERM=dumb PS1=START zsh -f -i'
+        zpty -r z text '*START*'
+        zpty -w z "fpath=($1 \$fpath); autoload -Uz compinit; compinit -D -u; PS1=PRO''MPT"
+        zpty -w z "bindkey '^I' list-choices; LISTMAX=1000; PS1=LI''NE"
+        zpty -r z text '*PROMPT*LINE*'
+        zpty -n -w z "$2"$'\t'
+        zpty -n -w z $'\x15PS1=EN\'\'D\n'
+        zpty -r z text '*END*'
+        print -r -- "$text"
+    "#;
+    for (line, expected, other) in COMPLETED {
+        let mut zsh = Command::new("zsh");
+        zsh.args(["-f", "-c", SCRIPT, "zsh"])
+            .arg(path("zsh"))
+            .arg(line);
+        let Ok(output) = zsh.current_dir(env!("CARGO_MANIFEST_DIR")).output() else {
+            eprintln!("NOT RUN: zsh; apt-get install zsh");
+            return;
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(has_word(&text, expected), "{line}: {output:?}");
+        assert!(!has_word(&text, other), "{line}: {text}");
+    }
+}
+
 #[test]
 fn groff_has_no_warnings() {
     for page in pages() {
