@@ -345,6 +345,7 @@ fn files_that_are_no_keys_are_described() {
     let damaged = key.trim_end().trim_end_matches('=');
     let damaged = format!("{}AAAA\n", &damaged[..damaged.len() - 4]);
     folder.write("damaged.key", &damaged);
+    folder.write("half.key", &damaged[..100]);
     folder.write("long.key", "x".repeat(4097));
     folder.write("full.key", "x".repeat(4096));
     for (key, parts) in [
@@ -356,6 +357,10 @@ fn files_that_are_no_keys_are_described() {
         ("one.wat", &["is not a secret key; give a .key file"]),
         ("two.so", &["cannot read two.so"]),
         ("damaged.key", &["damaged.key is damaged: ", "; restore it"]),
+        (
+            "half.key",
+            &["half.key is damaged: its second line is not a key in base64; restore it"],
+        ),
         ("long.key", &["long.key has more than 4096 bytes"]),
         ("full.key", &["full.key is not a secret key"]),
         (".", &["cannot read ."]),
@@ -459,7 +464,7 @@ fn keys_are_never_overwritten() {
     refused(&keygen("c"), &["cannot write c.key: it exists"]);
     refused(
         &keygen("none/d"),
-        &["cannot write none/d.key: ", "; give another place"],
+        &["cannot write none/d.key: folder none does not exist; create it"],
     );
     for name in [".", "..", "e/"] {
         refused(&keygen(name), &["names no key; give a name"]);
@@ -508,7 +513,7 @@ fn a_password_protects_the_key() {
         (OsStr::new(""), "password is empty; give one"),
         (
             OsStr::new(&long),
-            "password has 1025 bytes, the limit is 1024",
+            "password has more than 1024 bytes; give a shorter one",
         ),
         (
             OsStr::new(&long[1..]),

@@ -33,6 +33,7 @@ pub(crate) fn generate(name: &Path, has_password: bool, file: Option<&Path>) -> 
         if fs::symlink_metadata(path).is_ok() {
             return Err(exists(path));
         }
+        check_folder(path)?;
     }
     let pair = match has_password {
         true => {
@@ -108,6 +109,10 @@ pub(crate) fn open(path: &Path, password_file: Option<&Path>) -> Result<SecretKe
     opened.map_err(|error| match (error.kind(), kind) {
         (ErrorKind::Verify, KeyKind::SecretEncrypted) => anyhow!(
             "password does not open {}; give the one that the key was made with",
+            shown()
+        ),
+        (ErrorKind::Encoding, _) => anyhow!(
+            "{} is damaged: its second line is not a key in base64; restore it",
             shown()
         ),
         _ => anyhow!("{} is damaged: {error}; restore it", shown()),
@@ -201,11 +206,8 @@ fn checked(password: String) -> Result<String> {
     match password.len() {
         0 => bail!("password is empty; give one, or make a key by `aotc keygen --no-password`"),
         1..=PASSWORD_BYTES_MAX => Ok(password),
-        found => {
-            bail!(
-                "password has {found} bytes, the limit is {PASSWORD_BYTES_MAX}; give a shorter one"
-            )
-        }
+        // Of a file, not all bytes are read, so their number is not known.
+        _ => bail!("password has more than {PASSWORD_BYTES_MAX} bytes; give a shorter one"),
     }
 }
 
@@ -231,11 +233,23 @@ fn create(path: &Path, mode: u32, text: &str) -> Result<()> {
     });
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(path),
-        kind => anyhow!(
-            "cannot write {}: {kind}; give another place with -o",
+        _ => anyhow!(
+            "cannot write {}: {error}; give another place with -o",
             path.display()
         ),
     })
+}
+
+/// Refuses a file whose folder does not exist.
+fn check_folder(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => bail!(
+            "cannot write {}: folder {} does not exist; create it, or give another name with -o",
+            path.display(),
+            folder.display()
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn exists(path: &Path) -> anyhow::Error {
