@@ -51,6 +51,15 @@ pub enum LinkError {
         /// The type that the module imports.
         wanted: String,
     },
+    /// The module was compiled from a component, and a linker of core modules should link it.
+    #[error(
+        "import {import} is of a component, this linker is for core modules; link it by the crate \
+         `pirn-component`, or by `pirn_region_prepare_component` in C"
+    )]
+    Component {
+        /// Module and name.
+        import: String,
+    },
     /// A preparation was given a memory that its module does not import.
     #[error("module imports no memory {import}; name one that it imports")]
     NoImport {

@@ -520,6 +520,21 @@ fn imports_are_checked_before_the_first_request() {
 }
 
 #[test]
+fn names_of_imports_cannot_add_lines_to_errors() {
+    for module in ["(func)", "(global i32)", "(memory 1)"] {
+        let module = common::wat(&format!(
+            "(module (import \"a\\nb\" \"c\\1b[31m\" {module}))"
+        ));
+        let linked = region(1).prepare(&module, &Linker::<()>::new());
+        let error = linked.expect_err("nothing is defined").to_string();
+        assert!(
+            error.starts_with("import a_b.c_[31m (a ") && !error.contains(char::is_control),
+            "{error:?}"
+        );
+    }
+}
+
+#[test]
 fn imported_globals_have_the_hosts_values() {
     let module = common::wat(
         "(module (import \"env\" \"base\" (global $base i32))

@@ -14,6 +14,9 @@ use core::fmt::Display;
 use pirn_format::metadata::{Import, Metadata};
 use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
 
+/// The module from which the code of a component imports what `pirn-component` provides.
+const COMPONENT: &str = "component";
+
 impl<T, Q, A> Preparation<HostState<T, Q, A>> {
     /// Prepares a module whose imports the linker provides.
     pub(crate) fn new(
@@ -167,15 +170,19 @@ pub(crate) fn describe(metadata: &Metadata, ty: &ExternType) -> String {
     }
 }
 
-/// Module and name of an import.
+/// Module and name of an import, for a message of one line: the module chose both.
 pub(crate) fn full_name(import: &Import) -> String {
-    format!("{}.{}", import.module, import.name)
+    format!("{}.{}", import.module, import.name).replace(char::is_control, "_")
 }
 
 /// The error for an import that nothing provides.
 pub(crate) fn missing(metadata: &Metadata, import: &Import) -> LinkError {
+    let wanted = full_name(import);
+    if metadata.component.is_some() && import.module == COMPONENT {
+        return LinkError::Component { import: wanted };
+    }
     LinkError::Missing {
-        import: full_name(import),
+        import: wanted,
         wanted: describe(metadata, &import.ty),
     }
 }
