@@ -253,6 +253,14 @@ c seccomp hello
 ends 0 && says 'hello from a slot'
 options=()
 
+begin "what does not fit or link"
+options=(--annotation io.pirn.memory-max=64KiB)
+for name in hello http; do
+    c small $name
+    ends 125 && complains 'KiB of memory, the limit of the policy or of io.pirn.memory-max is 64 KiB'
+done
+options=()
+
 begin "what is no program"
 c text text
 ends 1 && complains '/text: it is neither a WebAssembly file'

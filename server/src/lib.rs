@@ -22,6 +22,7 @@ mod ends;
 pub mod grants;
 mod handler;
 pub mod pirn;
+mod refusal;
 mod limits;
 mod journal;
 mod clients;
@@ -54,6 +55,7 @@ pub use engine::{Begun, End, Ended, Engine, Exchange, Ran, Running, Slots, Work}
 pub use limits::Limits;
 pub use pirn::{Pirn, Settings};
 pub use place::Place;
+pub use refusal::refusal;
 pub use server::{Extras, Handle, Server};
 pub use site::Mount;
 pub use traces::Traces;

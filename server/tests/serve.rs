@@ -137,6 +137,38 @@ fn connections_beyond_the_descriptors_wait() {
     assert!(lines <= most, "{lines} lines, not {most}");
 }
 
+/// A component that imports a function.
+const IMPORTS_FUNC: &str = r#"(component
+  (import "f" (func $f))
+  (core func $f (canon lower (func $f)))
+  (core module $m (import "" "f" (func)))
+  (core instance (instantiate $m (with "" (instance (export "f" (func $f)))))))"#;
+
+/// A component that imports a type of resources.
+const IMPORTS_RESOURCE: &str = r#"(component
+  (import "t" (type $t (sub resource)))
+  (core func $f (canon resource.drop $t))
+  (core module $m (import "" "f" (func (param i32))))
+  (core instance (instantiate $m (with "" (instance (export "f" (func $f)))))))"#;
+
+#[test]
+fn an_import_that_it_does_not_provide_is_named() {
+    let module = "(module (import \"env\" \"f\" (func)) (func (export \"_start\")))";
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("imports.wat");
+    for (text, import) in [
+        (module, "env.f (a function () -> ())"),
+        (IMPORTS_FUNC, "f"),
+        (IMPORTS_RESOURCE, "the resource type t"),
+    ] {
+        std::fs::write(&path, text).expect("a file");
+        let route = format!("/={}", path.display());
+        let said = refusal(&["--log", "off", "--route", &route]);
+        let expected = format!("--route /: it imports {import}, which is not provided; remove it");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
 #[test]
 fn what_it_cannot_serve_is_named() {
     let hello = format!("/={}", guest("web-hello.wasm").display());
@@ -150,7 +182,7 @@ fn what_it_cannot_serve_is_named() {
     let small = ["--log", "off", "--memory-max", "64KiB", "--route", &flood];
     let small = refusal(&small);
     assert!(
-        small.contains("--route /: guest 0: module needs 2 pages of memory, slots hold 1"),
+        small.contains("--route /: it needs 128 KiB of memory, --memory-max is 64 KiB; raise it"),
         "{small}"
     );
     let slots = refusal(&["--log", "off", "--slots", "0", "--route", &hello]);

@@ -1,7 +1,7 @@
 //! Runs a WASI command in its container.
 
 use crate::given::Given;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, unlinked};
 use crate::policy::{Command, Policy};
 use crate::stop::Stop;
 use anyhow::{Context as _, Error, Result, anyhow};
@@ -45,7 +45,7 @@ fn run_module(module: &Module, limits: &Command, given: Given, stop: &Stop) -> R
     pirn_wasi::link(&mut linker, |wasi| wasi).context("wasi")?;
     pirn_wasi::link_teavm(&mut linker, |wasi| wasi).context("wasi")?;
     let prepared = region(module, limits)?.prepare(module, &linker);
-    let prepared = prepared.context("cannot link the guest")?;
+    let prepared = prepared.map_err(|error| unlinked(&error.into()))?;
     let mut prepared = call_after_restore(prepared, module).context("cannot link the guest")?;
     if let Some(deadline) = limits.deadline {
         prepared = prepared.start_deadline(deadline);
@@ -89,7 +89,7 @@ fn run_component(
     pirn_wasi2::http::link(&mut linker).context("wasi:http")?;
     let mut prepared = linker
         .prepare(&region, &component)
-        .context("cannot link the guest")?;
+        .map_err(|error| unlinked(&error.into()))?;
     if let Some(limit) = limits.deadline {
         prepared = prepared.start_deadline(limit);
     }

@@ -56,6 +56,12 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
     format!("{error:#}").replace('\n', " ")
 }
 
+/// The error of a guest that cannot be linked.
+pub(crate) fn unlinked(error: &anyhow::Error) -> anyhow::Error {
+    let memory_max = "the limit of the policy or of io.pirn.memory-max";
+    pirn_server::refusal(error, memory_max).context("cannot link the guest")
+}
+
 impl From<anyhow::Error> for Outcome {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(error)

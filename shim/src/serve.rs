@@ -1,6 +1,7 @@
 //! Serves HTTP with a `wasi:http` component in its container. Each request runs in its own slot.
 
 use crate::given::Given;
+use crate::outcome::unlinked;
 use crate::policy::{Policy, Server as Limits};
 use crate::stop::Stop;
 use anyhow::{Context as _, Result, anyhow};
@@ -40,7 +41,8 @@ pub(crate) fn serve(
         .with_ansi(false)
         .try_init()
         .map_err(|error| anyhow!("cannot log: {error}"))?;
-    let mut engine = Pirn::new(settings(limits), std::slice::from_ref(module), |_| Ok(()))?;
+    let engine = Pirn::new(settings(limits), std::slice::from_ref(module), |_| Ok(()));
+    let mut engine = engine.map_err(|error| unlinked(&error))?;
     engine.allow(0, &grants(policy, given));
     tracing::info!("{}", engine.region().describe());
     let public = listen(ports.public)?;

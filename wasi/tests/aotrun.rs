@@ -442,7 +442,10 @@ fn missing_imports_are_named() {
         module("(module (import \"env\" \"f\" (func (param i32))) (func (export \"_start\")))");
     refused(
         aotrun().arg(program),
-        &["import env.f (a function (i32) -> ()) is not defined"],
+        &[
+            "it imports env.f (a function (i32) -> ()), which aotrun does not have; call it",
+            "with the crate pirn-runtime",
+        ],
     );
     let (_folder, program) = module(
         "(module (import \"wasi_snapshot_preview1\" \"fd_close\" (func (param i64) (result i32)))

@@ -9,6 +9,7 @@ use pirn_server::config::Route;
 use pirn_server::grants::{GrantedDir, Grants};
 use pirn_server::pirn::{self, GuestNumber, Pirn};
 use pirn_server::program::serve;
+use pirn_server::refusal;
 use pirn_signature::{SIGNED_BYTES_MAX, read_regular};
 use pirn_wasi2::{BaseLimits, MemoryBase};
 use std::collections::HashMap;
@@ -43,7 +44,7 @@ fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
     let mut engine = engine.map_err(|error| match error.downcast_ref::<GuestNumber>() {
         Some(guest) => {
             let origin = config.routes[guest.0].origin.clone();
-            error.context(origin)
+            refusal(&error, "--memory-max").context(origin)
         }
         None => error,
     })?;

@@ -36,6 +36,10 @@ pub(crate) fn unprepared(args: &Args, error: LinkError) -> Error {
                 "{program}: it needs {needed} KiB of memory, --memory-max is {limit} KiB; raise it"
             )
         }
+        LinkError::Missing { import, wanted } => anyhow!(
+            "{program}: it imports {import} ({wanted}), which aotrun does not have; call it from a \
+             host that defines it, with the crate pirn-runtime"
+        ),
         error => Error::new(error).context(program.to_string()),
     }
 }
