@@ -166,7 +166,7 @@ pub(crate) struct Options {
 
 /// A `[[route]]` of the file.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct FileRoute {
     pub(crate) path: String,
     pub(crate) module: String,

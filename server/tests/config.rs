@@ -149,6 +149,10 @@ fn each_error_has_its_line_and_value_and_remedy() {
             "slotz = 1",
             "1: unknown field `slotz`, expected one of `listen`, `admin`",
         ),
+        (
+            "route = [3]",
+            "1: invalid type: integer `3`, expected a table",
+        ),
         ("memory-max = 1", "1: unknown field `memory-max`"),
         ("slots = 1\nslots = 2", "2: duplicate key"),
         ("slots", "1: "),

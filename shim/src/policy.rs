@@ -155,7 +155,7 @@ struct File {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 struct CompileFile {
     compiler: Option<PathBuf>,
     cpu: Option<String>,
@@ -168,7 +168,7 @@ struct CompileFile {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 struct CommandFile {
     #[serde(deserialize_with = "parsed")]
     memory_max: Option<Size>,
@@ -181,7 +181,7 @@ struct CommandFile {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 struct ServerFile {
     #[serde(deserialize_with = "parsed")]
     slots: Option<Count>,

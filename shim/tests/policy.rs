@@ -35,6 +35,10 @@ fn an_empty_policy_has_the_documented_defaults() {
 fn whatever_is_wrong_is_an_error_of_one_line() {
     for (text, why) in [
         ("cash = 1", "line 1: unknown field `cash`"),
+        (
+            "server = 3",
+            "line 1: invalid type: integer `3`, expected a table",
+        ),
         ("\n[server]\nslot = 1", "line 3: unknown field `slot`"),
         ("[server]\nslots = 0", "line 2: \"0\" is not a count"),
         ("[server]\nslots = -1", "is not a count"),
