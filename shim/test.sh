@@ -253,6 +253,18 @@ c seccomp hello
 ends 0 && says 'hello from a slot'
 options=()
 
+begin "logs in a file"
+for count in 1 2; do
+    options=(--log-uri "file://$dir/logs/hello.txt")
+    c log hello
+    ends 0
+    [ "$(grep -c 'hello from a slot' "$dir/logs/hello.txt")" = $count ] || fail "another log"
+done
+options=(--log-uri binary:///bin/cat)
+c log hello
+ends 1 && complains 'has the scheme binary, the shim supports file; use'
+options=()
+
 begin "what does not fit or link"
 options=(--annotation io.pirn.memory-max=64KiB)
 for name in hello http; do

@@ -9,7 +9,7 @@ use crate::entry::Signable;
 use crate::executor::Executor;
 use crate::outcome::one_line;
 use crate::prepare::prepare;
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use containerd_shimkit::sandbox::InstanceConfig;
 use containerd_shimkit::zygote::Zygote;
 use libcontainer::container::Container as Inner;
@@ -20,7 +20,7 @@ use oci_spec::runtime::Spec;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::error::Error as _;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 /// The name of the shim. It separates the state of this shim's containers from that of other shims.
@@ -170,8 +170,17 @@ fn input(path: &Path) -> Result<(File, Option<File>)> {
     Ok((reader, Some(writer)))
 }
 
-/// Opens an output stream of a container: a named pipe that containerd created, or `/dev/null`.
+/// Opens an output stream of a container: a named pipe that containerd created, the file of a
+/// `file://` address, or `/dev/null`.
 fn output(path: &Path) -> Result<File> {
+    match path.to_str().and_then(|text| text.split_once("://")) {
+        Some(("file", file)) => return log_file(Path::new(file)),
+        Some((scheme, _)) => bail!(
+            "log {} has the scheme {scheme}, the shim supports file; use file:///PATH, or a pipe",
+            path.display()
+        ),
+        None => {}
+    }
     let path = match path.as_os_str().is_empty() {
         true => Path::new("/dev/null"),
         false => path,
@@ -179,6 +188,14 @@ fn output(path: &Path) -> Result<File> {
     // A named pipe that is opened for reading and writing does not wait for another process.
     let file = OpenOptions::new().read(true).write(true).open(path);
     file.with_context(|| format!("cannot open {}", path.display()))
+}
+
+/// Opens a file to which a container's output is appended. Makes the file and its folder.
+fn log_file(path: &Path) -> Result<File> {
+    let folder = path.parent().unwrap_or(path);
+    let file = fs::create_dir_all(folder)
+        .and_then(|()| OpenOptions::new().append(true).create(true).open(path));
+    file.with_context(|| format!("cannot open the log {}", path.display()))
 }
 
 /// Ends the processes of a container whose shim was killed, and removes the container's state.
