@@ -89,6 +89,7 @@ impl Image {
             if let Some(file) = self.file(&path)? {
                 let program = self.program(&path, file, bytes_max);
                 let program = program.with_context(|| format!("{}", path.display()))?;
+                self.check_working_directory(spec, process.cwd())?;
                 return Ok(Entry { path, program });
             }
         }
@@ -134,6 +135,24 @@ impl Image {
             }
         };
         Ok(Signable { bytes, signature })
+    }
+
+    /// Refuses a working directory that neither the image nor a volume has. libcontainer's error
+    /// would not name it.
+    fn check_working_directory(&self, spec: &Spec, cwd: &Path) -> Result<()> {
+        let mut mounts = spec.mounts().iter().flatten();
+        if mounts.any(|mount| cwd.starts_with(mount.destination())) {
+            return Ok(());
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let below = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&self.root, cwd, flags, Mode::empty(), below) {
+            Ok(_) => Ok(()),
+            Err(error) => bail!(
+                "the image has no folder {cwd:?}, which is the working directory of the \
+                 container: {error}; add it to the image, or choose another"
+            ),
+        }
     }
 
     /// Opens a regular file of the image. `None` if there is no such file.

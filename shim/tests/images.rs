@@ -61,6 +61,25 @@ impl Rootfs {
 }
 
 #[test]
+fn a_working_directory_that_is_not_there_is_named() {
+    let rootfs = Rootfs::new();
+    rootfs.file("app/a.wasm", WASM).link("l", "/app");
+    for cwd in ["/", "/app", "/l", "/app/.."] {
+        rootfs.entry_of(&["/app/a.wasm"], cwd, &[]).unwrap();
+    }
+    for cwd in ["/none", "/app/none", "/app/a.wasm"] {
+        let error = rootfs.entry_of(&["/app/a.wasm"], cwd, &[]).unwrap_err();
+        let expected = format!("the image has no folder {cwd:?}, which is the working directory");
+        let error = format!("{error:#}");
+        assert!(error.starts_with(&expected), "{error}");
+        assert!(
+            error.ends_with("; add it to the image, or choose another"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_program_is_found_as_linux_finds_it() {
     let rootfs = Rootfs::new();
     rootfs
