@@ -7,12 +7,21 @@ use containerd_shimkit::sandbox::InstanceConfig;
 use containerd_shimkit::sandbox::cli::{Version, shim_main};
 use pirn_shim::{Instance, NAME, clean_up};
 use std::env;
+use std::process::ExitCode;
 
-fn main() {
+fn main() -> ExitCode {
     let args: Vec<_> = env::args_os().skip(1).collect();
-    if let Ok(flags) = containerd_shim::parse(&args)
-        && flags.action == "delete"
-    {
+    let flags = containerd_shim::parse(&args).unwrap_or_default();
+    let names_task = [&flags.namespace, &flags.id, &flags.address];
+    if !flags.version && !flags.info && names_task.iter().any(|value| value.is_empty()) {
+        // The shim library would panic.
+        eprintln!(
+            "containerd-shim-pirn-v1: it needs -namespace, -id and -address of containerd; use \
+             `ctr run --runtime io.containerd.pirn.v1`, or a RuntimeClass of Kubernetes"
+        );
+        return ExitCode::FAILURE;
+    }
+    if flags.action == "delete" {
         // containerd runs `delete` after the shim of a container has ended. The shim library only
         // answers, so this code cleans up.
         let config = InstanceConfig {
@@ -29,4 +38,5 @@ fn main() {
         revision: "",
     };
     shim_main::<Instance>(NAME, version, None);
+    ExitCode::SUCCESS
 }
