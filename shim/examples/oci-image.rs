@@ -42,15 +42,18 @@ fn run(args: &[String]) -> Result<()> {
     let annotations = match value("--signature=") {
         None => String::new(),
         Some(file) => {
-            let text = fs::read_to_string(file)?;
+            let text = String::from_utf8(read(file)?)?;
             format!(r#","annotations":{{"io.pirn.signature":{text:?}}}"#)
         }
     };
-    let files = files.iter().map(|text| text.split_once('=').ok_or(USAGE));
+    let files = files.iter().map(|text| match text.split_once('=') {
+        Some((path, file)) if path.starts_with('/') => Ok((path, file)),
+        _ => Err(USAGE),
+    });
     let files = files.collect::<std::result::Result<Vec<_>, _>>()?;
     let (first, source) = files.first().ok_or(USAGE)?;
     let (media, layer) = match is_artifact {
-        true => ("application/wasm", fs::read(source)?),
+        true => ("application/wasm", read(source)?),
         false => (
             "application/vnd.oci.image.layer.v1.tar",
             file_system(&files)?,
@@ -89,7 +92,8 @@ fn run(args: &[String]) -> Result<()> {
         r#"{{"schemaVersion":2,"manifests":[{}]}}"#,
         described(MANIFEST, manifest.as_bytes(), &(platform + &named))
     );
-    let mut tar = tar::Builder::new(File::create(out)?);
+    let file = File::create(out).map_err(|error| format!("cannot write {out}: {error}"))?;
+    let mut tar = tar::Builder::new(file);
     append(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
     append(&mut tar, "index.json", index.as_bytes())?;
     for blob in [&layer, config.as_bytes(), manifest.as_bytes()] {
@@ -101,6 +105,10 @@ fn run(args: &[String]) -> Result<()> {
 }
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+fn read(file: &str) -> Result<Vec<u8>> {
+    Ok(fs::read(file).map_err(|error| format!("cannot read {file}: {error}"))?)
+}
 
 /// A layer with the files, and with empty folders as mount points.
 fn file_system(files: &[(&str, &str)]) -> Result<Vec<u8>> {
@@ -114,14 +122,14 @@ fn file_system(files: &[(&str, &str)]) -> Result<Vec<u8>> {
     }
     for (path, source) in files {
         let path = path.trim_start_matches('/');
-        if fs::symlink_metadata(source)?.is_symlink() {
+        if fs::symlink_metadata(source).is_ok_and(|file| file.is_symlink()) {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(tar::EntryType::Symlink);
             header.set_mode(0o777);
             header.set_size(0);
             tar.append_link(&mut header, path, fs::read_link(source)?)?;
         } else {
-            append(&mut tar, path, &fs::read(source)?)?;
+            append(&mut tar, path, &read(source)?)?;
         }
     }
     Ok(tar.into_inner()?)
