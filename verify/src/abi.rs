@@ -41,10 +41,10 @@ pub(crate) struct Convention {
     /// Bytes that a call pushes.
     pub(crate) pushed: i32,
     /// Parameters of guest code, the context first.
-    parameters: &'static [usize],
+    pub(crate) parameters: &'static [usize],
     pub(crate) results: &'static [usize],
     /// The register of the address of the memory for results. `None` if it is the first parameter.
-    area: Option<usize>,
+    pub(crate) area: Option<usize>,
     /// Registers that a callee restores.
     pub(crate) preserved: &'static [usize],
     /// Whether an i32 in memory is a whole word, because code loads the whole word. Otherwise its
@@ -101,7 +101,7 @@ impl Convention {
 }
 
 /// Vector registers that carry parameters, and as many that carry results.
-const VECTORS: usize = 8;
+pub(crate) const VECTORS: usize = 8;
 
 /// Where a value lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -587,6 +587,50 @@ impl State {
         }
     }
 
+    /// Forgets what a loop changes, apart from general registers: relations between values, which
+    /// values of vector registers are equal, and all of the vector registers that are not needed.
+    pub(crate) fn forget_in_loop(
+        &mut self,
+        is_unneeded: impl Fn(usize) -> bool,
+        is_written: impl Fn(usize) -> bool,
+        name: impl Fn(usize) -> Symbol,
+    ) {
+        let vectors = &mut *self.vectors;
+        for (at, vector) in vectors.iter_mut().enumerate() {
+            if is_unneeded(at) {
+                *vector = Vector::new(Extent::Nothing, name(VECTOR_NAMES + at));
+            } else if is_written(at) {
+                vector.symbol = name(VECTOR_NAMES + at);
+            }
+        }
+        let is_relation = |fact: &Fact| {
+            matches!(
+                fact,
+                Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Holds(..)
+            )
+        };
+        if self.facts.iter().any(is_relation) {
+            self.facts.retain(|fact| !is_relation(fact));
+        }
+    }
+
+    /// Forgets what number a word of the frame holds, at a distance from the stack pointer at
+    /// entry.
+    pub(crate) fn widen_slot(&mut self, distance: i64, name: impl Fn(usize) -> Symbol) {
+        let at = i32::try_from(distance & !7)
+            .ok()
+            .and_then(|offset| self.index(offset));
+        let location = |at: usize| self.registers.len() + at;
+        if let Some((at, slot)) = at.and_then(|at| Some((at, self.slots.get(at)?)))
+            && slot.value.kind == Kind::Number
+        {
+            let value = slot.value.widened(name(location(at)));
+            if let Some(slot) = self.slots.get_mut(at) {
+                slot.value = value;
+            }
+        }
+    }
+
     /// Learns that a relation holds between the compared values. Returns whether it can hold.
     pub(crate) fn assume(&mut self, comparison: Comparison, relation: Relation) -> bool {
         let Comparison {

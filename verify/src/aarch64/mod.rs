@@ -2,6 +2,7 @@
 
 mod compute;
 mod decode;
+mod effects;
 mod instruction;
 mod loads;
 mod memory;
@@ -13,6 +14,7 @@ mod word;
 use crate::abi::{self, Convention};
 use crate::error::{Proof, Property, refuse};
 use crate::module::Module;
+use crate::walk::live::Effects;
 use crate::walk::{self, Machine, Next};
 use instruction::{Binary, Instruction};
 
@@ -94,6 +96,10 @@ impl<'m> Machine<'m> for A64<'m> {
 
     fn is_computed_jump(instruction: Instruction) -> bool {
         matches!(instruction, Instruction::JumpTo(_))
+    }
+
+    fn effects(instruction: Instruction) -> Effects {
+        effects::effects(instruction)
     }
 
     fn step(step: Step<'_, 'm>) -> Proof<Next> {

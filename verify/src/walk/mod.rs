@@ -6,7 +6,9 @@
 
 mod builtins;
 mod calls;
+mod code;
 pub(crate) mod fork;
+pub(crate) mod live;
 mod spare;
 
 use crate::abi::{Convention, Place, Places};
@@ -21,6 +23,7 @@ use crate::objects;
 use crate::state::{Extent, Slot, State};
 use crate::value::{Kind, Symbol, Value};
 use crate::widening::Widening;
+use live::{Effects, Live};
 use pirn_format::exit::{Builtin, CELL_BYTES};
 use pirn_format::traps::{CodeEntry, CodeKind};
 use pirn_format::types::{FuncType, ValType};
@@ -51,6 +54,9 @@ pub(crate) trait Machine<'m>: Sized {
 
     /// Whether it jumps to an address in a register or in memory. Calls are no jumps.
     fn is_computed_jump(instruction: Self::Instruction) -> bool;
+
+    /// Which registers an instruction reads and writes.
+    fn effects(instruction: Self::Instruction) -> Effects;
 
     /// Proves an instruction, and changes the state as the instruction does.
     fn step(step: Step<'_, 'm, Self>) -> Proof<Next>;
@@ -107,9 +113,11 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     is_stale: bool,
     /// Whether a jump goes to an address that code has computed.
     has_computed_jumps: bool,
-    /// Whether this walk widens intervals as far as possible, to need few visits. If it cannot
-    /// prove the function, another walk widens them less.
-    is_hasty: bool,
+    haste: Haste,
+    /// Whether an instruction jumps back.
+    has_loops: bool,
+    /// What a walk that guesses knows about the code.
+    live: Live,
     /// Number of walks so far that began with states of the walk before, see [`Walk::seeds`].
     seeded_walks: u32,
     /// Whether this walk only finds out where blocks start. It visits each block once.
@@ -129,6 +137,18 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     held: usize,
     /// Words compared or copied so far, at most [`WORK_MAX`].
     work: usize,
+}
+
+/// What a walk gives up to need few visits. If it cannot prove the function, another walk gives up
+/// less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Haste {
+    /// Forgets at the start of a loop what the loop does not need and what it seems to change, and
+    /// widens intervals as far as possible.
+    Guesses,
+    /// Widens intervals as far as possible.
+    Widens,
+    None,
 }
 
 struct Block {
@@ -213,7 +233,9 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             restarts: 0,
             is_stale: false,
             has_computed_jumps: false,
-            is_hasty: true,
+            haste: Haste::Guesses,
+            has_loops: false,
+            live: Live::default(),
             seeded_walks: 0,
             is_search: false,
             instructions: Vec::with_capacity(code.len() / INSTRUCTION_BYTES),
@@ -237,13 +259,15 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         self.is_search = self.has_computed_jumps;
         let mut first_refusal = None;
         loop {
+            self.find_live()?;
             self.flow(self.entry.start, Cow::Borrowed(&entry))?;
             let proof = self.paths(at);
             let mut seeds = vec![];
             match proof {
                 Ok(()) if self.is_stale => self.is_search = true,
                 Ok(()) if self.is_search => self.is_search = false,
-                Err(_) if self.is_hasty => self.is_hasty = false,
+                Err(_) if self.haste == Haste::Guesses => self.haste = Haste::Widens,
+                Err(_) if self.haste == Haste::Widens => self.haste = Haste::None,
                 Err(refusal) => {
                     seeds = self.seeds();
                     // What the walk without seeds has found is the easiest to understand.
@@ -408,6 +432,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             if is_renamed {
                 state.rename(name);
             }
+            self.guess(target, &mut state)?;
             self.add_block(target, state, false);
             self.todo.insert(target);
             return Ok(());
@@ -420,7 +445,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         block.back_joins += u32::from(is_back);
         block.last_back = block.last_back.max(self.forks.at);
         let widening = match is_back {
-            true if self.is_hasty => Widening::Whole,
+            true if self.haste != Haste::None => Widening::Whole,
             true if block.back_joins > PRECISE_JOINS => Widening::Bounds,
             _ => Widening::None,
         };
@@ -456,103 +481,6 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         });
         let index = (start - self.entry.start) as usize;
         self.block_numbers[index] = self.blocks.len() as u32;
-    }
-
-    /// Decodes from an offset to the next end of a path, and finds the targets of jumps. An
-    /// instruction that cannot be decoded is refused when a path reaches it.
-    fn discover(&mut self, from: u32) {
-        let mut todo = vec![from];
-        while let Some(mut at) = todo.pop() {
-            while let Some(index) = at.checked_sub(self.entry.start)
-                && let Some(number) = self.numbers.get(index as usize)
-                && *number == 0
-            {
-                let Ok(instruction) = self.decode(at) else {
-                    break;
-                };
-                let end = self.entry.start + self.entry.len;
-                if let Some(target) = M::jump_target(instruction)
-                    && (self.entry.start..end).contains(&target)
-                {
-                    self.leaders[(target - self.entry.start) as usize] = true;
-                    todo.push(target);
-                }
-                self.has_computed_jumps |= M::is_computed_jump(instruction);
-                if !M::falls(instruction) {
-                    break;
-                }
-                at += M::bytes(instruction) as u32;
-                if let Some(handler) = self.module.handlers.find(at)
-                    && (self.entry.start..end).contains(&handler.handler)
-                {
-                    self.leaders[(handler.handler - self.entry.start) as usize] = true;
-                    todo.push(handler.handler);
-                }
-            }
-        }
-    }
-
-    /// Decodes the instruction at an offset. It must not overlap another one.
-    fn decode(&mut self, at: u32) -> Proof<M::Instruction> {
-        let index = (at - self.entry.start) as usize;
-        let instruction = self.machine.decode(self.module, index)?;
-        let Some(bytes) = self.numbers.get_mut(index..index + M::bytes(instruction)) else {
-            return refuse(
-                Property::Instructions,
-                "an instruction ends after the end of the function",
-            );
-        };
-        if bytes.iter().any(|number| *number != 0) {
-            return refuse(
-                Property::Instructions,
-                "overlaps another instruction that is reached, too",
-            );
-        }
-        // Bytes inside an instruction have a number that is none.
-        bytes.fill(u32::MAX);
-        self.instructions.push(instruction);
-        bytes[0] = self.instructions.len() as u32;
-        Ok(instruction)
-    }
-
-    /// The instruction at an offset, if it was decoded.
-    pub(crate) fn known_instruction(&self, at: u32) -> Option<M::Instruction> {
-        let index = at.checked_sub(self.entry.start)? as usize;
-        let number = self.numbers.get(index)?.checked_sub(1)? as usize;
-        self.instructions.get(number).copied()
-    }
-
-    /// The instruction that ends at an offset, if it was decoded.
-    pub(crate) fn instruction_before(&self, at: u32) -> Option<M::Instruction> {
-        let index = at.checked_sub(self.entry.start)? as usize;
-        let starts = self.numbers.get(..index)?;
-        let start = starts.iter().rposition(|number| *number != u32::MAX)?;
-        let number = starts[start].checked_sub(1)? as usize;
-        let instruction = *self.instructions.get(number)?;
-        (start + M::bytes(instruction) == index).then_some(instruction)
-    }
-
-    /// The instruction at an offset.
-    pub(crate) fn instruction(&mut self, at: u32) -> Proof<M::Instruction> {
-        let index = at.checked_sub(self.entry.start).map(|index| index as usize);
-        match index.and_then(|index| self.numbers.get(index).copied()) {
-            Some(u32::MAX) => refuse(
-                Property::Instructions,
-                "jumps into the middle of an instruction",
-            ),
-            Some(0) => {
-                self.discover(at);
-                match self.known_instruction(at) {
-                    Some(instruction) => Ok(instruction),
-                    None => self.decode(at),
-                }
-            }
-            Some(number) => Ok(self.instructions[number as usize - 1]),
-            None => refuse(
-                Property::Targets,
-                format!("continues at text offset {at:#x}, past the end of the function"),
-            ),
-        }
     }
 
     /// What is known when the function is entered.

@@ -1,6 +1,7 @@
 //! x86_64: its instructions, and what they do to a state.
 
 mod compute;
+mod effects;
 mod fork;
 mod list;
 mod operands;
@@ -11,6 +12,7 @@ mod vectors;
 use crate::abi::{self, Convention};
 use crate::error::{Proof, Property, refuse};
 use crate::module::Module;
+use crate::walk::live::Effects;
 use crate::walk::{self, Machine, Next};
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic};
 
@@ -90,6 +92,10 @@ impl<'m> Machine<'m> for X86<'m> {
 
     fn is_computed_jump(instruction: Instruction) -> bool {
         instruction.is_jmp_near_indirect()
+    }
+
+    fn effects(instruction: Instruction) -> Effects {
+        effects::effects(&instruction)
     }
 
     fn step(step: Step<'_, 'm>) -> Proof<Next> {
