@@ -125,12 +125,14 @@ pub(crate) struct Unproven {
     pub(crate) message: String,
 }
 
-pub(crate) type Proof<T> = Result<T, Unproven>;
+/// What a step of the proof gives. The error is in a box, because results are copied often.
+pub(crate) type Proof<T> = Result<T, Box<Unproven>>;
 
 /// A refusal of a property.
+#[cold]
 pub(crate) fn refuse<T>(property: Property, message: impl Into<String>) -> Proof<T> {
-    Err(Unproven {
+    Err(Box::new(Unproven {
         property,
         message: message.into(),
-    })
+    }))
 }

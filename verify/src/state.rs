@@ -455,7 +455,10 @@ impl State {
             false => self.cursor(other),
         };
         for (at, (old, new)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
-            if let Some(joined) = joined(old, new, name(at), widening) {
+            if !old.is_top()
+                && old != new
+                && let Some(joined) = joined(old, new, name(at), widening)
+            {
                 (*old, changed) = (joined, true);
             }
         }
@@ -539,8 +542,11 @@ impl State {
             let Some(old) = self.slots.items(chunk).get(at) else {
                 break;
             };
-            let joined = joined(&old.value, &new.value, name(first + at), widening);
             let written = old.written & new.written;
+            if written == old.written && (old.value.is_top() || old.value == new.value) {
+                continue;
+            }
+            let joined = joined(&old.value, &new.value, name(first + at), widening);
             if joined.is_none() && written == old.written {
                 continue;
             }

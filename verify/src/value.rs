@@ -261,6 +261,7 @@ pub(crate) struct Value {
 
 /// Compares first what differs most often.
 impl PartialEq for Value {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.symbol == other.symbol
             && self.low == other.low
@@ -745,6 +746,12 @@ impl Value {
                 ..self
             },
         }
+    }
+
+    /// Whether nothing is known of the value.
+    #[inline]
+    pub(crate) fn is_top(&self) -> bool {
+        self.symbol == Symbol::ZERO && self.kind == Kind::Junk && *self == Self::JUNK
     }
 
     /// Whether the value is unknown bits with a symbol.

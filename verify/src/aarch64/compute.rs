@@ -238,6 +238,7 @@ impl Step<'_, '_> {
         let (fresh, module) = (self.fresh(0), self.walk.module);
         let value = match is_minus {
             true => difference(left, right, fresh, self.fresh(1)),
+            false if !module.has_objects => left.plus(right, fresh),
             false => objects::added(module, self.state, left, right, fresh),
         };
         let Some(value) = value else {

@@ -10,13 +10,14 @@ mod code;
 pub(crate) mod fork;
 pub(crate) mod live;
 mod spare;
+mod todo;
 
 use crate::abi::{Convention, Place, Places};
 use crate::access::{self, typed};
 use crate::address::Access;
 use crate::casts;
 use crate::comparison::{Comparison, Relation};
-use crate::error::{Proof, Property, Refusal, Unproven, refuse};
+use crate::error::{Proof, Property, Refusal, refuse};
 use crate::frame::reach;
 use crate::module::Module;
 use crate::objects;
@@ -28,8 +29,8 @@ use pirn_format::exit::{Builtin, CELL_BYTES};
 use pirn_format::traps::{CodeEntry, CodeKind};
 use pirn_format::types::{FuncType, ValType};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+use todo::Todo;
 
 /// The instructions of an architecture.
 pub(crate) trait Machine<'m>: Sized {
@@ -128,7 +129,7 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     blocks: Vec<Block>,
     /// By byte of the function: the number of the block that starts there, plus 1.
     block_numbers: Vec<u32>,
-    todo: BTreeSet<u32>,
+    todo: Todo,
     /// States of paths that have ended. A copy of another state reuses their memory.
     spare: Vec<State>,
     /// Paths that are walked apart from others, see `fork.rs`.
@@ -195,11 +196,11 @@ pub(crate) fn prove<'m, M: Machine<'m>>(
         module.work.fetch_add(walk.work, Ordering::Relaxed);
         result.map(|()| walk.instructions.len())
     });
-    proof.map_err(|Unproven { property, message }| Refusal {
-        property,
+    proof.map_err(|unproven| Refusal {
+        property: unproven.property,
         code: entry.kind,
         offset: at,
-        message,
+        message: unproven.message,
     })
 }
 
@@ -242,7 +243,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             leaders: vec![false; code.len()],
             blocks: vec![],
             block_numbers: vec![0; code.len()],
-            todo: BTreeSet::new(),
+            todo: Todo::new(entry.start, code.len()),
             spare: vec![],
             forks: fork::Forks::default(),
             held: 0,
@@ -255,8 +256,6 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         let entry = self.entry_state()?;
         self.leaders[0] = true;
         self.discover(self.entry.start);
-        // A search finds blocks that only computed jumps reach.
-        self.is_search = self.has_computed_jumps;
         let mut first_refusal = None;
         loop {
             self.find_live()?;

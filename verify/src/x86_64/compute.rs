@@ -232,6 +232,7 @@ impl Step<'_, '_> {
         let fresh = self.fresh(0);
         let are_numbers = left.is_number() && right.is_number();
         match mnemonic {
+            Mnemonic::Add if !self.walk.module.has_objects => left.plus(right, fresh),
             Mnemonic::Add => objects::added(self.walk.module, self.state, left, right, fresh),
             Mnemonic::Sub => difference(left, right, fresh, self.fresh(1)),
             Mnemonic::Imul => right

@@ -2,33 +2,90 @@
 //!
 //! No rule relies on this. An instruction may be said to read too much, or to replace too little.
 
-use super::list;
+use super::{list, registers};
 use crate::abi::{RAX, RBX, RCX, RDX, RSP};
 use crate::walk::live::{Effects, FLAGS, Registers, Transfer, general, vector};
-use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, EncodingKind, Instruction, Mnemonic, OpKind, Register};
+use std::sync::LazyLock;
 
 /// Registers that some instructions use without an operand that names them.
 const IMPLICIT: Registers = general(RAX) | general(RBX) | general(RCX) | general(RDX);
 
-pub(super) fn effects(instruction: &Instruction) -> Effects {
-    let mnemonic = instruction.mnemonic();
-    let mut effects = Effects::default();
-    if list::is_jcc(mnemonic) {
-        effects.reads = FLAGS;
-        effects.transfer = Transfer::Jump;
-        return effects;
+/// What holds for all instructions with one code of the decoder.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Whether it only reads its first operand.
+    only_reads: bool,
+    /// Whether it may write all of its operands.
+    writes_all: bool,
+    /// Whether it writes its first operand, and does not read it.
+    replaces: bool,
+    /// Whether the result does not depend on the operands if they are one register.
+    clears: bool,
+    /// What else it reads, writes and replaces.
+    reads: Registers,
+    writes: Registers,
+    replaced: Registers,
+    transfer: Transfer,
+}
+
+/// The shapes of all codes, by their numbers.
+static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| Code::values().map(Shape::of).collect());
+
+impl Shape {
+    fn of(code: Code) -> Self {
+        let mut instruction = Instruction::default();
+        instruction.set_code(code);
+        let mnemonic = code.mnemonic();
+        let flags = |is_used: bool| if is_used { FLAGS } else { 0 };
+        let is_implicit =
+            is_implicit(mnemonic) || (mnemonic == Mnemonic::Imul && instruction.op_count() == 1);
+        let (read, written) = match mnemonic {
+            _ if is_implicit => (IMPLICIT, general(RAX) | general(RDX)),
+            Mnemonic::Push | Mnemonic::Pop => (general(RSP), 0),
+            _ => (0, 0),
+        };
+        let transfer = match mnemonic {
+            Mnemonic::Call => Transfer::Call(None),
+            Mnemonic::Ret => Transfer::Return,
+            Mnemonic::Jmp | Mnemonic::Ud2 => Transfer::Jump,
+            _ if list::is_jcc(mnemonic) => Transfer::Jump,
+            _ => Transfer::None,
+        };
+        Self {
+            only_reads: only_reads(mnemonic),
+            writes_all: matches!(mnemonic, Mnemonic::Mulx | Mnemonic::Xadd | Mnemonic::Xchg),
+            replaces: replaces(&instruction),
+            clears: matches!(
+                mnemonic,
+                Mnemonic::Xor | Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd
+            ),
+            reads: read | flags(instruction.rflags_read() != 0),
+            writes: written,
+            replaced: flags(sets_flags(mnemonic)),
+            transfer,
+        }
     }
-    let count = instruction.op_count();
-    for operand in 0..count {
+}
+
+pub(super) fn effects(instruction: &Instruction) -> Effects {
+    let shape = &SHAPES[instruction.code() as usize];
+    let mut effects = Effects {
+        reads: shape.reads,
+        writes: shape.writes,
+        replaces: shape.replaced,
+        stores: None,
+        transfer: shape.transfer,
+    };
+    for operand in 0..instruction.op_count() {
         match instruction.op_kind(operand) {
             OpKind::Register => {
                 let register = instruction.op_register(operand);
                 let registers = set(register);
-                let is_written = operand == 0 || writes_all(mnemonic);
-                if is_written && !only_reads(mnemonic) {
+                if !shape.only_reads && (operand == 0 || shape.writes_all) {
                     effects.writes |= registers;
                 }
-                match operand == 0 && is_whole(register) && replaces(instruction) {
+                match operand == 0 && shape.replaces && is_whole(register) {
                     true => effects.replaces |= registers,
                     false => effects.reads |= registers,
                 }
@@ -37,69 +94,31 @@ pub(super) fn effects(instruction: &Instruction) -> Effects {
                 let (base, index) = (instruction.memory_base(), instruction.memory_index());
                 effects.reads |= set(base) | set(index);
                 let is_frame = base == Register::RSP && index == Register::None;
-                if operand == 0 && is_frame && !only_reads(mnemonic) {
+                if operand == 0 && is_frame && !shape.only_reads {
                     effects.stores = Some(instruction.memory_displacement64().cast_signed());
                 }
+            }
+            OpKind::NearBranch64 if shape.transfer == Transfer::Call(None) => {
+                let target = instruction.near_branch_target() as u32;
+                effects.transfer = Transfer::Call(Some(target));
             }
             _ => {}
         }
     }
-    if is_cleared(instruction) {
-        effects.replaces |= set(instruction.op0_register());
+    let register = instruction.op0_register();
+    if shape.clears && register == instruction.op1_register() && is_whole(register) {
+        effects.replaces |= set(register);
         effects.reads = 0;
-    }
-    match mnemonic {
-        Mnemonic::Mov | Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd | Mnemonic::Lea => {
-            return effects;
-        }
-        Mnemonic::Add
-        | Mnemonic::And
-        | Mnemonic::Cmp
-        | Mnemonic::Neg
-        | Mnemonic::Or
-        | Mnemonic::Sub
-        | Mnemonic::Test
-        | Mnemonic::Xor => {
-            effects.replaces |= FLAGS;
-            return effects;
-        }
-        Mnemonic::Call => {
-            let is_direct = instruction.op0_kind() == OpKind::NearBranch64;
-            let target = is_direct.then(|| instruction.near_branch_target() as u32);
-            effects.transfer = Transfer::Call(target);
-        }
-        Mnemonic::Jmp | Mnemonic::Ud2 => effects.transfer = Transfer::Jump,
-        Mnemonic::Ret => effects.transfer = Transfer::Return,
-        Mnemonic::Push | Mnemonic::Pop => effects.reads |= general(RSP),
-        Mnemonic::Cbw
-        | Mnemonic::Cdq
-        | Mnemonic::Cdqe
-        | Mnemonic::Cqo
-        | Mnemonic::Cwd
-        | Mnemonic::Cwde
-        | Mnemonic::Div
-        | Mnemonic::Idiv
-        | Mnemonic::Mul
-        | Mnemonic::Mulx
-        | Mnemonic::Cmpxchg
-        | Mnemonic::Cmpxchg16b
-        | Mnemonic::Imul => {
-            if mnemonic != Mnemonic::Imul || count == 1 {
-                effects.reads |= IMPLICIT;
-                effects.writes |= general(RAX) | general(RDX);
-            }
-        }
-        _ => {}
-    }
-    if instruction.rflags_read() != 0 {
-        effects.reads |= FLAGS;
     }
     effects
 }
 
 fn set(register: Register) -> Registers {
+    if register == Register::None {
+        return 0;
+    }
     if register.is_gpr() {
-        return general(register.full_register().number());
+        return general(registers::general(register).0);
     }
     match register.is_vector_register() {
         true => vector(register.number()),
@@ -109,7 +128,7 @@ fn set(register: Register) -> Registers {
 
 /// Whether nothing is left of a register that is written.
 fn is_whole(register: Register) -> bool {
-    !register.is_gpr() || register.size() >= 4
+    !register.is_gpr() || registers::general(register).1 >= 4
 }
 
 /// Whether an instruction only reads its first operand.
@@ -133,9 +152,38 @@ fn only_reads(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether an instruction may write all of its operands.
-fn writes_all(mnemonic: Mnemonic) -> bool {
-    matches!(mnemonic, Mnemonic::Mulx | Mnemonic::Xadd | Mnemonic::Xchg)
+/// Whether nothing is left of the flags.
+fn sets_flags(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Add
+            | Mnemonic::And
+            | Mnemonic::Cmp
+            | Mnemonic::Neg
+            | Mnemonic::Or
+            | Mnemonic::Sub
+            | Mnemonic::Test
+            | Mnemonic::Xor
+    )
+}
+
+/// Whether an instruction uses registers that no operand names.
+fn is_implicit(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Cbw
+            | Mnemonic::Cdq
+            | Mnemonic::Cdqe
+            | Mnemonic::Cmpxchg
+            | Mnemonic::Cmpxchg16b
+            | Mnemonic::Cqo
+            | Mnemonic::Cwd
+            | Mnemonic::Cwde
+            | Mnemonic::Div
+            | Mnemonic::Idiv
+            | Mnemonic::Mul
+            | Mnemonic::Mulx
+    )
 }
 
 /// Whether an instruction writes its first operand, and does not read it.
@@ -165,8 +213,6 @@ fn replaces(instruction: &Instruction) -> bool {
             | Mnemonic::Pshufd
             | Mnemonic::Tzcnt
     ) || (mnemonic == Mnemonic::Imul && instruction.op_count() == 3)
-        || (matches!(mnemonic, Mnemonic::Movsd | Mnemonic::Movss)
-            && instruction.op1_kind() == OpKind::Memory)
         || (instruction.encoding() != EncodingKind::Legacy
             && !only_reads(mnemonic)
             && !is_fused(mnemonic))
@@ -176,17 +222,4 @@ fn replaces(instruction: &Instruction) -> bool {
 fn is_fused(mnemonic: Mnemonic) -> bool {
     let fused = Mnemonic::Vfmadd132pd as usize..=Mnemonic::Vfnmsubss as usize;
     fused.contains(&(mnemonic as usize))
-}
-
-/// Whether the result does not depend on the operands, because they are one register.
-fn is_cleared(instruction: &Instruction) -> bool {
-    let is_pair = instruction.op_count() == 2
-        && instruction.op0_kind() == OpKind::Register
-        && instruction.op1_kind() == OpKind::Register
-        && instruction.op0_register() == instruction.op1_register();
-    let is_known = matches!(
-        instruction.mnemonic(),
-        Mnemonic::Xor | Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd
-    );
-    is_pair && is_known && is_whole(instruction.op0_register())
 }

@@ -5,38 +5,62 @@
 
 use iced_x86::{Code, CpuidFeature, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use pirn_format::cpu::CpuFeatures;
+use std::sync::LazyLock;
+
+/// What holds for all instructions with one code of the decoder.
+struct Rule {
+    /// Whether it is on the list, if its operands are.
+    is_listed: bool,
+    /// Whether it computes on general registers, or jumps.
+    is_general: bool,
+    /// Whether the next instruction may not follow.
+    is_jump: bool,
+    /// Whether it needs an extension that not every x86_64 processor has.
+    is_extension: bool,
+}
+
+/// The rules of all codes, by their numbers.
+static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Code::values().map(Rule::of).collect());
+
+impl Rule {
+    fn of(code: Code) -> Self {
+        let mut instruction = Instruction::default();
+        instruction.set_code(code);
+        let mnemonic = code.mnemonic();
+        let is_general = is_general(mnemonic);
+        let is_vector = is_vector(code) && !is_special(mnemonic);
+        let is_listed = (is_general || is_vector) && !instruction.is_vsib();
+        Self {
+            is_listed: is_listed && is_whole(&instruction),
+            is_general,
+            is_jump: code.flow_control() != FlowControl::Next,
+            is_extension: !code.cpuid_features().iter().copied().all(is_everywhere),
+        }
+    }
+}
 
 /// Whether the verifier knows what an instruction with these bytes does.
 pub(super) fn is_allowed(instruction: &Instruction, bytes: &[u8]) -> bool {
-    if !has_ordinary_registers(instruction) || !has_one_meaning(instruction, bytes) {
+    let rule = &RULES[instruction.code() as usize];
+    if !rule.is_listed || !has_ordinary_registers(instruction, rule.is_general) {
         return false;
     }
     // Other segments start at address 0 (Intel SDM volume 1, 3.4.2.1).
     let is_offset = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
-    if is_offset || instruction.is_vsib() {
-        return false;
-    }
-    is_general(instruction.mnemonic())
-        || (is_vector(instruction) && !is_special(instruction.mnemonic()))
+    let is_masked = !rule.is_general && instruction.op_mask() != Register::None;
+    !is_offset && !is_masked && !(rule.is_jump && is_shortened(bytes))
 }
 
 /// The name of an extension that an instruction needs and that the file's header does not name.
 /// Processors without the extension reject the instruction, or execute another one: `bsf` for
 /// `tzcnt`. Headers cannot name some extensions, so the verifier refuses their instructions.
 pub(super) fn absent(instruction: &Instruction, cpu: CpuFeatures) -> Option<String> {
+    if !RULES[instruction.code() as usize].is_extension {
+        return None;
+    }
     instruction.cpuid_features().iter().find_map(|feature| {
         let name = match feature {
-            // Every x86_64 processor has these.
-            CpuidFeature::INTEL8086
-            | CpuidFeature::INTEL186
-            | CpuidFeature::INTEL286
-            | CpuidFeature::INTEL386
-            | CpuidFeature::INTEL486
-            | CpuidFeature::X64
-            | CpuidFeature::CMOV
-            | CpuidFeature::MULTIBYTENOP
-            | CpuidFeature::SSE
-            | CpuidFeature::SSE2 => return None,
+            feature if is_everywhere(*feature) => return None,
             CpuidFeature::SSE3 => "sse3",
             CpuidFeature::SSSE3 => "ssse3",
             CpuidFeature::CMPXCHG16B => "cmpxchg16b",
@@ -64,36 +88,61 @@ pub(super) fn absent(instruction: &Instruction, cpu: CpuFeatures) -> Option<Stri
     })
 }
 
+/// Whether every x86_64 processor has an extension.
+fn is_everywhere(feature: CpuidFeature) -> bool {
+    matches!(
+        feature,
+        CpuidFeature::INTEL8086
+            | CpuidFeature::INTEL186
+            | CpuidFeature::INTEL286
+            | CpuidFeature::INTEL386
+            | CpuidFeature::INTEL486
+            | CpuidFeature::X64
+            | CpuidFeature::CMOV
+            | CpuidFeature::MULTIBYTENOP
+            | CpuidFeature::SSE
+            | CpuidFeature::SSE2
+    )
+}
+
 /// Whether all register operands are general registers or the vector registers 0 to 15. Moves of
 /// segment and control registers have the same mnemonics. When the runtime interrupts a guest, it
-/// saves the vector registers 0 to 15, but not AVX-512's other 16.
-fn has_ordinary_registers(instruction: &Instruction) -> bool {
+/// saves the vector registers 0 to 15, but not AVX-512's other 16. Of vector registers, the
+/// verifier knows 128 bits, so instructions on them have no larger ones.
+fn has_ordinary_registers(instruction: &Instruction, is_general: bool) -> bool {
     (0..instruction.op_count())
         .filter(|at| instruction.op_kind(*at) == OpKind::Register)
         .map(|at| instruction.op_register(at))
         .all(|register| {
-            register.is_gpr() || (register.is_vector_register() && register.number() < 16)
+            let is_vector = if is_general {
+                register.is_vector_register()
+            } else {
+                register.is_xmm()
+            };
+            register.is_gpr() || (is_vector && register.number() < 16)
         })
 }
 
-/// Whether the instruction moves the stack pointer by words of 64 bits, and has the same length on
-/// all processors: some shorten a jump that has the prefix for 16 bits (AMD64 APM volume 3, 1.2.7).
-fn has_one_meaning(instruction: &Instruction, bytes: &[u8]) -> bool {
-    let is_whole = match instruction.mnemonic() {
+/// Whether an instruction that moves the stack pointer does so by words of 64 bits.
+fn is_whole(instruction: &Instruction) -> bool {
+    match instruction.mnemonic() {
         Mnemonic::Push | Mnemonic::Call => instruction.stack_pointer_increment() == -8,
         Mnemonic::Pop => instruction.stack_pointer_increment() == 8,
         Mnemonic::Ret => matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16),
         _ => true,
-    };
+    }
+}
+
+/// Whether some processors shorten a jump with these bytes, because it has the prefix for 16 bits
+/// (AMD64 APM volume 3, 1.2.7).
+fn is_shortened(bytes: &[u8]) -> bool {
     let is_prefix = |byte: &&u8| {
         matches!(
             byte,
             0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3
         )
     };
-    let is_shortened = instruction.flow_control() != FlowControl::Next
-        && bytes.iter().take_while(is_prefix).any(|byte| *byte == 0x66);
-    is_whole && !is_shortened
+    bytes.iter().take_while(is_prefix).any(|byte| *byte == 0x66)
 }
 
 /// Instructions on general registers, and jumps.
@@ -250,37 +299,30 @@ pub(super) fn is_setcc(mnemonic: Mnemonic) -> bool {
 }
 
 /// Whether an instruction belongs to extensions that compute on vector registers alone.
-fn is_vector(instruction: &Instruction) -> bool {
-    // No register of another size: the verifier knows 128 bits of each vector register.
-    let is_other = (0..instruction.op_count()).any(|at| {
-        let register = instruction.op_register(at);
-        register.is_mm() || register.is_ymm() || register.is_zmm() || register.is_k()
-    });
-    !is_other
-        && instruction.op_mask() == Register::None
-        && instruction.cpuid_features().iter().all(|feature| {
-            matches!(
-                feature,
-                CpuidFeature::SSE
-                    | CpuidFeature::SSE2
-                    | CpuidFeature::SSE3
-                    | CpuidFeature::SSSE3
-                    | CpuidFeature::SSE4_1
-                    | CpuidFeature::SSE4_2
-                    | CpuidFeature::AVX
-                    | CpuidFeature::AVX2
-                    | CpuidFeature::FMA
-                    | CpuidFeature::AES
-                    | CpuidFeature::PCLMULQDQ
-                    | CpuidFeature::SHA
-                    | CpuidFeature::GFNI
-                    | CpuidFeature::AVX512F
-                    | CpuidFeature::AVX512VL
-                    | CpuidFeature::AVX512DQ
-                    | CpuidFeature::AVX512_VBMI
-                    | CpuidFeature::AVX512_BITALG
-            )
-        })
+fn is_vector(code: Code) -> bool {
+    code.cpuid_features().iter().all(|feature| {
+        matches!(
+            feature,
+            CpuidFeature::SSE
+                | CpuidFeature::SSE2
+                | CpuidFeature::SSE3
+                | CpuidFeature::SSSE3
+                | CpuidFeature::SSE4_1
+                | CpuidFeature::SSE4_2
+                | CpuidFeature::AVX
+                | CpuidFeature::AVX2
+                | CpuidFeature::FMA
+                | CpuidFeature::AES
+                | CpuidFeature::PCLMULQDQ
+                | CpuidFeature::SHA
+                | CpuidFeature::GFNI
+                | CpuidFeature::AVX512F
+                | CpuidFeature::AVX512VL
+                | CpuidFeature::AVX512DQ
+                | CpuidFeature::AVX512_VBMI
+                | CpuidFeature::AVX512_BITALG
+        )
+    })
 }
 
 /// Instructions of the extensions above that use control registers, x87 registers, caches or

@@ -6,6 +6,7 @@ mod fork;
 mod list;
 mod operands;
 mod references;
+mod registers;
 mod step;
 mod vectors;
 

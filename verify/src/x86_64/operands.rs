@@ -1,5 +1,6 @@
 //! Operands of x86_64 instructions: registers, immediates and addresses.
 
+use super::registers::general;
 use super::{Step, vectors};
 use crate::address::{Access, Address, Use, is_data};
 use crate::error::{Proof, Property, refuse};
@@ -53,7 +54,10 @@ impl Step<'_, '_> {
             _ if index.is_number() => index.shifted(scale, self.fresh(6)),
             _ => return refuse(Property::Accesses, "multiplies an address"),
         };
-        let sum = objects::sum(self.state, base, index);
+        let has_objects = self.walk.module.has_objects;
+        let sum = has_objects
+            .then(|| objects::sum(self.state, base, index))
+            .flatten();
         let Some(base) = sum.or_else(|| base.plus(index, self.fresh(7))) else {
             if let Some(address) = self.address_beside(base, index, displacement) {
                 return Ok(address);
@@ -103,13 +107,13 @@ impl Step<'_, '_> {
 
     /// The value of an operand, zero-extended.
     pub(super) fn read(&mut self, operand: u32) -> Proof<Value> {
-        let bytes = self.bytes(operand);
         match self.instruction.op_kind(operand) {
             OpKind::Register => {
                 let register = self.instruction.op_register(operand);
                 Ok(self.read_register(register))
             }
             OpKind::Memory => {
+                let bytes = self.instruction.memory_size().size() as u32;
                 let value = self.access(bytes, Use::Read)?;
                 Ok(plain(value, self.fresh(4)))
             }
@@ -124,9 +128,10 @@ impl Step<'_, '_> {
 
     /// The value of a general register's part in a state, zero-extended.
     pub(super) fn read_register_in(&self, state: &State, register: Register) -> Value {
-        let value = state.registers[register.full_register().number()];
+        let (number, bytes) = general(register);
+        let value = state.registers[number];
         let fresh = self.fresh(3);
-        match register.size() {
+        match bytes {
             8 => value,
             4 if value.kind.is_word() => value,
             4 if value.is_number() => state.low_word(value, fresh),
@@ -168,15 +173,18 @@ impl Step<'_, '_> {
 
     /// Writes a value, which is zero-extended, to a register's part.
     pub(super) fn write_register(&mut self, register: Register, value: Value) -> Proof<()> {
-        let number = register.full_register().number();
+        let (number, bytes) = general(register);
         if number == crate::abi::RSP {
             return self.write_stack_pointer(value);
+        }
+        if bytes == 8 {
+            self.state.registers[number] = value;
+            return Ok(());
         }
         let old = self.state.registers[number];
         // An instruction may write several registers, so the register number is part of the symbol.
         let fresh = Symbol(self.fresh(2).0 | (number as u64) << 40);
-        let new = match register.size() {
-            8 => value,
+        let new = match bytes {
             4 if value.kind.is_word() => value,
             4 if value.is_number() => value.low_word(fresh),
             // The upper half is cleared, so these are other bits.
