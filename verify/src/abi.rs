@@ -52,6 +52,8 @@ pub(crate) struct Convention {
     pub(crate) loads_words: bool,
     /// The first three parameters of the host.
     pub(crate) host: [usize; 3],
+    /// Number of vector registers that code uses.
+    pub(crate) vectors: usize,
     /// Vector registers whose lower half the callee restores.
     pub(crate) preserved_vectors: core::ops::Range<usize>,
 }
@@ -68,6 +70,7 @@ pub(crate) static X86_64: Convention = Convention {
     preserved: &[RBX, RBP, 12, 13, 14, 15],
     loads_words: true,
     host: [RDI, RSI, RDX],
+    vectors: 16,
     preserved_vectors: 0..0,
 };
 
@@ -84,6 +87,7 @@ pub(crate) static AARCH64: Convention = Convention {
     preserved: &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, X29],
     loads_words: false,
     host: [0, 1, 2],
+    vectors: 32,
     preserved_vectors: 8..16,
 };
 

@@ -19,6 +19,13 @@ impl<T> Shared<T> {
     }
 }
 
+impl<T> Shared<T> {
+    /// Whether both are one value.
+    pub(crate) fn is_shared(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
         Self(Rc::clone(&self.0))

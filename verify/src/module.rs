@@ -1,5 +1,6 @@
 //! [`Module`]: the tables of a compiled module, as the verifier looks them up.
 
+use crate::abi::{Convention, Places};
 use crate::error::{Proof, Property, Refusal, VerifyError, refuse};
 use pirn_format::FormatError;
 use pirn_format::cpu::CpuFeatures;
@@ -16,6 +17,7 @@ use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, HandlerTable, TrapTable};
 use pirn_format::types::{CompositeKind, Layouts, Subtypes};
 use std::collections::HashSet;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 
 /// What a word of the instance area is.
@@ -66,6 +68,9 @@ pub(crate) struct Module<'a> {
     pub(crate) code_end: u32,
     /// Text offsets of trap stubs that are proven for any value of their argument.
     pub(crate) plain_stubs: HashSet<u32>,
+    /// Where parameters and results of each type lie, and at last those of a type that is no
+    /// function's.
+    places: Vec<OnceLock<Places>>,
     /// Words of work of all functions that were walked so far, see `Walk::spend`.
     pub(crate) work: AtomicUsize,
 }
@@ -116,8 +121,16 @@ impl<'a> Module<'a> {
                 || has_type_rows(&checked.metadata),
             code_end: code_end.unwrap_or(0),
             plain_stubs: HashSet::new(),
+            places: vec![OnceLock::new(); checked.metadata.types.len() + 1],
             work: AtomicUsize::new(0),
         })
+    }
+
+    /// The places of the parameters and results of the function type with this index.
+    pub(crate) fn places(&self, abi: &Convention, ty: u32) -> &Places {
+        let last = self.places.len() - 1;
+        let of = || Places::of(abi, self.metadata.func_type(ty));
+        self.places[last.min(ty as usize)].get_or_init(of)
     }
 
     /// Whether the module has what an entry of the code table names.

@@ -468,19 +468,7 @@ impl State {
         for chunk in 0..Chunks::<Slot>::count(len) {
             changed |= self.join_chunk(other, chunk, &name, widening);
         }
-        if self.vectors != other.vectors {
-            let mut vectors = *self.vectors;
-            for (at, (vector, other)) in vectors.iter_mut().zip(&*other.vectors).enumerate() {
-                vector.extent = vector.extent.min(other.extent);
-                vector.saved = vector.saved.filter(|_| vector.saved == other.saved);
-                if vector.symbol != other.symbol {
-                    vector.symbol = name(VECTOR_NAMES + at);
-                }
-            }
-            if vectors != *self.vectors {
-                (self.vectors, changed) = (Shared::new(vectors), true);
-            }
-        }
+        changed |= self.join_vectors(other, &name);
         if self.facts != other.facts {
             let is_known = |fact: &Fact| other.facts.contains(fact);
             if !self.facts.iter().all(is_known) {
@@ -523,6 +511,33 @@ impl State {
             let is_same = others.distance(Term::of(new)) == Some(distance);
             is_same.then_some((array, at, distance))
         })
+    }
+
+    /// Joins the vector registers. Returns whether anything changed.
+    fn join_vectors(&mut self, other: &Self, name: impl Fn(usize) -> Symbol) -> bool {
+        if self.vectors.is_shared(&other.vectors) {
+            return false;
+        }
+        let mut changed = false;
+        for at in 0..self.abi.vectors {
+            let (old, new) = (self.vectors[at], other.vectors[at]);
+            if old == new {
+                continue;
+            }
+            let joined = Vector {
+                extent: old.extent.min(new.extent),
+                saved: old.saved.filter(|_| old.saved == new.saved),
+                symbol: match old.symbol == new.symbol {
+                    true => old.symbol,
+                    false => name(VECTOR_NAMES + at),
+                },
+            };
+            if joined != old {
+                self.vectors[at] = joined;
+                changed = true;
+            }
+        }
+        changed
     }
 
     /// Joins a chunk of the frame's words. Returns whether anything changed.
@@ -601,7 +616,7 @@ impl State {
         is_written: impl Fn(usize) -> bool,
         name: impl Fn(usize) -> Symbol,
     ) {
-        let vectors = &mut *self.vectors;
+        let vectors = &mut self.vectors[..self.abi.vectors];
         for (at, vector) in vectors.iter_mut().enumerate() {
             if is_unneeded(at) {
                 *vector = Vector::new(Extent::Nothing, name(VECTOR_NAMES + at));

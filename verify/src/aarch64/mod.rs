@@ -84,6 +84,21 @@ impl<'m> Machine<'m> for A64<'m> {
         )
     }
 
+    fn is_plain(instruction: Instruction) -> bool {
+        !matches!(
+            instruction,
+            Instruction::Call(_)
+                | Instruction::CallTo(_)
+                | Instruction::Jump(_)
+                | Instruction::JumpBit { .. }
+                | Instruction::JumpIf { .. }
+                | Instruction::JumpTo(_)
+                | Instruction::JumpZero { .. }
+                | Instruction::Return
+                | Instruction::Trap
+        )
+    }
+
     fn jump_target(instruction: Instruction) -> Option<u32> {
         match instruction {
             Instruction::Jump(target)

@@ -215,8 +215,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
     }
 
     fn call_guest(&mut self, ty: u32, context: Kind, next: u32) -> Proof<()> {
-        let ty = self.walk.module.metadata.func_type(ty);
-        let places = Places::of(M::CONVENTION, ty);
+        let places = self.walk.module.places(M::CONVENTION, ty);
         self.frame_chain(places.argument_bytes)?;
         let pointer = self.stack_pointer()?;
         self.enters_at(pointer)?;
@@ -224,7 +223,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         self.has_values(&places.params, pointer)?;
         let area = match places.area {
             None => None,
-            Some(register) => Some(self.area(register, pointer, &places)?),
+            Some(register) => Some(self.area(register, pointer, places)?),
         };
         if let Some(area) = area {
             for at in (area..area + places.area_bytes).step_by(8) {

@@ -16,13 +16,21 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                 let Ok(instruction) = self.decode(at) else {
                     break;
                 };
+                if M::is_plain(instruction) {
+                    at += M::bytes(instruction) as u32;
+                    continue;
+                }
                 let end = self.entry.start + self.entry.len;
+                let end_of_jump = at + M::bytes(instruction) as u32;
                 if let Some(target) = M::jump_target(instruction)
                     && (self.entry.start..end).contains(&target)
                 {
                     self.leaders[(target - self.entry.start) as usize] = true;
                     todo.push(target);
-                    self.has_loops |= target <= at;
+                    if target <= at {
+                        let last = self.live.loops.entry(target).or_default();
+                        *last = end_of_jump.max(*last);
+                    }
                 }
                 self.has_computed_jumps |= M::is_computed_jump(instruction);
                 if !M::falls(instruction) {

@@ -9,13 +9,13 @@
 //! more. If too much was forgotten for the proof, another walk forgets nothing.
 
 use super::{Haste, Machine, Walk, block_symbol};
-use crate::abi::{Convention, Place, Places};
+use crate::abi::{Convention, Place};
 use crate::error::Proof;
 use crate::state::State;
 use crate::value::{Kind, Value};
 use pirn_format::traps::CodeKind;
 use pirn_format::types::ValType;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// A set of registers: general ones from bit 0 on, vector registers from bit 32 on.
 pub(crate) type Registers = u64;
@@ -64,11 +64,15 @@ const PASSES_MAX: usize = 16;
 
 /// Instructions that are executed in turn, and where execution continues after the last one.
 struct Run {
+    /// Text offset of the first instruction.
+    at: u32,
     /// The number of the first instruction.
     number: usize,
     /// Registers that the instructions read before they replace them.
     reads: Registers,
     replaces: Registers,
+    /// Registers that the instructions may change.
+    writes: Registers,
     /// Registers that are read afterwards, wherever the run continues.
     after: Registers,
     /// Numbers of instructions where execution may continue, or [`NOWHERE`].
@@ -82,9 +86,19 @@ const NOWHERE: usize = usize::MAX;
 pub(crate) struct Live {
     /// By number of an instruction that starts a run: registers that are read from there on.
     live: Vec<Registers>,
-    /// The number of the first instruction of each loop, and the end of the last jump back to it.
-    loops: HashMap<usize, u32>,
+    /// The last one first.
+    runs: Vec<Run>,
+    /// Instructions that store words of the frame, the last one first: their text offsets, and the
+    /// distances of the words from the stack pointer.
+    stores: Vec<(u32, i64)>,
+    /// Text offsets of loops, and the end of the last jump back to each.
+    pub(super) loops: BTreeMap<u32, u32>,
+    /// Number of times that all this was found.
+    updates: u32,
 }
+
+/// Most times that a proof finds what is live. Computed jumps may reach further instructions.
+const UPDATES_MAX: u32 = 4;
 
 impl<'m, M: Machine<'m>> Walk<'m, M> {
     fn number(&self, at: u32) -> Option<usize> {
@@ -97,24 +111,23 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     }
 
     /// Finds which registers later instructions read, for a walk that guesses.
-    pub(super) fn find_live(&mut self) -> Proof<()> {
-        self.live.live.clear();
-        self.live.loops.clear();
-        // Without loops, each block is visited once, after all paths to it.
-        if self.haste != Haste::Guesses || self.is_search || !self.has_loops {
+    fn find_live(&mut self) -> Proof<()> {
+        let count = self.instructions.len();
+        if self.live.live.len() == count || self.live.updates == UPDATES_MAX {
             return Ok(());
         }
-        let count = self.instructions.len();
-        self.live.live.resize(count, Registers::MAX);
+        self.live.updates += 1;
         self.spend(count)?;
-        let mut runs = self.runs();
-        for run in &runs {
+        self.find_runs();
+        self.live.live.clear();
+        self.live.live.resize(count, Registers::MAX);
+        for run in &self.live.runs {
             self.live.live[run.number] = 0;
         }
         for _ in 0..PASSES_MAX {
-            self.spend(runs.len())?;
+            self.spend(self.live.runs.len())?;
             let mut changed = false;
-            for run in &mut runs {
+            for run in &self.live.runs {
                 let all = &mut self.live.live;
                 let next = run.next.iter().filter(|next| **next != NOWHERE);
                 let after = next.fold(run.after, |after, next| after | all[*next]);
@@ -130,9 +143,9 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         Ok(())
     }
 
-    /// The runs of the function, the last one first. Notes where loops end.
-    fn runs(&mut self) -> Vec<Run> {
-        let mut runs: Vec<Run> = vec![];
+    /// Finds the runs of the function.
+    fn find_runs(&mut self) {
+        let (mut runs, mut stores): (Vec<Run>, _) = (vec![], vec![]);
         let mut next = u32::MAX;
         for index in (0..self.numbers.len()).rev() {
             let number = self.numbers[index];
@@ -152,20 +165,16 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             if is_end || effects.transfer == Transfer::Jump || effects.transfer == Transfer::Return
             {
                 runs.push(self.run_before(end, instruction, &effects));
-                if let Some(target) = M::jump_target(instruction).filter(|target| *target <= at)
-                    && let Some(number) = self.number(target)
-                {
-                    let last = self.live.loops.entry(number).or_default();
-                    *last = end.max(*last);
-                }
             }
+            stores.extend(effects.stores.map(|distance| (at, distance)));
             if let Some(run) = runs.last_mut() {
-                run.number = number;
+                (run.at, run.number) = (at, number);
+                run.writes |= effects.writes;
                 run.reads = effects.reads | (run.reads & !effects.replaces);
                 run.replaces |= effects.replaces;
             }
         }
-        runs
+        (self.live.runs, self.live.stores) = (runs, stores);
     }
 
     /// An empty run that ends after an instruction.
@@ -195,8 +204,10 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             false => NOWHERE,
         };
         Run {
+            at: end,
             number: 0,
             reads: 0,
+            writes: 0,
             replaces: 0,
             after,
             next: [falls, handler.map_or(inside, number)],
@@ -220,8 +231,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         match entry.map(|entry| entry.kind) {
             Some(CodeKind::Func(index)) => {
                 let metadata = self.module.metadata;
-                let ty = metadata.func_type(metadata.funcs[index as usize]);
-                let places = Places::of(M::CONVENTION, ty);
+                let ty = metadata.funcs[index as usize];
+                let places = self.module.places(M::CONVENTION, ty);
                 let area = places.area.map_or(0, general);
                 set(&places.params) | general(places.context) | area
             }
@@ -232,24 +243,26 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     /// Forgets at the start of a loop what no later instruction reads, and the numbers that the
     /// loop changes.
     pub(super) fn guess(&mut self, target: u32, state: &mut State) -> Proof<()> {
-        let Some(number) = self.number(target) else {
+        // Without loops, each block is visited once, after all paths to it.
+        if self.haste != Haste::Guesses || self.is_search {
             return Ok(());
-        };
-        let Some(end) = self.live.loops.get(&number).copied() else {
-            return Ok(());
-        };
-        let (mut at, mut writes, mut stores) = (target, 0, vec![]);
-        while at < end
-            && let Some(number) = self.number(at)
-        {
-            let instruction = self.instructions[number];
-            let effects = M::effects(instruction);
-            writes |= effects.writes;
-            stores.extend(effects.stores);
-            at += M::bytes(instruction) as u32;
         }
-        self.spend((at - target) as usize)?;
-        let live = self.live.live[number];
+        let Some(end) = self.live.loops.get(&target).copied() else {
+            return Ok(());
+        };
+        self.find_live()?;
+        let Some(live) = self
+            .number(target)
+            .and_then(|at| self.live.live.get(at).copied())
+        else {
+            return Ok(());
+        };
+        let (runs, stores) = (&self.live.runs, &self.live.stores);
+        let runs = &runs[runs.partition_point(|run| run.at >= end)..];
+        let runs = &runs[..runs.partition_point(|run| run.at >= target)];
+        let stores = &stores[stores.partition_point(|(at, _)| *at >= end)..];
+        let stores = &stores[..stores.partition_point(|(at, _)| *at >= target)];
+        let writes = runs.iter().fold(0, |all, run| all | run.writes);
         let name = |at: usize| block_symbol(target, at);
         let changes = |register| writes & general(register) != 0;
         let pointer = state.registers[M::CONVENTION.stack];
@@ -272,11 +285,12 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             name,
         );
         if let Some(pointer) = pointer.stack_distance() {
-            for distance in stores {
-                state.widen_slot(i64::from(pointer).saturating_add(distance), name);
+            for (_, distance) in stores {
+                state.widen_slot(i64::from(pointer).saturating_add(*distance), name);
             }
         }
-        Ok(())
+        let words = runs.len() + stores.len();
+        self.spend(words)
     }
 }
 

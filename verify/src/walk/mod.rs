@@ -28,6 +28,7 @@ use live::{Effects, Live};
 use pirn_format::exit::{Builtin, CELL_BYTES};
 use pirn_format::traps::{CodeEntry, CodeKind};
 use pirn_format::types::{FuncType, ValType};
+use spare::Memory;
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use todo::Todo;
@@ -49,6 +50,9 @@ pub(crate) trait Machine<'m>: Sized {
 
     /// Whether the next instruction may follow.
     fn falls(instruction: Self::Instruction) -> bool;
+
+    /// Whether it is no jump, no call and no trap, so that the next instruction always follows.
+    fn is_plain(instruction: Self::Instruction) -> bool;
 
     /// The target of a jump, if the instruction names it. Calls are no jumps.
     fn jump_target(instruction: Self::Instruction) -> Option<u32>;
@@ -115,8 +119,6 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     /// Whether a jump goes to an address that code has computed.
     has_computed_jumps: bool,
     haste: Haste,
-    /// Whether an instruction jumps back.
-    has_loops: bool,
     /// What a walk that guesses knows about the code.
     live: Live,
     /// Number of walks so far that began with states of the walk before, see [`Walk::seeds`].
@@ -194,7 +196,9 @@ pub(crate) fn prove<'m, M: Machine<'m>>(
     let proof = Walk::<M>::new(module, entry, has_argument).and_then(|mut walk| {
         let result = walk.run(&mut at);
         module.work.fetch_add(walk.work, Ordering::Relaxed);
-        result.map(|()| walk.instructions.len())
+        let count = walk.instructions.len();
+        walk.release();
+        result.map(|()| count)
     });
     proof.map_err(|unproven| Refusal {
         property: unproven.property,
@@ -224,27 +228,27 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         if !has_argument {
             signature.params.clear();
         }
+        let memory = Memory::take(code.len());
         Ok(Self {
             module,
             entry,
             places: Places::of(M::CONVENTION, &signature),
             machine: M::new(code, entry.start),
-            numbers: vec![0; code.len()],
-            walked: vec![false; code.len()],
+            numbers: memory.numbers,
+            walked: memory.walked,
             restarts: 0,
             is_stale: false,
             has_computed_jumps: false,
             haste: Haste::Guesses,
-            has_loops: false,
             live: Live::default(),
             seeded_walks: 0,
             is_search: false,
             instructions: Vec::with_capacity(code.len() / INSTRUCTION_BYTES),
-            leaders: vec![false; code.len()],
-            blocks: vec![],
-            block_numbers: vec![0; code.len()],
+            leaders: memory.leaders,
+            blocks: memory.blocks,
+            block_numbers: memory.block_numbers,
             todo: Todo::new(entry.start, code.len()),
-            spare: vec![],
+            spare: memory.states,
             forks: fork::Forks::default(),
             held: 0,
             work: 0,
@@ -258,7 +262,6 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         self.discover(self.entry.start);
         let mut first_refusal = None;
         loop {
-            self.find_live()?;
             self.flow(self.entry.start, Cow::Borrowed(&entry))?;
             let proof = self.paths(at);
             let mut seeds = vec![];
@@ -281,7 +284,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                 proof => return proof,
             }
             self.is_stale = false;
-            self.blocks.clear();
+            self.recycle_blocks();
             self.block_numbers.fill(0);
             self.held = 0;
             for (start, state) in seeds {

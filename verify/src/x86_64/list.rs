@@ -39,8 +39,13 @@ impl Rule {
     }
 }
 
-/// Whether the verifier knows what an instruction with these bytes does.
-pub(super) fn is_allowed(instruction: &Instruction, bytes: &[u8]) -> bool {
+/// Whether an instruction is no jump, no call and no trap, so that the next one always follows.
+pub(super) fn is_plain(instruction: &Instruction) -> bool {
+    !RULES[instruction.code() as usize].is_jump
+}
+
+/// Whether the verifier knows what an instruction does, whose bytes are the first ones of `code`.
+pub(super) fn is_allowed(instruction: &Instruction, code: &[u8]) -> bool {
     let rule = &RULES[instruction.code() as usize];
     if !rule.is_listed || !has_ordinary_registers(instruction, rule.is_general) {
         return false;
@@ -48,7 +53,8 @@ pub(super) fn is_allowed(instruction: &Instruction, bytes: &[u8]) -> bool {
     // Other segments start at address 0 (Intel SDM volume 1, 3.4.2.1).
     let is_offset = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
     let is_masked = !rule.is_general && instruction.op_mask() != Register::None;
-    !is_offset && !is_masked && !(rule.is_jump && is_shortened(bytes))
+    let is_short = rule.is_jump && is_shortened(bytes(instruction, code));
+    !is_offset && !is_masked && !is_short
 }
 
 /// The name of an extension that an instruction needs and that the file's header does not name.
@@ -131,6 +137,10 @@ fn is_whole(instruction: &Instruction) -> bool {
         Mnemonic::Ret => matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16),
         _ => true,
     }
+}
+
+fn bytes<'c>(instruction: &Instruction, code: &'c [u8]) -> &'c [u8] {
+    &code[..instruction.len().min(code.len())]
 }
 
 /// Whether some processors shorten a jump with these bytes, because it has the prefix for 16 bits

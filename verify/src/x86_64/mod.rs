@@ -48,12 +48,16 @@ impl<'m> Machine<'m> for X86<'m> {
     }
 
     fn decode(&mut self, module: &Module<'m>, index: usize) -> Proof<Instruction> {
-        let placed = self.decoder.set_position(index);
-        self.decoder.set_ip(u64::from(self.start) + index as u64);
+        // After an instruction, the decoder is at the next one.
+        let ip = u64::from(self.start) + index as u64;
+        let is_next = self.decoder.position() == index && self.decoder.ip() == ip;
+        let is_there = is_next || self.decoder.set_position(index).is_ok();
+        if !is_next {
+            self.decoder.set_ip(ip);
+        }
         let instruction = self.decoder.decode();
         let rest = self.code.get(index..).unwrap_or_default();
-        let bytes = &rest[..instruction.len().min(rest.len())];
-        if placed.is_err() || instruction.is_invalid() || !list::is_allowed(&instruction, bytes) {
+        if !is_there || instruction.is_invalid() || !list::is_allowed(&instruction, rest) {
             let shown = &rest[..rest.len().min(15)];
             return refuse(
                 Property::Instructions,
@@ -84,6 +88,10 @@ impl<'m> Machine<'m> for X86<'m> {
             instruction.mnemonic(),
             Mnemonic::Jmp | Mnemonic::Ret | Mnemonic::Ud2
         )
+    }
+
+    fn is_plain(instruction: Instruction) -> bool {
+        list::is_plain(&instruction)
     }
 
     fn jump_target(instruction: Instruction) -> Option<u32> {
