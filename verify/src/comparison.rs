@@ -1,6 +1,6 @@
 //! [`Comparison`]: two values that an instruction has compared, and what the flags tell of them.
 
-use crate::value::{Kind, Value};
+use crate::value::{Kind, Symbol, Value};
 use iced_x86::RflagsBits;
 use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
 use pirn_format::types::{CompositeKind, HeapType};
@@ -104,6 +104,24 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
+    /// Whether a relation bounds the compared values.
+    pub(crate) fn has_bounds(&self, relation: Relation) -> bool {
+        let Self {
+            left,
+            right,
+            is_word,
+        } = self;
+        let is_wide = |value: &Value| value.high > i64::from(i32::MAX);
+        let is_ordered = *is_word && relation.is_signed() && (is_wide(left) || is_wide(right));
+        left.is_number() && right.is_number() && !is_ordered
+    }
+
+    /// Whether it may tell something of a value: both contain the same unknown, or its lowest bits.
+    pub(crate) fn concerns(&self, value: &Value) -> bool {
+        let of = |other: &Value| other.symbol.is_of(value.symbol);
+        value.symbol != Symbol::ZERO && (of(&self.left) || of(&self.right))
+    }
+
     /// Whether it compares the same values, of which more may be known meanwhile.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         // Numbers of 64 bits may differ where their lowest 32 bits are equal.

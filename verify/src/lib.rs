@@ -17,6 +17,7 @@
 // In this order each module uses only modules before it (`format/tests/layers.rs`).
 mod error;
 mod chunks;
+mod symbol;
 mod widening;
 mod conversion;
 mod value;

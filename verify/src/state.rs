@@ -654,16 +654,8 @@ impl State {
 
     /// Learns that a relation holds between the compared values. Returns whether it can hold.
     pub(crate) fn assume(&mut self, comparison: Comparison, relation: Relation) -> bool {
-        let Comparison {
-            left,
-            right,
-            is_word,
-        } = comparison;
-        let contradicts = |fact: &Fact| match fact {
-            Fact::Holds(other, known) => comparison.is_same(other) && *known == relation.negated(),
-            _ => false,
-        };
-        if self.facts.iter().any(contradicts) {
+        let Comparison { left, right, .. } = comparison;
+        if self.contradicts(comparison, relation) {
             return false;
         }
         if !(left.is_number() && right.is_number()) {
@@ -671,10 +663,7 @@ impl State {
         }
         self.assume_kinds(left, right, relation);
         self.assume_kinds(right, left, relation.swapped());
-        let is_wide = |value: Value| value.high > i64::from(i32::MAX);
-        if !(left.is_number() && right.is_number())
-            || (is_word && relation.is_signed() && (is_wide(left) || is_wide(right)))
-        {
+        if !comparison.has_bounds(relation) {
             return true;
         }
         let Some(limits) = bounds(left, right, relation) else {
@@ -686,6 +675,25 @@ impl State {
         };
         self.narrow(right, bounds);
         true
+    }
+
+    /// Whether a relation can hold between the compared values: the answer of `assume`.
+    pub(crate) fn allows(&self, comparison: Comparison, relation: Relation) -> bool {
+        let Comparison { left, right, .. } = comparison;
+        let is_bounded = || {
+            bounds(left, right, relation).is_some()
+                && bounds(right, left, relation.swapped()).is_some()
+        };
+        !self.contradicts(comparison, relation)
+            && (!comparison.has_bounds(relation) || is_bounded())
+    }
+
+    /// Whether it is known that a relation does not hold.
+    fn contradicts(&self, comparison: Comparison, relation: Relation) -> bool {
+        self.facts.iter().any(|fact| match fact {
+            Fact::Holds(other, known) => comparison.is_same(other) && *known == relation.negated(),
+            _ => false,
+        })
     }
 
     /// What a relation says about values that are not numbers alone.
@@ -775,7 +783,8 @@ impl State {
             return;
         };
         // The number may be in a register whose lowest bits alone were compared.
-        if value.symbol.is_word() && value.shift == 0 {
+        let is_any = low <= 0 && high >= i64::from(u32::MAX);
+        if value.symbol.is_word() && value.shift == 0 && !is_any {
             self.add(Fact::Bounds(value.symbol, low, high));
         }
         let narrowed = |other: &Value| {

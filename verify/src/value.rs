@@ -6,78 +6,10 @@
 //! the other.
 
 use crate::conversion::Part;
+pub(crate) use crate::symbol::Symbol;
 use crate::widening::Widening;
 use pirn_format::layout::TAG_ARRAY;
 use pirn_format::types::{CompositeKind, HeapType};
-
-/// A value number: two values with one symbol contain the same integer or reference at run time.
-/// [`Symbol::ZERO`] is the integer 0, so a constant is the zero symbol plus that constant.
-///
-/// The highest bits identify the source of the symbol, so that two sources never choose the same
-/// symbol:
-///
-/// | bit | source | lower bits |
-/// |---|---|---|
-/// | 63 | a join | text offset of the block, location |
-/// | 62 | an argument of the function | its number |
-/// | 61 | an instruction that writes several registers | text offset, number |
-/// | 60 | a result of a call | text offset, number |
-/// | 59, 58 | a register after a call, at the function's start | text offset, register |
-/// | 57 | a function of the module | its index |
-/// | 56 | the lowest 32 bits of another symbol | that symbol |
-/// | 55 | an object that the function allocated | text offset |
-/// | 54 to 52 | a vector register: a result, at the start, after a call | text offset, register |
-/// | 51 | a vector register that is 0 | none |
-/// | 50 | the upper half of a vector in memory | that of the lower half |
-/// | none | any other instruction | text offset, number |
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Symbol(pub(crate) u64);
-
-impl Symbol {
-    pub(crate) const ZERO: Self = Self(0);
-
-    /// Tag bit: a reference to the module's function whose index is in the lower bits.
-    pub(crate) const FUNCTION: u64 = 1 << 57;
-
-    /// A vector register that is 0.
-    pub(crate) const CLEARED: Self = Self(1 << 51);
-
-    /// Tag bit: the lowest 32 bits of the number that has the symbol without this bit.
-    const WORD: u64 = 1 << 56;
-
-    /// Tag bit: an object that this function allocated. A reference with such a symbol has exactly
-    /// the type that it names, and no subtype of it.
-    const ALLOCATED: u64 = 1 << 55;
-
-    /// Names the object that the instruction at a text offset allocates.
-    pub(crate) fn allocated(at: u32) -> Self {
-        Self(Self::ALLOCATED | u64::from(at) << 4 | 8)
-    }
-
-    /// Whether it names an object that this function allocated.
-    pub(crate) fn is_allocated(self) -> bool {
-        self.0 & !(u64::from(u32::MAX) << 4 | 8) == Self::ALLOCATED
-    }
-
-    /// A name of the same object that does not say that its type is exact. The instruction that
-    /// allocates makes no other value.
-    pub(crate) fn inexact(self) -> Self {
-        match self.is_allocated() {
-            true => Self(self.0 & !Self::ALLOCATED),
-            false => self,
-        }
-    }
-
-    /// Names the upper half of a vector whose lower half this symbol names.
-    pub(crate) fn upper(self) -> Self {
-        Self(self.0 | 1 << 50)
-    }
-
-    /// Whether it names the lowest 32 bits of a number.
-    pub(crate) fn is_word(self) -> bool {
-        self.0 & Self::WORD != 0
-    }
-}
 
 /// What the base of a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,7 +193,6 @@ pub(crate) struct Value {
 
 /// Compares first what differs most often.
 impl PartialEq for Value {
-    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.symbol == other.symbol
             && self.low == other.low
@@ -563,7 +494,7 @@ impl Value {
         let is_term = self.symbol != Symbol::ZERO && self.shift == 0 && self.constant == 0;
         match self.is_number() && self.low >= 0 && self.high <= i64::from(u32::MAX) {
             true => self,
-            false if is_term => Self::word(Symbol(self.symbol.0 | Symbol::WORD)),
+            false if is_term => Self::word(self.symbol.word()),
             false => Self::word(fresh),
         }
     }
@@ -749,7 +680,6 @@ impl Value {
     }
 
     /// Whether nothing is known of the value.
-    #[inline]
     pub(crate) fn is_top(&self) -> bool {
         self.symbol == Symbol::ZERO && self.kind == Kind::Junk && *self == Self::JUNK
     }

@@ -56,6 +56,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 22] = [
         &[
             "error",
             "chunks",
+            "symbol",
             "widening",
             "conversion",
             "value",

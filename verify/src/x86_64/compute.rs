@@ -348,62 +348,6 @@ impl Step<'_, '_> {
         }
     }
 
-    fn conditional_move(&mut self) -> Proof<()> {
-        self.reads_flags(self.instruction.rflags_read())?;
-        if std::mem::take(&mut self.walk.machine.has_found) {
-            self.select_found();
-        }
-        let relation = step::relation(self.instruction.condition_code());
-        if self.fork_move(relation)? {
-            return Ok(());
-        }
-        let old = self.read(0)?;
-        let new = self.read(1)?;
-        let module = self.walk.module;
-        let value = match self.state.flags.zip(relation) {
-            None if old == new => old,
-            None => casts::joined(module, old, new, self.fresh(0)),
-            Some((comparison, relation)) => {
-                // The operands may be what was compared.
-                let mut moved = self.state.without_frame();
-                let mut kept = self.state.without_frame();
-                let moves = casts::assume(module, &mut moved, comparison, relation);
-                let keeps = casts::assume(module, &mut kept, comparison, relation.negated());
-                let source = match self.instruction.op1_kind() {
-                    OpKind::Register => {
-                        self.read_register_in(&moved, self.instruction.op1_register())
-                    }
-                    _ => new,
-                };
-                let target = self.read_register_in(&kept, self.instruction.op0_register());
-                match (moves, keeps) {
-                    (true, false) => source,
-                    (false, _) => target,
-                    (true, true) if source == target => source,
-                    (true, true) => casts::joined(module, target, source, self.fresh(0)),
-                }
-            }
-        };
-        self.write(value)
-    }
-
-    /// The first `cmov` after `bsf` or `bsr`. If it replaces its destination where the zero flag is
-    /// set, values of [`Kind::Found`] become numbers there. All others become unknown bits, because
-    /// later instructions change the flag.
-    fn select_found(&mut self) {
-        let register = self.instruction.op0_register().full_register().number();
-        let old = self.state.registers[register];
-        let is_wanted = |value: &Value| value.kind == Kind::Found;
-        self.state.update(is_wanted, |value| *value = Value::JUNK);
-        // An instruction may replace a register by itself.
-        let replaces = self.instruction.mnemonic() == Mnemonic::Cmove
-            && self.instruction.op1_register() != self.instruction.op0_register();
-        if is_wanted(&old) && replaces {
-            // If the zero flag is set, the instruction replaces this value.
-            self.state.registers[register] = Value::number(self.fresh(1), old.low, old.high);
-        }
-    }
-
     /// Any other instruction: what it reads must be numbers, and what it writes is one.
     fn other(&mut self) -> Proof<()> {
         let instruction = self.instruction;

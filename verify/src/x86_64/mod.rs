@@ -7,6 +7,7 @@ mod list;
 mod operands;
 mod references;
 mod registers;
+mod select;
 mod step;
 mod vectors;
 
