@@ -117,6 +117,15 @@ impl Step<'_, '_> {
             let (first, second) = (self.read(first, is_wide)?, self.read(second, is_wide)?);
             return Ok((joined(first, second), None));
         };
+        let concerns =
+            |register: Number| comparison.concerns(&self.state.registers[usize::from(register)]);
+        // Mostly, the comparison tells nothing of the operands.
+        if !module.has_objects && !concerns(first) && !concerns(second) {
+            let takes = self.state.allows(comparison, relation);
+            let keeps = self.state.allows(comparison, relation.negated());
+            let (first, second) = (self.read(first, is_wide)?, self.read(second, is_wide)?);
+            return Ok(self.chosen((takes, self.state, first), (keeps, self.state, second)));
+        }
         // The operands may be what was compared.
         let mut taken = self.state.without_frame();
         let mut other = self.state.without_frame();
@@ -129,17 +138,31 @@ impl Step<'_, '_> {
             _ => self.read_in(state, register, is_wide),
         };
         let (first, second) = (read(&taken, first)?, read(&other, second)?);
+        Ok(self.chosen((takes, &taken, first), (keeps, &other, second)))
+    }
+
+    /// The value that a select chooses, and bounds of its lowest 32 bits. For both operands: whether
+    /// the select may choose it, what is known then, and the value.
+    fn chosen(
+        &self,
+        (takes, taken, first): (bool, &State, Value),
+        (keeps, other, second): (bool, &State, Value),
+    ) -> (Value, Option<(i64, i64)>) {
+        let fresh = self.fresh(0);
         let bounds = |state: &State, value: Value| {
             let word = word(state, value, self.named(OTHER + 9));
             value.is_number().then_some((word.low, word.high))
         };
-        Ok(match (takes, keeps) {
-            (true, false) => (first, bounds(&taken, first)),
-            (false, _) => (second, bounds(&other, second)),
+        match (takes, keeps) {
+            (true, false) => (first, bounds(taken, first)),
+            (false, _) => (second, bounds(other, second)),
             (true, true) => {
-                let pair = bounds(&taken, first).zip(bounds(&other, second));
+                let pair = bounds(taken, first).zip(bounds(other, second));
                 let both = pair.map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
-                let mut value = joined(first, second);
+                let mut value = match first == second {
+                    true => first,
+                    false => casts::joined(self.walk.module, second, first, fresh),
+                };
                 // The bounds need a symbol that names the whole number.
                 let is_wider = value.low < 0 || value.high > i64::from(u32::MAX);
                 if both.is_some() && first != second && is_wider {
@@ -147,6 +170,6 @@ impl Step<'_, '_> {
                 }
                 (value, both)
             }
-        })
+        }
     }
 }

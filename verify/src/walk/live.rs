@@ -1,9 +1,9 @@
 //! [`Live`]: which registers later instructions read, and which loops change.
 //!
-//! A walk that guesses forgets, at the start of each block, what registers hold that no later
-//! instruction reads. Otherwise their values would make states of paths differ, and each difference
-//! makes the walk visit blocks again. For the same reason, such a walk forgets at the start of a
-//! loop the numbers that the loop changes: it need not visit the loop to find that they change.
+//! A walk that guesses forgets, at the start of a loop, what registers hold that no later
+//! instruction reads. Otherwise their values would differ where the loop repeats, and each
+//! difference makes the walk visit the loop again. For the same reason, such a walk forgets the
+//! numbers that the loop changes: it need not visit the loop to find that they change.
 //!
 //! Both only forget, and no rule relies on this file. An error in it cannot make the proof accept
 //! more. If too much was forgotten for the proof, another walk forgets nothing.
