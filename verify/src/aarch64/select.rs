@@ -141,8 +141,8 @@ impl Step<'_, '_> {
         Ok(self.chosen((takes, &taken, first), (keeps, &other, second)))
     }
 
-    /// The value that a select chooses, and bounds of its lowest 32 bits. For both operands: whether
-    /// the select may choose it, what is known then, and the value.
+    /// The value that a select chooses, and bounds of its lowest 32 bits. For both operands:
+    /// whether the select may choose it, what is known then, and the value.
     fn chosen(
         &self,
         (takes, taken, first): (bool, &State, Value),
