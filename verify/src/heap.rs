@@ -24,6 +24,20 @@ pub(crate) struct Fresh {
     pub(crate) is_headed: bool,
 }
 
+impl Fresh {
+    /// Whether a join that gives names such as `name` makes the offset of the first element that is
+    /// missing another one.
+    fn is_renamed(&self, name: Symbol) -> bool {
+        let filled = self.filled;
+        filled.is_some_and(|filled| is_of_block(filled.at.symbol, name))
+    }
+}
+
+/// Whether two symbols are those of joins at one block. The first one may name the lowest 32 bits.
+fn is_of_block(symbol: Symbol, name: Symbol) -> bool {
+    (symbol.0 & !Symbol::WORD) >> Symbol::LOCATION_BITS == name.0 >> Symbol::LOCATION_BITS
+}
+
 /// The elements of a new array are written in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filled {
@@ -195,9 +209,14 @@ impl Heap {
         self.fresh.iter().find(is_it)?.ty
     }
 
-    /// A new array of which two paths have written different numbers of elements: its name, and the
-    /// first elements that are missing.
-    pub(crate) fn filled_differently(&self, other: &Self) -> Option<(Symbol, Term, Term)> {
+    /// A new array of which two paths may have written different numbers of elements: its name, and
+    /// the first elements that are missing. `name` is one that the join gives to a location. Such a
+    /// name in an offset names another integer on each path.
+    pub(crate) fn filled_differently(
+        &self,
+        other: &Self,
+        name: Symbol,
+    ) -> Option<(Symbol, Term, Term)> {
         let at = |fresh: &Fresh| fresh.filled.map(|filled| filled.at);
         self.fresh.iter().find_map(|fresh| {
             let other = other
@@ -205,8 +224,14 @@ impl Heap {
                 .iter()
                 .find(|other| other.object == fresh.object)?;
             let (mine, others) = (at(fresh)?, at(other)?);
-            (mine != others).then_some((fresh.object, mine, others))
+            let differ = mine != others || is_of_block(mine.symbol, name);
+            differ.then_some((fresh.object, mine, others))
         })
+    }
+
+    /// Whether the offset of a first element that is missing has a name that the join gives anew.
+    pub(crate) fn is_renamed(&self, name: Symbol) -> bool {
+        self.fresh.iter().any(|fresh| fresh.is_renamed(name))
     }
 
     /// Notes up to which offset the elements of a new array were written. Returns whether that is
@@ -222,11 +247,14 @@ impl Heap {
     }
 
     /// Keeps what both paths know. Returns whether anything was forgotten. On both paths, the
-    /// elements of an array were written up to an offset, if `written` has them.
-    pub(crate) fn join(&mut self, other: &Self, written: Option<(Symbol, Term)>) -> bool {
-        if self == other {
-            return false;
-        }
+    /// elements of an array were written up to an offset, if `written` has them. Any other array is
+    /// forgotten if its offset has one of the names that the join gives, such as `name`.
+    pub(crate) fn join(
+        &mut self,
+        other: &Self,
+        written: Option<(Symbol, Term)>,
+        name: Symbol,
+    ) -> bool {
         let mut other = Cow::Borrowed(other);
         let mut moved = false;
         if let Some((array, at)) = written {
@@ -238,6 +266,9 @@ impl Heap {
         self.has_grown &= other.has_grown;
         self.room = self.room.filter(|room| other.room == Some(*room));
         keep(&mut self.fresh, &other.fresh);
+        let array = written.map(|(array, _)| array);
+        self.fresh
+            .retain(|fresh| Some(fresh.object) == array || !fresh.is_renamed(name));
         keep(&mut self.sums, &other.sums);
         keep(&mut self.rounded, &other.rounded);
         keep(&mut self.words, &other.words);

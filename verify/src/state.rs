@@ -450,9 +450,10 @@ impl State {
         name: impl Fn(usize) -> Symbol,
     ) -> bool {
         let mut changed = false;
-        let cursor = match self.heap == other.heap {
-            true => None,
-            false => self.cursor(other),
+        let joins_heaps = self.heap != other.heap || self.heap.is_renamed(name(0));
+        let cursor = match joins_heaps {
+            true => self.cursor(other, name(0)),
+            false => None,
         };
         for (at, (old, new)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
             if !old.is_top()
@@ -480,13 +481,13 @@ impl State {
         let readable = self.readable & other.readable;
         let is_landed = self.is_landed && other.is_landed;
         let touched = self.touched.max(other.touched);
-        if self.heap != other.heap {
+        if joins_heaps {
             let written = cursor.and_then(|(array, location, distance)| {
                 let value = self.location(location);
                 let end = Term::of(value).plus(distance)?;
                 (value.kind == Kind::Fresh(array)).then_some((array, end))
             });
-            changed |= self.heap.join(&other.heap, written);
+            changed |= self.heap.join(&other.heap, written, name(0));
         }
         changed |= flags != self.flags
             || readable != self.readable
@@ -499,8 +500,9 @@ impl State {
 
     /// A new array that a loop fills: its name, a location with an address in it, and the distance
     /// from there to the first element that is missing. The distance is the same on both paths.
-    fn cursor(&self, other: &Self) -> Option<(Symbol, usize, i64)> {
-        let (array, mine, others) = self.heap.filled_differently(&other.heap)?;
+    /// `name` is one that the join gives to a location.
+    fn cursor(&self, other: &Self, name: Symbol) -> Option<(Symbol, usize, i64)> {
+        let (array, mine, others) = self.heap.filled_differently(&other.heap, name)?;
         let is_in = |value: Value| value.kind == Kind::Fresh(array);
         let count = self.registers.len() + self.slots.len();
         (0..count).find_map(|at| {

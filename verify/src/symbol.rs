@@ -32,8 +32,11 @@ impl Symbol {
     /// A vector register that is 0.
     pub(crate) const CLEARED: Self = Self(1 << 51);
 
+    /// Bits of the symbol of a join that say the location. Those above say the block.
+    pub(crate) const LOCATION_BITS: u32 = 24;
+
     /// Tag bit: the lowest 32 bits of the number that has the symbol without this bit.
-    const WORD: u64 = 1 << 56;
+    pub(crate) const WORD: u64 = 1 << 56;
 
     /// Tag bit: an object that this function allocated. A reference with such a symbol has exactly
     /// the type that it names, and no subtype of it.

@@ -577,7 +577,7 @@ fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
 
 /// The symbol of a location where paths to a block differ.
 fn block_symbol(block: u32, location: usize) -> Symbol {
-    Symbol(1 << 63 | u64::from(block) << 24 | location as u64)
+    Symbol(1 << 63 | u64::from(block) << Symbol::LOCATION_BITS | location as u64)
 }
 
 /// The symbol of an argument.
