@@ -24,7 +24,7 @@ const FUNCTIONS: [&str; 13] = [
 ];
 
 /// Names of the functions of the guest with structs and arrays, by index.
-const OBJECT_FUNCTIONS: [&str; 5] = ["empty", "o", "p", "q", "w"];
+const OBJECT_FUNCTIONS: [&str; 6] = ["empty", "o", "p", "q", "w", "x"];
 
 /// The function that most attacks replace: `(param i64 i64 f64) (result i64)`.
 pub(crate) const F: u32 = 4;
@@ -103,6 +103,8 @@ pub(crate) const MARKS: &[(&str, Mark)] = &[
     // The guest without structs and arrays.
     ("swapped", Call(CodeKind::Func(11))),
     ("wide", Call(CodeKind::Func(12))),
+    // The guest with structs and arrays.
+    ("host_box", call(Builtin::HostBox)),
 ];
 
 /// The number that stands for a mark in code of x86_64, by its position in the list.
@@ -194,7 +196,7 @@ fn object_source() -> String {
     let load = |local: u32| {
         format!("(local.set {local} (i32.load offset=1000 (local.get {local})))").repeat(200)
     };
-    let [loads_3, loads_0, loads_4] = [load(3), load(0), load(4)];
+    let [loads_3, loads_0, loads_4, loads_2] = [load(3), load(0), load(4), load(2)];
     format!(
         r#"(module
     (type $s (struct (field (mut i32)) (field (mut i8)) (field i64) (field (mut anyref))
@@ -229,6 +231,10 @@ fn object_source() -> String {
     (func (export "w") (param i32 (ref $words) (ref $s) i32 i32) (result (ref $words))
         {loads_0}
         (drop (struct.new_default $base))
+        (local.get 1))
+    (func (export "x") (param anyref externref i32) (result externref)
+        {loads_2}
+        (drop (any.convert_extern (local.get 1)))
         (local.get 1)))"#
     )
 }
