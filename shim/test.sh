@@ -269,7 +269,7 @@ begin "what does not fit or link"
 options=(--annotation io.pirn.memory-max=64KiB)
 for name in hello http; do
     c small $name
-    ends 125 && complains 'KiB of memory, the limit of the policy or of io.pirn.memory-max is 64 KiB'
+    ends 125 && complains 'the limit of the policy or of io.pirn.memory-max is 64 KiB; raise it'
 done
 options=()
 
