@@ -1,8 +1,8 @@
 //! [`Access`]: an address, and how an instruction uses it.
 
 use crate::error::{Proof, Property, refuse};
-use crate::state::Extent;
 use crate::value::{Symbol, Value};
+use crate::vector::Extent;
 
 /// An address, and the displacement that the instruction adds to it.
 #[derive(Debug, Clone, Copy)]

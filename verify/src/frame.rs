@@ -2,8 +2,9 @@
 
 use crate::address::{Access, Use, is_data};
 use crate::error::{Proof, Property, refuse};
-use crate::state::{Extent, Slot, State};
+use crate::state::{Slot, State};
 use crate::value::{Kind, Symbol, Value};
+use crate::vector::Extent;
 
 /// Most bytes of a frame. The verifier keeps what each word holds.
 const FRAME_BYTES_MAX: i32 = 4 << 20;

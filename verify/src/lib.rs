@@ -25,6 +25,7 @@ mod arithmetic;
 mod abi;
 mod heap;
 mod comparison;
+mod vector;
 mod state;
 mod container;
 mod module;

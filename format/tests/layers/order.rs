@@ -64,6 +64,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 22] = [
             "abi",
             "heap",
             "comparison",
+            "vector",
             "state",
             "container",
             "module",

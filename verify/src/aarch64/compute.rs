@@ -15,8 +15,8 @@ use crate::comparison::{CARRY_FLAG, Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
 use crate::external::{self, Operation};
 use crate::objects;
-use crate::state::{Extent, Vector};
 use crate::value::{Kind, Symbol, Value};
+use crate::vector::{Extent, Vector};
 
 impl Step<'_, '_> {
     /// An instruction that falls through to the next one.

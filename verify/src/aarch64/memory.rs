@@ -9,8 +9,8 @@ use crate::address::{Access, Address, Use};
 use crate::arithmetic::sign_extended;
 use crate::error::{Proof, Property, refuse};
 use crate::objects;
-use crate::state::Extent;
 use crate::value::{Kind, Value};
+use crate::vector::Extent;
 use pirn_format::types::HeapType;
 
 /// The first number of a vector register in [`Kind::Saved`].

@@ -6,7 +6,7 @@
 //! instruction that writes fewer than 128 bits clears the others (Arm ARM, C1.2.5).
 
 use super::word::{self, Number, bit, number};
-use crate::state::Extent::{self, Double, Nothing, Single, Whole};
+use crate::vector::Extent::{self, Double, Nothing, Single, Whole};
 
 /// An instruction that computes on vector registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

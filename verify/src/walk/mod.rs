@@ -21,8 +21,9 @@ use crate::error::{Proof, Property, Refusal, refuse};
 use crate::frame::reach;
 use crate::module::Module;
 use crate::objects;
-use crate::state::{Extent, Slot, State};
+use crate::state::{Slot, State};
 use crate::value::{Kind, Symbol, Value};
+use crate::vector::Extent;
 use crate::widening::Widening;
 use live::{Effects, Live};
 use pirn_format::exit::{Builtin, CELL_BYTES};
@@ -162,7 +163,7 @@ struct Block {
     back_joins: u32,
     /// Greatest text offset of such a jump.
     last_back: u32,
-    /// Whether the state is that of an earlier walk, and no path of this walk has reached the block.
+    /// Whether the state is that of an earlier walk, and no path of this one has reached the block.
     is_seed: bool,
 }
 

@@ -8,8 +8,8 @@ use crate::casts;
 use crate::comparison::{FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
 use crate::objects;
-use crate::state::{Extent, VECTORS, Vector};
 use crate::value::{Kind, Symbol, Value};
+use crate::vector::{Extent, VECTORS, Vector};
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 use pirn_format::types::HeapType;
 

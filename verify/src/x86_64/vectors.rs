@@ -4,7 +4,7 @@
 //! of the host, as after a call, which the guest must not see. An instruction may read such a
 //! register if its result does not depend on those bits, or if it keeps each bit in its place.
 
-use crate::state::Extent;
+use crate::vector::Extent;
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 /// How much of the vector registers that an instruction reads must be a number.
