@@ -684,6 +684,14 @@ impl Value {
         self.symbol == Symbol::ZERO && self.kind == Kind::Junk && *self == Self::JUNK
     }
 
+    /// The number 0, if the value is a reference that is always null.
+    pub(crate) fn null_as_number(self) -> Self {
+        match self.kind {
+            Kind::Reference(heap) if heap.is_bottom() => Self::constant(0),
+            _ => self,
+        }
+    }
+
     /// Whether the value is unknown bits with a symbol.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Junk | Kind::Byte) && self.symbol != Symbol::ZERO

@@ -293,6 +293,13 @@ fn conversions_of_references_are_proven() {
             (ref.is_null (any.convert_extern (local.get 0))))
         (func (export "both") (param externref) (result externref)
             (extern.convert_any (any.convert_extern (local.get 0))))
+        (func (export "thrice") (param externref) (result i32)
+            (ref.is_null
+                (any.convert_extern
+                    (extern.convert_any (any.convert_extern (local.get 0))))))
+        (func (export "nothing") (param nullref nullexternref) (result externref anyref)
+            (extern.convert_any (local.get 0))
+            (any.convert_extern (local.get 1)))
         (func (export "loop") (param externref i32) (result externref)
             (loop $again
                 (local.set 0 (extern.convert_any (any.convert_extern (local.get 0))))

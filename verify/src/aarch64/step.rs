@@ -169,6 +169,7 @@ impl Step<'_, '_> {
 
     /// The value of a general register, if it is a number.
     pub(super) fn numeric(&self, register: Number, value: Value) -> Proof<Value> {
+        let value = value.null_as_number();
         match value.is_number() {
             true => Ok(value),
             false => refuse(

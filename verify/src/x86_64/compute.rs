@@ -169,6 +169,7 @@ impl Step<'_, '_> {
             3 => (self.read(1)?, self.read(2)?),
             _ => (self.read(0)?, self.read(1)?),
         };
+        let (left, right) = (left.null_as_number(), right.null_as_number());
         let register = self.instruction.op0_register();
         let fresh = self.fresh(0);
         let are_numbers = left.is_number() && right.is_number();
