@@ -268,6 +268,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 22] = [
             "grants",
             "handler",
             "pirn",
+            "refusal",
             "limits",
             "journal",
             "clients",
@@ -296,7 +297,15 @@ pub(crate) const CRATES: [(&str, &[&str]); 22] = [
     ),
     (
         "release/src",
-        &["metadata", "programs", "pages", "notices", "sbom", "api"],
+        &[
+            "metadata",
+            "programs",
+            "completions",
+            "pages",
+            "notices",
+            "sbom",
+            "api",
+        ],
     ),
     (
         "shim/src",
