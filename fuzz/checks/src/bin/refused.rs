@@ -1,6 +1,6 @@
 //! Compiles random guests for both architectures and counts those that the verifier refuses. The
-//! program takes `PIRN_FUZZ_SECONDS` from the seed `PIRN_FUZZ_SEED`. It prints each refusal with its
-//! seed on stderr, and at the end a line for each kind of settings. If `PIRN_FUZZ_KEEP` names a
+//! program takes `PIRN_FUZZ_SECONDS` from the seed `PIRN_FUZZ_SEED`. It prints each refusal with
+//! its seed on stderr, and at the end a line for each kind of settings. If `PIRN_FUZZ_KEEP` names a
 //! folder, it writes the refused guests there.
 //!
 //! A refusal is no error: the verifier is sound, not complete. The program fails only if it cannot
