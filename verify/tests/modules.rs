@@ -1,5 +1,6 @@
 //! What the compiler emits for each architecture is proven: the example guests, and every module of
-//! the specification's test suite, optimised with and without fuel, and unoptimised.
+//! the specification's test suite, for several levels of the processor's extensions: optimised for
+//! speed with and without fuel, optimised for size, and unoptimised.
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::{Arch, CpuFeatures};
@@ -28,14 +29,16 @@ const PROPOSALS: [Proposal; 12] = [
     Proposal::WideArithmetic,
 ];
 
-/// Architecture, level of its features, optimisation, and whether the code counts fuel. On aarch64,
-/// the level decides which instructions atomic operators use.
-const SETTINGS: [(Arch, &str, OptLevel, bool); 6] = [
+/// Architecture, level of its features, optimisation, and whether the code counts fuel. The level
+/// decides which vector instructions and, on aarch64, atomic instructions the code uses.
+const SETTINGS: [(Arch, &str, OptLevel, bool); 8] = [
     (Arch::X86_64, "baseline", OptLevel::Speed, false),
-    (Arch::X86_64, "baseline", OptLevel::Speed, true),
+    (Arch::X86_64, "x86-64-v4", OptLevel::Speed, true),
+    (Arch::X86_64, "x86-64-v3", OptLevel::SpeedAndSize, false),
     (Arch::X86_64, "baseline", OptLevel::None, false),
     (Arch::Aarch64, "baseline", OptLevel::Speed, false),
     (Arch::Aarch64, "armv8.6-a", OptLevel::Speed, true),
+    (Arch::Aarch64, "armv8.4-a", OptLevel::SpeedAndSize, false),
     (Arch::Aarch64, "baseline", OptLevel::None, false),
 ];
 

@@ -193,6 +193,9 @@ pub(super) fn lane(instruction: &Instruction) -> Option<(Extent, Extent)> {
     match instruction.mnemonic() {
         Mnemonic::Movss if is_register => Some((Single, Single)),
         Mnemonic::Movsd if is_register => Some((Double, Double)),
+        // The form with memory has two operands.
+        Mnemonic::Vmovss if instruction.op_count() == 3 => Some((Single, Single)),
+        Mnemonic::Vmovsd if instruction.op_count() == 3 => Some((Double, Double)),
         // The upper bits of the immediate select the lane of the second operand.
         Mnemonic::Insertps if is_register && instruction.immediate(2) >> 6 & 3 == 0 => {
             Some((Single, Extent::Nothing))
