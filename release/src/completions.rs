@@ -1,9 +1,9 @@
 //! Shell completions.
 //!
-//! clap_complete's scripts complete the commands of `aotc` only in Bash. A first argument that is a
-//! file or a command puts zsh's positions off by one. fish finds no command after an option whose
-//! value is still to come. So for these two shells, each command gets a script of its own, and the
-//! first argument selects it.
+//! clap_complete's scripts complete the options of `aotc`'s commands only in Bash. zsh takes the
+//! command for the second argument. fish finds no command after an option whose value is still to
+//! come. So for these two shells, each command gets a script of its own. In zsh the first argument
+//! selects it, in fish any earlier argument does.
 
 use anyhow::{Context as _, Result};
 use clap::Command;

@@ -53,8 +53,8 @@ pub enum LinkError {
     },
     /// The module was compiled from a component, and a linker of core modules should link it.
     #[error(
-        "import {import} is of a component, this linker is for core modules; link it by the crate \
-         `pirn-component`, or by `pirn_region_prepare_component` in C"
+        "import {import} is of a component, this linker is for core modules; link the component by \
+         the crate `pirn-component`, or by `pirn_region_prepare_component` in C"
     )]
     Component {
         /// Module and name.

@@ -18,7 +18,8 @@ pub fn refusal(error: &Error, memory_max: &str) -> Error {
         Some(ComponentError::Core(core)) => Some(core),
         _ => error.chain().find_map(|cause| cause.downcast_ref()),
     };
-    let imports = |what: &str| anyhow!("it imports {what}, which is not provided; remove it");
+    let imports =
+        |what: &str| anyhow!("it imports {what}, which is not provided; remove the import");
     match (component, core) {
         (Some(ComponentError::MissingFunc { path }), _) => imports(path),
         (Some(ComponentError::MissingResource { path }), _) => {

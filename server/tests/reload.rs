@@ -203,7 +203,7 @@ fn a_reload_that_fails_leaves_everything_as_it_was() {
         ),
     ];
     let bad_modules = [
-        (&imports[..], "which is not provided; remove it"),
+        (&imports[..], "which is not provided; remove the import"),
         (b"\x7fELF", "v.so: "),
         (b"", "v.so: "),
     ];

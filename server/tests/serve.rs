@@ -164,7 +164,8 @@ fn an_import_that_it_does_not_provide_is_named() {
         std::fs::write(&path, text).expect("a file");
         let route = format!("/={}", path.display());
         let said = refusal(&["--log", "off", "--route", &route]);
-        let expected = format!("--route /: it imports {import}, which is not provided; remove it");
+        let expected =
+            format!("--route /: it imports {import}, which is not provided; remove the import");
         assert!(said.contains(&expected), "{said}");
     }
 }

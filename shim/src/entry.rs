@@ -150,7 +150,7 @@ impl Image {
             Ok(_) => Ok(()),
             Err(error) => bail!(
                 "the image has no folder {cwd:?}, which is the working directory of the \
-                 container: {error}; add it to the image, or choose another"
+                 container: {error}; add it to the image, or mount a volume there"
             ),
         }
     }

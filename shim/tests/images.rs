@@ -73,7 +73,7 @@ fn a_working_directory_that_is_not_there_is_named() {
         let error = format!("{error:#}");
         assert!(error.starts_with(&expected), "{error}");
         assert!(
-            error.ends_with("; add it to the image, or choose another"),
+            error.ends_with("; add it to the image, or mount a volume there"),
             "{error}"
         );
     }

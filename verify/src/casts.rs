@@ -104,7 +104,7 @@ fn learn(
             compared_with_end(module, state, (left, right), (array, ty));
         }
         (Kind::Fresh(array), Kind::Fresh(other), Below) if array == other => {
-            if let Some(ty) = state.heap.new_array(array) {
+            if let Some(ty) = state.heap.new_object_type(array) {
                 compared_with_end(module, state, (left, right), (array, ty));
             }
         }

@@ -112,8 +112,8 @@ impl Comparison {
             is_word,
         } = self;
         let is_wide = |value: &Value| value.high > i64::from(i32::MAX);
-        let is_ordered = *is_word && relation.is_signed() && (is_wide(left) || is_wide(right));
-        left.is_number() && right.is_number() && !is_ordered
+        let is_ambiguous = *is_word && relation.is_signed() && (is_wide(left) || is_wide(right));
+        left.is_number() && right.is_number() && !is_ambiguous
     }
 
     /// Whether it may tell something of a value: both contain the same unknown, or its lowest bits.

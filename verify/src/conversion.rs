@@ -22,8 +22,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Whether code may compare a part of a reference with a constant. The answer is whether an
-    /// externref is of the guest, or whether it is large.
+    /// Whether code may compare this part with a constant. Allowed comparisons tell only whether an
+    /// externref was converted from an anyref, and whether its number is large.
     pub(crate) fn is_comparable(self, constant: i64) -> bool {
         match self {
             Self::Prefix => constant.cast_unsigned() == EXTERNAL_PREFIX,
@@ -33,8 +33,8 @@ impl Part {
     }
 }
 
-/// Sets of bit patterns of a reference. Bits 0 to 7 are about an anyref: the reference may have
-/// this number as its lowest three bits. The others are about an externref.
+/// Classes that a reference may belong to, as a bit set. Bit n, from 0 to 7, is the class of each
+/// anyref whose lowest three bits are the number n. Higher bits are classes of externrefs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Classes(u16);
 

@@ -125,7 +125,7 @@ pub(crate) struct Unproven {
     pub(crate) message: String,
 }
 
-/// What a step of the proof gives. The error is in a box, because results are copied often.
+/// The result of a step of the proof. The box keeps results small, because they are moved often.
 pub(crate) type Proof<T> = Result<T, Box<Unproven>>;
 
 /// A refusal of a property.

@@ -75,7 +75,7 @@ pub(crate) fn computed(
     if of == Symbol::ZERO {
         return None;
     }
-    // References of these types are none of the host.
+    // A reference of the type eq, or of a subtype, is no host reference.
     if let Kind::Reference(heap) = value.kind
         && heap.matches(HeapType::Eq, |_, _| false)
     {
@@ -107,7 +107,7 @@ fn converted(classes: Classes, value: Value) -> Value {
     Value::reference(value.symbol, heap, false)
 }
 
-/// A reference is of none but these classes. Returns whether it can be of any.
+/// Notes that a reference is of one of these classes. Returns whether any class remains.
 fn restrict(state: &mut State, of: Symbol, classes: Classes) -> bool {
     let known = state.heap.classes(of);
     let classes = known.and(classes);

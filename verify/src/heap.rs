@@ -25,8 +25,8 @@ pub(crate) struct Fresh {
 }
 
 impl Fresh {
-    /// Whether a join that gives names such as `name` makes the offset of the first element that is
-    /// missing another one.
+    /// Whether the offset of the first missing element uses a symbol that the join at `name`'s
+    /// block defines anew.
     fn is_renamed(&self, name: Symbol) -> bool {
         let filled = self.filled;
         filled.is_some_and(|filled| is_of_block(filled.at.symbol, name))
@@ -38,7 +38,7 @@ fn is_of_block(symbol: Symbol, name: Symbol) -> bool {
     (symbol.0 & !Symbol::WORD) >> Symbol::LOCATION_BITS == name.0 >> Symbol::LOCATION_BITS
 }
 
-/// The elements of a new array are written in turn.
+/// How far the elements of a new array are written. Code writes them in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filled {
     /// Offset of the first element that was not written yet.
@@ -203,15 +203,15 @@ fn keep<T: PartialEq>(list: &mut Vec<T>, other: &[T]) {
 }
 
 impl Heap {
-    /// The type of the array that this symbol names, if its elements are being written.
-    pub(crate) fn new_array(&self, array: Symbol) -> Option<u32> {
-        let is_it = |fresh: &&Fresh| fresh.object == array && fresh.is_headed;
+    /// The type of the new object that this symbol names, once its header is complete.
+    pub(crate) fn new_object_type(&self, object: Symbol) -> Option<u32> {
+        let is_it = |fresh: &&Fresh| fresh.object == object && fresh.is_headed;
         self.fresh.iter().find(is_it)?.ty
     }
 
-    /// A new array of which two paths may have written different numbers of elements: its name, and
-    /// the first elements that are missing. `name` is one that the join gives to a location. Such a
-    /// name in an offset names another integer on each path.
+    /// A new array whose offsets of the first missing element may differ on two paths, and these
+    /// offsets. They differ if they are unequal, or if they use a symbol that the join at `name`'s
+    /// block defines anew: such a symbol means another integer on each path.
     pub(crate) fn filled_differently(
         &self,
         other: &Self,
@@ -229,7 +229,8 @@ impl Heap {
         })
     }
 
-    /// Whether the offset of a first element that is missing has a name that the join gives anew.
+    /// Whether the offset of a first missing element uses a symbol that the join at `name`'s block
+    /// defines anew.
     pub(crate) fn is_renamed(&self, name: Symbol) -> bool {
         self.fresh.iter().any(|fresh| fresh.is_renamed(name))
     }
@@ -246,9 +247,9 @@ impl Heap {
         moved
     }
 
-    /// Keeps what both paths know. Returns whether anything was forgotten. On both paths, the
-    /// elements of an array were written up to an offset, if `written` has them. Any other array is
-    /// forgotten if its offset has one of the names that the join gives, such as `name`.
+    /// Keeps what both paths know. Returns whether anything changed. `written` is an array, and the
+    /// offset up to which both paths have written it. Other new arrays are forgotten if their
+    /// offset uses a symbol that the join at `name`'s block defines anew.
     pub(crate) fn join(
         &mut self,
         other: &Self,

@@ -68,8 +68,8 @@ pub(crate) struct Module<'a> {
     pub(crate) code_end: u32,
     /// Text offsets of trap stubs that are proven for any value of their argument.
     pub(crate) plain_stubs: HashSet<u32>,
-    /// Where parameters and results of each type lie, and at last those of a type that is no
-    /// function's.
+    /// By type index: where parameters and results lie. The last entry, without values, is for
+    /// indices out of range.
     places: Vec<OnceLock<Places>>,
     /// Words of work of all functions that were walked so far, see `Walk::spend`.
     pub(crate) work: AtomicUsize,

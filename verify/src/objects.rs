@@ -249,10 +249,16 @@ fn fresh(module: &Module<'_>, state: &mut State, access: &Access, object: Symbol
                 }
             }
         },
-        (_, _, at) => {
+        (_, _, Some(at)) => {
             return refuse(
                 Property::Accesses,
-                format!("writes byte {at:?} of a new object before its header"),
+                format!("writes byte {at} of a new object before its header"),
+            );
+        }
+        (_, _, None) => {
+            return refuse(
+                Property::Accesses,
+                "writes an unknown byte of a new object before its header",
             );
         }
     }
@@ -375,7 +381,8 @@ fn array_header(
     Ok(())
 }
 
-/// An address in a new array is not below another one, perhaps the end of its elements.
+/// Completes a new array if `at` is not below `end`, `at` is the first missing element, and `end`
+/// is the end of the elements. Both may be at one constant distance from these.
 pub(crate) fn ends_at(
     module: &Module<'_>,
     state: &mut State,

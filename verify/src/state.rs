@@ -541,8 +541,8 @@ impl State {
         }
     }
 
-    /// Forgets what a loop changes, apart from general registers: relations between values, which
-    /// values of vector registers are equal, and all of the vector registers that are not needed.
+    /// Forgets relations between values, vector registers that are not needed, and to which others
+    /// the written vector registers are equal.
     pub(crate) fn forget_in_loop(
         &mut self,
         is_unneeded: impl Fn(usize) -> bool,
@@ -560,7 +560,7 @@ impl State {
         let is_relation = |fact: &Fact| {
             matches!(
                 fact,
-                Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Holds(..)
+                Fact::DispatchNumber(..) | Fact::Bounds(..) | Fact::Index(..) | Fact::Holds(..)
             )
         };
         if self.facts.iter().any(is_relation) {

@@ -1,4 +1,5 @@
-//! The instructions of a function: each is decoded once, when it is first reached.
+//! The instructions of a function. Each is decoded once: before the walk if direct jumps lead to
+//! it, otherwise when a computed jump reaches it.
 
 use super::{Machine, Walk};
 use crate::error::{Proof, Property, refuse};

@@ -5,8 +5,8 @@
 //! difference makes the walk visit the loop again. For the same reason, such a walk forgets the
 //! numbers that the loop changes: it need not visit the loop to find that they change.
 //!
-//! Both only forget, and no rule relies on this file. An error in it cannot make the proof accept
-//! more. If too much was forgotten for the proof, another walk forgets nothing.
+//! These two guesses only remove knowledge, so an error in this file cannot make the verifier
+//! accept more. If too little is known then for the proof, another walk forgets nothing.
 
 use super::{Haste, Machine, Walk, block_symbol};
 use crate::abi::{Convention, Place};
@@ -46,15 +46,15 @@ pub(crate) struct Effects {
     pub(crate) transfer: Transfer,
 }
 
-/// How an instruction may leave the function.
+/// How control leaves an instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    /// Not at all, or by a fault.
+    /// To the next instruction, or by a fault.
     #[default]
     None,
     /// By a call, perhaps of the code that starts at this text offset.
     Call(Option<u32>),
-    /// By a jump, if its target is not in the function.
+    /// By a jump to any target, or by a trap.
     Jump,
     Return,
 }
@@ -243,10 +243,10 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     /// Forgets at the start of a loop what no later instruction reads, and the numbers that the
     /// loop changes.
     pub(super) fn guess(&mut self, target: u32, state: &mut State) -> Proof<()> {
-        // Without loops, each block is visited once, after all paths to it.
         if self.haste != Haste::Guesses || self.is_search {
             return Ok(());
         }
+        // A block that starts no loop is visited once, after all paths to it.
         let Some(end) = self.live.loops.get(&target).copied() else {
             return Ok(());
         };

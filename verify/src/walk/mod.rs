@@ -298,13 +298,13 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
     }
 
-    /// What this walk knows at the start of each loop that is not nested deeper than the walks
-    /// before have reached.
+    /// The states where loops start, for the next walk: of loops whose nesting depth is at most the
+    /// number of such walks so far.
     ///
-    /// A state in a loop was first found on the path that enters the loop, so it relates values of
-    /// this path, and a join with a path of the next iteration forgets such relations. If the next
-    /// walk begins with what holds in each iteration, it finds no others. Any state is sound as a
-    /// beginning, because the walk joins it with all paths.
+    /// The state that enters a loop relates values of the first iteration only. Inside of the loop,
+    /// a join with the next iteration loses such a relation even if one like it holds in each
+    /// iteration. A walk that starts from what holds in each iteration finds this relation alone.
+    /// Any initial state is sound, because the walk joins it with the states of all paths.
     fn seeds(&mut self) -> Vec<(u32, State)> {
         let is_loop = |block: &Block| block.back_joins > 0;
         let loops = self.blocks.iter().filter(|block| is_loop(block));

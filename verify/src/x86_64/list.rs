@@ -44,7 +44,7 @@ pub(super) fn is_plain(instruction: &Instruction) -> bool {
     !RULES[instruction.code() as usize].is_jump
 }
 
-/// Whether the verifier knows what an instruction does, whose bytes are the first ones of `code`.
+/// Whether the verifier knows what an instruction does. `code` starts with its bytes.
 pub(super) fn is_allowed(instruction: &Instruction, code: &[u8]) -> bool {
     let rule = &RULES[instruction.code() as usize];
     if !rule.is_listed || !has_ordinary_registers(instruction, rule.is_general) {

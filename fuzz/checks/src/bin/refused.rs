@@ -1,10 +1,11 @@
 //! Compiles random guests for both architectures and counts those that the verifier refuses. The
-//! program takes `PIRN_FUZZ_SECONDS` from the seed `PIRN_FUZZ_SEED`. It prints each refusal with
-//! its seed on stderr, and at the end a line for each kind of settings. If `PIRN_FUZZ_KEEP` names a
-//! folder, it writes the refused guests there.
+//! program runs for `PIRN_FUZZ_SECONDS` (default 60) and starts at the seed `PIRN_FUZZ_SEED`. It
+//! prints each refusal with its seed on stderr, and at the end a line for each kind of settings. If
+//! `PIRN_FUZZ_KEEP` names a folder, it writes the refused guests there.
 //!
-//! A refusal is no error: the verifier is sound, not complete. The program fails only if it cannot
-//! write to the folder.
+//! A refusal is no error: the verifier is sound, not complete. Guests that do not compile are left
+//! out. The program fails if the verifier finds the file itself damaged, or if it cannot write to
+//! the folder.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_fuzz_checks::campaign::{self, bytes};
 use pirn_fuzz_checks::guest::Guest;
 use pirn_fuzz_checks::setting::Setting;
+use pirn_verify::VerifyError;
 use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
@@ -56,6 +58,10 @@ fn main() -> ExitCode {
                     count.proven += 1;
                     continue;
                 };
+                if !matches!(error, VerifyError::Refused(_)) {
+                    eprintln!("seed {seed}: {kind}: {error}");
+                    return ExitCode::FAILURE;
+                }
                 count.refused += 1;
                 eprintln!("seed {seed}: {kind}: {error}");
                 if let Some(folder) = &folder {
