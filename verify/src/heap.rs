@@ -166,6 +166,10 @@ struct Length {
     len: Term,
 }
 
+/// Most objects that are not completely written, the newest ones. Each join compares all of them
+/// with all of another state.
+const FRESH_MAX: usize = 48;
+
 /// Most entries of each list, the newest ones.
 const ENTRIES_MAX: usize = 12;
 
@@ -289,6 +293,21 @@ impl Heap {
             + self.depths.len()
             + self.places.len()
             + self.classes.len()
+    }
+
+    /// Words of the new objects, which copies of a state copy as they do the frame's.
+    pub(crate) fn words(&self) -> usize {
+        let words = |fresh: &Fresh| 1 + fresh.missing.len();
+        self.fresh.iter().map(words).sum()
+    }
+
+    /// Adds an object of which nothing was written. Forgets the oldest one if there are too many.
+    pub(crate) fn add_fresh(&mut self, fresh: Fresh) {
+        self.fresh.retain(|old| old.object != fresh.object);
+        if self.fresh.len() == FRESH_MAX {
+            self.fresh.remove(0);
+        }
+        self.fresh.push(fresh);
     }
 
     /// Notes that a new object lies at the address of the next object. `bytes` is its size, if that

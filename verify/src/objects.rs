@@ -184,10 +184,9 @@ fn allocate(state: &mut State, access: &Access, end: Value) -> Proof<Value> {
     let places = state.heap.clone();
     // The next object begins at `end`, and registers may hold this address.
     state.forget_next_object(|value| *value == Value::of(Kind::HeapNext));
-    state.heap.fresh.retain(|fresh| fresh.object != object);
     state.heap.restore_places(&places);
     state.heap.add_object(object, end.exact());
-    state.heap.fresh.push(Fresh {
+    state.heap.add_fresh(Fresh {
         object,
         bytes: end,
         ty: None,

@@ -135,9 +135,9 @@ impl State {
         self.top
     }
 
-    /// Registers and known words of the frame.
+    /// Registers, known words of the frame, and words of new objects.
     pub(crate) fn words(&self) -> usize {
-        self.registers.len() + VECTORS + self.slots.len()
+        self.registers.len() + VECTORS + self.slots.len() + self.heap.words()
     }
 
     /// A copy of this state without the words of the frame.

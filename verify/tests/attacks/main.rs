@@ -447,6 +447,76 @@ fn work_with_a_large_frame_is_counted() {
     }
 }
 
+/// A state has all fields of new objects that must not be null. So the verifier counts them among
+/// the words of blocks.
+#[test]
+fn fields_of_new_objects_are_counted() {
+    let load = "(local.set 1 (i32.load offset=1000 (local.get 1)))";
+    let text = format!(
+        r#"(module
+            (type $s (struct (field i32)))
+            (type $w (struct {}))
+            (memory 1)
+            (func (export "f") (param (ref null $w) i32) (result i64)
+                (drop (struct.new_default $s)) {} (i64.const 0))
+            (func (export "g") (param anyref) (result i32)
+                (ref.test (ref $w) (local.get 0))))"#,
+        "(field (ref $s))".repeat(9_000),
+        load.repeat(4_000)
+    );
+    let mut guest = Guest::from_text(Arch::X86_64, &text);
+    let entry = guest.entry(CodeKind::Func(0));
+    let mut verify = |count: usize| {
+        // push rbp; mov rbp, rsp; mov rax, [rdi - 88]; lea r10, [rax + 72008]; cmp r10, [rdi - 80];
+        // jbe 1f; xor eax, eax; pop rbp; ret; 1: mov [rdi - 88], r10; mov ecx, [rdi + id_base]; mov
+        // [rax], ecx; mov rax, [rdi - 88]; lea r10, [rax + 16]
+        let start = "554889e5488b47a84c8d90481901004c3b57b0760431c05dc34c8957a88b8f1c5a5a5a8908488b\
+            47a84c8d5010";
+        // cmp r10, [rdi - 80]; jbe 1f; 1:
+        let compared = "4c3b57b07600".repeat(count);
+        guest.write(entry, &list::bytes(&format!("{start}{compared}31c05dc3")));
+        prove(&guest, entry)
+    };
+    verify(10).expect("it needs little work");
+    match verify(4_000) {
+        Err(VerifyError::Refused(refusal)) => {
+            assert!(refusal.message.contains("of more than"), "{refusal}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Each join compares all new objects of two states, so the verifier knows only the newest ones.
+#[test]
+fn few_new_objects_are_known_before_they_are_written() {
+    let text = r#"(module
+        (type $s (struct (field i32)))
+        (memory 1)
+        (func (export "f") (param i32) (result i64)
+            (drop (struct.new_default $s)) LOADS (i64.const 0)))"#;
+    let load = "(local.set 0 (i32.load offset=1000 (local.get 0)))";
+    let mut guest = Guest::from_text(Arch::X86_64, &text.replace("LOADS", &load.repeat(400)));
+    let entry = guest.entry(CodeKind::Func(0));
+    let mut verify = |newer: usize| {
+        // mov rax, [rdi - 88]; lea r10, [rax + 16]; cmp r10, [rdi - 80]; jbe 1f; xor eax, eax; pop
+        // rbp; ret; 1: mov [rdi - 88], r10
+        let new = "488b47a84c8d50104c3b57b0760431c05dc34c8957a8";
+        // push rbp; mov rbp, rsp; the first object; mov r9, rax; newer ones; mov ecx, [rdi + id_s];
+        // mov [r9], ecx; xor eax, eax; pop rbp; ret
+        let newer = new.repeat(newer);
+        let code = format!("554889e5{new}4989c1{newer}8b8f1b5a5a5a41890931c05dc3");
+        guest.write(entry, &list::bytes(&code));
+        prove(&guest, entry)
+    };
+    verify(47).expect("the object is known");
+    match verify(48) {
+        Err(VerifyError::Refused(refusal)) => {
+            assert_eq!(refusal.property, Property::Accesses, "{refusal}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// At each test of a tag, the paths are walked apart. They only test and set registers, so nothing
 /// but the instructions after the tests can need the work.
 #[test]
