@@ -436,7 +436,21 @@ impl Step<'_, '_> {
             Logic::Test | Logic::Xor => return None,
         };
         let fresh = self.fresh(0);
-        is_wide.then(|| external::computed(self.state, operation, left, right, fresh))?
+        is_wide.then(|| self.part(operation, left, right, fresh))?
+    }
+
+    /// What an operation computes of a reference that it converts.
+    fn part(
+        &mut self,
+        operation: Operation,
+        left: Value,
+        right: Value,
+        fresh: Symbol,
+    ) -> Option<Value> {
+        let part = external::computed(self.state, operation, left, right, fresh)?;
+        // What is known of the reference may change each register and word of the frame.
+        self.walk.count(self.state.words());
+        Some(part)
     }
 
     /// The result of a shift that converts a reference, or of a field of its lowest bits.
@@ -451,7 +465,7 @@ impl Step<'_, '_> {
             _ => return None,
         };
         let (right, fresh) = (Value::constant(constant), self.fresh(1));
-        external::computed(self.state, operation, left, right, fresh)
+        self.part(operation, left, right, fresh)
     }
 
     /// What the flags say after a logical operation. N and Z are those of a comparison with 0. C is

@@ -377,6 +377,11 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         index.is_some_and(|index| self.leaders.get(index) == Some(&true))
     }
 
+    /// Counts words that the proof compares or copies. The next instruction enforces the limit.
+    pub(crate) fn count(&mut self, words: usize) {
+        self.work += words;
+    }
+
     /// Counts words that the proof compares or copies. Enforces the limit of a function.
     pub(crate) fn spend(&mut self, words: usize) -> Proof<()> {
         self.work += words;

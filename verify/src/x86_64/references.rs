@@ -58,9 +58,12 @@ impl Step<'_, '_> {
             _ => return None,
         };
         let fresh = self.fresh(0);
-        match self.bytes(0) {
-            8 => external::computed(self.state, operation, left, right, fresh),
-            _ => None,
+        if self.bytes(0) != 8 {
+            return None;
         }
+        let part = external::computed(self.state, operation, left, right, fresh)?;
+        // What is known of the reference may change each register and word of the frame.
+        self.walk.count(self.state.words());
+        Some(part)
     }
 }

@@ -79,6 +79,7 @@ impl Step<'_, '_> {
         let register = self.instruction.op0_register().full_register().number();
         let old = self.state.registers[register];
         let is_wanted = |value: &Value| value.kind == Kind::Found;
+        self.walk.count(self.state.words());
         self.state.update(is_wanted, |value| *value = Value::JUNK);
         // An instruction may replace a register by itself.
         let replaces = self.instruction.mnemonic() == Mnemonic::Cmove

@@ -447,6 +447,39 @@ fn work_with_a_large_frame_is_counted() {
     }
 }
 
+/// `cmove` after `bsf` may change each word of the frame.
+#[test]
+fn work_with_found_bits_in_a_large_frame_is_counted() {
+    // push rbp; mov rbp, rsp; mov r11, rsp; sub r11, 0x3f0000; 1: sub rsp, 4096; mov dword ptr
+    // [rsp], 0; cmp rsp, r11; jne 1b; mov qword ptr [rsp], 0
+    let start =
+        "554889e54989e34981eb00003f004881ec00100000c70424000000004c39dc75ed48c7042400000000";
+    let load = "(local.set 0 (i64.load (i32.wrap_i64 (local.get 0))))";
+    let text = format!(
+        r#"(module
+            (memory 1)
+            (func (export "f") (param i64 i64) (result i64) {} (local.get 0)))"#,
+        load.repeat(8_000)
+    );
+    let mut guest = Guest::from_text(Arch::X86_64, &text);
+    let entry = guest.entry(CodeKind::Func(0));
+    let mut verify = |count: usize| {
+        // mov rax, rdi; bsf rax, rdx; cmove rax, rdx
+        let found = "4889f8480fbcc2480f44c2".repeat(count);
+        // xor eax, eax; mov rsp, rbp; pop rbp; ret
+        let code = format!("{start}{found}31c04889ec5dc3");
+        guest.write(entry, &list::bytes(&code));
+        prove(&guest, entry)
+    };
+    verify(10).expect("it needs little work");
+    match verify(3_000) {
+        Err(VerifyError::Refused(refusal)) => {
+            assert!(refusal.message.contains("more work than"), "{refusal}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A state has all fields of new objects that must not be null. So the verifier counts them among
 /// the words of blocks.
 #[test]
