@@ -307,12 +307,23 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     /// Any initial state is sound, because the walk joins it with the states of all paths.
     fn seeds(&mut self) -> Vec<(u32, State)> {
         let is_loop = |block: &Block| block.back_joins > 0;
-        let loops = self.blocks.iter().filter(|block| is_loop(block));
-        let ranges: Vec<_> = loops.map(|block| block.start..block.last_back).collect();
-        let is_reached = |start: u32| {
-            let around = ranges.iter().filter(|range| range.start < start);
-            around.filter(|range| range.contains(&start)).count() <= self.seeded_walks as usize
-        };
+        let index = |at: u32| (at - self.entry.start) as usize;
+        // By byte of the function: how many more loops are around it than around the byte before.
+        let mut around = vec![0_i64; self.leaders.len() + 1];
+        for block in self.blocks.iter().filter(|block| is_loop(block)) {
+            let (inside, end) = (index(block.start) + 1, index(block.last_back));
+            if inside < end {
+                around[inside] += 1;
+                around[end] -= 1;
+            }
+        }
+        let mut depth = 0;
+        for count in &mut around {
+            depth += *count;
+            *count = depth;
+        }
+        let deepest = i64::from(self.seeded_walks);
+        let is_reached = |start: u32| around[index(start)] <= deepest;
         let blocks = self.blocks.drain(..);
         blocks
             .filter(|block| is_loop(block) && is_reached(block.start))
