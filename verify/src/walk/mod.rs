@@ -703,6 +703,10 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
                 "the trampoline of heap.grow writes beside its frame",
             );
         }
+        // A write to a new object looks for it and for its missing fields.
+        if self.walk.module.has_objects && !is_frame {
+            self.walk.count(self.state.heap.words());
+        }
         match objects::access(self.walk.module, self.state, &access)? {
             Some(value) => Ok(value),
             None => access::access(self.walk.module, self.state, &access),
