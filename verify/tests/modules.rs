@@ -50,6 +50,22 @@ fn options(arch: Arch, cpu: &str, opt_level: OptLevel, fuel: bool) -> Options {
     options
 }
 
+/// Compiles a module with each setting, and with or without masks against speculation, and proves
+/// it. `what` names the module in errors.
+fn prove_with_all_settings(what: &str, text: &[u8], masks: &[bool]) {
+    let wasm = pirn_compiler::parse_text(text).expect("it is a module");
+    for (arch, cpu, level, fuel) in SETTINGS {
+        for spectre in masks {
+            let mut options = options(arch, cpu, level, fuel);
+            options.spectre = *spectre;
+            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
+            if let Err(error) = verify(&so) {
+                panic!("{what}: {arch}, {level:?}, masks: {spectre}: {error}");
+            }
+        }
+    }
+}
+
 /// The modules of a file of the suite.
 fn modules(file: &TestFile<'static>) -> Vec<(usize, Vec<u8>)> {
     let mut lexer = Lexer::new(file.raw());
@@ -131,14 +147,7 @@ fn example_guests_are_proven() {
     );
     files.par_iter().for_each(|file| {
         let bytes = std::fs::read(file).expect("it is readable");
-        let wasm = pirn_compiler::parse_text(&bytes).expect("it is a module");
-        for (arch, cpu, level, fuel) in SETTINGS {
-            let options = options(arch, cpu, level, fuel);
-            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
-            if let Err(error) = verify(&so) {
-                panic!("{arch} {}: {error}", file.display());
-            }
-        }
+        prove_with_all_settings(&file.display().to_string(), &bytes, &[true]);
     });
 }
 
@@ -170,14 +179,7 @@ fn arguments_and_results_in_memory_are_proven() {
             (func (export "e") (type $t)
                 {changed} (return_call_indirect (type $t) (local.get 0))))"#
         );
-        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
-        for (arch, cpu, level, fuel) in SETTINGS {
-            let options = options(arch, cpu, level, fuel);
-            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
-            if let Err(error) = verify(&so) {
-                panic!("{arch}: {count} of each type: {error}");
-            }
-        }
+        prove_with_all_settings(&format!("{count} of each type"), text.as_bytes(), &[true]);
     }
 }
 
@@ -208,14 +210,7 @@ fn fields_far_away_are_proven() {
                 (struct.get $s $wide (local.get 0))))"#,
             "(field (mut i64)) ".repeat(count)
         );
-        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
-        for (arch, cpu, level, fuel) in SETTINGS {
-            let options = options(arch, cpu, level, fuel);
-            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
-            if let Err(error) = verify(&so) {
-                panic!("{arch}: {count} fields, {level:?}: {error}");
-            }
-        }
+        prove_with_all_settings(&format!("{count} fields"), text.as_bytes(), &[true]);
     }
 }
 
@@ -238,29 +233,7 @@ fn large_frames_are_proven() {
             loads.collect::<String>(),
             uses.collect::<String>(),
         );
-        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
-        for (arch, cpu, level, fuel) in SETTINGS {
-            let options = options(arch, cpu, level, fuel);
-            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
-            if let Err(error) = verify(&so) {
-                panic!("{arch}: {pages} pages, {level:?}: {error}");
-            }
-        }
-    }
-}
-
-/// Compiles a module with each setting, with and without masks against speculation, and proves it.
-fn prove_with_all_settings(text: &str, masks: &[bool]) {
-    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
-    for (arch, cpu, level, fuel) in SETTINGS {
-        for spectre in masks {
-            let mut options = options(arch, cpu, level, fuel);
-            options.spectre = *spectre;
-            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
-            if let Err(error) = verify(&so) {
-                panic!("{arch}, {level:?}, masks: {spectre}: {error}");
-            }
-        }
+        prove_with_all_settings(&format!("{pages} pages"), text.as_bytes(), &[true]);
     }
 }
 
@@ -309,14 +282,14 @@ fn conversions_of_references_are_proven() {
                 (br_if $again
                     (local.tee 1 (i32.sub (local.get 1) (i32.const 1)))))
             (local.get 0)))"#;
-    prove_with_all_settings(text, &[true, false]);
+    prove_with_all_settings("conversions of references", text.as_bytes(), &[true, false]);
     // No type of this module has a reference that is not external.
     let text = r#"(module (memory 1)
         (func (export "integer") (param i32) (result externref)
             (extern.convert_any (ref.i31 (memory.grow (local.get 0)))))
         (func (export "both") (param externref) (result externref)
             (extern.convert_any (any.convert_extern (local.get 0)))))"#;
-    prove_with_all_settings(text, &[true, false]);
+    prove_with_all_settings("a module without objects", text.as_bytes(), &[true, false]);
 }
 
 /// Indices of tables, without masks against speculation.
@@ -333,7 +306,7 @@ fn accesses_to_tables_without_masks_are_proven() {
             (table.get $e (i32.add (local.get 0) (i32.const 3))))
         (func (export "wrapped") (param i64) (result externref)
             (table.get $e (i32.wrap_i64 (local.get 0)))))"#;
-    prove_with_all_settings(text, &[true, false]);
+    prove_with_all_settings("tables", text.as_bytes(), &[true, false]);
 }
 
 /// Arrays of references that must not be null: of constant and of computed lengths, in loops, and
@@ -389,7 +362,7 @@ fn new_arrays_without_null_are_proven() {
             (local.get $sum)))"#,
         constant.concat()
     );
-    prove_with_all_settings(&text, &[true]);
+    prove_with_all_settings("new arrays", text.as_bytes(), &[true]);
 }
 
 /// What a loop allocates has another size in each iteration.
@@ -417,5 +390,5 @@ fn allocations_in_nested_loops_are_proven() {
                 (br_if $outer
                     (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
             (local.get $sum)))"#;
-    prove_with_all_settings(text, &[true, false]);
+    prove_with_all_settings("loops", text.as_bytes(), &[true, false]);
 }

@@ -18,9 +18,9 @@ use pirn_format::error::FormatError;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, TrapEntry};
 use pirn_runtime::{CallError, Caller, Linker, Module, Region, TrapCode};
-use pirn_verify::{Property, Verifier, VerifyError};
+use pirn_verify::{Property, Refusal, Verifier, VerifyError};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 use std::fs;
 use std::process::Command;
 
@@ -406,6 +406,14 @@ fn tables_that_do_not_change_are_not_written() {
     }
 }
 
+/// The refusal of code that must not be proven.
+fn refused<T: Debug>(result: Result<T, VerifyError>) -> Refusal {
+    match result {
+        Err(VerifyError::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A call changes the verifier's state, which has a word for each 8 bytes of the frame. The
 /// verifier counts these words, and refuses a function that needs too many. A conditional move
 /// needs no such words.
@@ -439,12 +447,8 @@ fn work_with_a_large_frame_is_counted() {
     // mov rdi, rbx; call plain
     let call = "4889dfe8005a5a5a";
     verify(call, 10).expect("it needs little work");
-    match verify(call, 2_500) {
-        Err(VerifyError::Refused(refusal)) => {
-            assert!(refusal.message.contains("more work than"), "{refusal}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let refusal = refused(verify(call, 2_500));
+    assert!(refusal.message.contains("more work than"), "{refusal}");
 }
 
 /// `cmove` after `bsf` may change each word of the frame.
@@ -472,12 +476,8 @@ fn work_with_found_bits_in_a_large_frame_is_counted() {
         prove(&guest, entry)
     };
     verify(10).expect("it needs little work");
-    match verify(3_000) {
-        Err(VerifyError::Refused(refusal)) => {
-            assert!(refusal.message.contains("more work than"), "{refusal}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let refusal = refused(verify(3_000));
+    assert!(refusal.message.contains("more work than"), "{refusal}");
 }
 
 /// A state has all fields of new objects that must not be null. So the verifier counts them among
@@ -511,12 +511,8 @@ fn fields_of_new_objects_are_counted() {
         prove(&guest, entry)
     };
     verify(10).expect("it needs little work");
-    match verify(4_000) {
-        Err(VerifyError::Refused(refusal)) => {
-            assert!(refusal.message.contains("of more than"), "{refusal}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let refusal = refused(verify(4_000));
+    assert!(refusal.message.contains("of more than"), "{refusal}");
 }
 
 /// Each join compares all new objects of two states, so the verifier knows only the newest ones.
@@ -542,12 +538,8 @@ fn few_new_objects_are_known_before_they_are_written() {
         prove(&guest, entry)
     };
     verify(47).expect("the object is known");
-    match verify(48) {
-        Err(VerifyError::Refused(refusal)) => {
-            assert_eq!(refusal.property, Property::Accesses, "{refusal}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let refusal = refused(verify(48));
+    assert_eq!(refusal.property, Property::Accesses, "{refusal}");
 }
 
 /// At each test of a tag, the paths are walked apart. They only test and set registers, so nothing
@@ -575,10 +567,6 @@ fn work_with_long_blocks_on_many_paths_is_counted() {
         prove(&guest, entry)
     };
     verify(4).expect("it needs little work");
-    match verify(64) {
-        Err(VerifyError::Refused(refusal)) => {
-            assert!(refusal.message.contains("more work than"), "{refusal}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let refusal = refused(verify(64));
+    assert!(refusal.message.contains("more work than"), "{refusal}");
 }
