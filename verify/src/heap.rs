@@ -16,7 +16,7 @@ pub(crate) struct Fresh {
     pub(crate) bytes: Value,
     /// The type in its header, once that was written.
     pub(crate) ty: Option<u32>,
-    /// Offsets of fields that must not be null, and that were not written yet.
+    /// Offsets of fields that must not be null, and that were not written yet, in order.
     pub(crate) missing: Vec<i64>,
     /// The elements that must not be null, if it is an array of those.
     pub(crate) filled: Option<Filled>,

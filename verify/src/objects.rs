@@ -213,8 +213,8 @@ fn fresh(module: &Module<'_>, state: &mut State, access: &Access, object: Symbol
             "reads an object that is not completely written",
         );
     }
-    let found = state.heap.fresh[number].clone();
-    match (found.ty, access.usage, access.distance()) {
+    let Fresh { ty, is_headed, .. } = state.heap.fresh[number];
+    match (ty, access.usage, access.distance()) {
         (None, Use::Write(value), Some(at)) if at == OBJECT_TYPE.into() && access.bytes == 4 => {
             let Kind::TypeId(ty) = value.kind else {
                 return refuse(
@@ -225,11 +225,11 @@ fn fresh(module: &Module<'_>, state: &mut State, access: &Access, object: Symbol
             type_header(module, &mut state.heap.fresh[number], ty)?;
         }
         (Some(ty), Use::Write(len), Some(at))
-            if at == ARRAY_LEN.into() && access.bytes == 4 && !found.is_headed =>
+            if at == ARRAY_LEN.into() && access.bytes == 4 && !is_headed =>
         {
             array_header(module, state, number, (ty, len))?;
         }
-        (Some(ty), _, at) if found.is_headed => match (module.metadata.array_element(ty), at) {
+        (Some(ty), _, at) if is_headed => match (module.metadata.array_element(ty), at) {
             (None, Some(at)) => new_field(module, state, access, (number, ty, at))?,
             (None, None) => {
                 return refuse(
@@ -280,7 +280,9 @@ fn new_field(
     };
     store(module, access, field.storage)?;
     let missing = &mut state.heap.fresh[number].missing;
-    missing.retain(|missing| *missing != at);
+    if let Ok(found) = missing.binary_search(&at) {
+        missing.remove(found);
+    }
     Ok(())
 }
 
@@ -673,10 +675,10 @@ pub(crate) fn sum(state: &State, base: Value, number: Value) -> Option<Value> {
         && base.symbol != Symbol::ZERO
         && number.symbol != Symbol::ZERO
         && base.shift == number.shift;
-    let symbol = state
-        .heap
-        .sum(base.symbol, number.symbol)
-        .filter(|_| is_pair)?;
+    if !is_pair {
+        return None;
+    }
+    let symbol = state.heap.sum(base.symbol, number.symbol)?;
     Some(Value {
         symbol,
         constant: base.constant.checked_add(number.constant)?,
@@ -695,6 +697,9 @@ pub(crate) fn added(
     right: Value,
     fresh: Symbol,
 ) -> Option<Value> {
+    if !module.has_objects {
+        return left.plus(right, fresh);
+    }
     sum(state, left, right)
         .or_else(|| neighbour_sum(module, state, left, right))
         .or_else(|| left.plus(right, fresh))
@@ -723,7 +728,7 @@ pub(crate) fn rounded(state: &mut State, size: Value, fresh: Symbol) -> Option<V
 }
 
 /// The lowest 32 bits of a number, which have one name if code computes them twice.
-pub(crate) fn low_word(
+pub(crate) fn named_word(
     module: &Module<'_>,
     state: &mut State,
     value: Value,

@@ -13,7 +13,7 @@ use crate::arithmetic::{
 use crate::casts;
 use crate::comparison::{CARRY_FLAG, Comparison, FLAGS, readable_flags};
 use crate::error::{Proof, Property, refuse};
-use crate::external::{self, Operation};
+use crate::external::Operation;
 use crate::objects;
 use crate::value::{Kind, Symbol, Value};
 use crate::vector::{Extent, Vector};
@@ -238,7 +238,6 @@ impl Step<'_, '_> {
         let (fresh, module) = (self.fresh(0), self.walk.module);
         let value = match is_minus {
             true => difference(left, right, fresh, self.fresh(1)),
-            false if !module.has_objects => left.plus(right, fresh),
             false => objects::added(module, self.state, left, right, fresh),
         };
         let Some(value) = value else {
@@ -437,20 +436,6 @@ impl Step<'_, '_> {
         };
         let fresh = self.fresh(0);
         is_wide.then(|| self.part(operation, left, right, fresh))?
-    }
-
-    /// What an operation computes of a reference that it converts.
-    fn part(
-        &mut self,
-        operation: Operation,
-        left: Value,
-        right: Value,
-        fresh: Symbol,
-    ) -> Option<Value> {
-        let part = external::computed(self.state, operation, left, right, fresh)?;
-        // What is known of the reference may change each register and word of the frame.
-        self.walk.count(self.state.words());
-        Some(part)
     }
 
     /// The result of a shift that converts a reference, or of a field of its lowest bits.

@@ -172,10 +172,7 @@ impl Step<'_, '_> {
                     address.displacement = field;
                     return Ok((address, after));
                 }
-                let has_objects = self.walk.module.has_objects;
-                let sum = has_objects
-                    .then(|| objects::sum(self.state, base, index))
-                    .flatten();
+                let sum = objects::sum(self.state, base, index);
                 match sum.or_else(|| base.plus(index, self.fresh(7))) {
                     Some(sum) => address.base = sum,
                     None => {

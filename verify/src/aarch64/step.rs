@@ -197,7 +197,7 @@ impl Step<'_, '_> {
         let value = match is_wide {
             true => value,
             false if value.is_number() => {
-                objects::low_word(self.walk.module, self.state, value, fresh)
+                objects::named_word(self.walk.module, self.state, value, fresh)
             }
             false if value.kind.is_word() => value,
             false => Value::named(fresh, Kind::Junk),

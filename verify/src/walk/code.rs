@@ -17,12 +17,12 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                 let Ok(instruction) = self.decode(at) else {
                     break;
                 };
+                let next = at + M::bytes(instruction) as u32;
                 if M::is_plain(instruction) {
-                    at += M::bytes(instruction) as u32;
+                    at = next;
                     continue;
                 }
                 let end = self.entry.start + self.entry.len;
-                let end_of_jump = at + M::bytes(instruction) as u32;
                 if let Some(target) = M::jump_target(instruction)
                     && (self.entry.start..end).contains(&target)
                 {
@@ -30,14 +30,14 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                     todo.push(target);
                     if target <= at {
                         let last = self.live.loops.entry(target).or_default();
-                        *last = end_of_jump.max(*last);
+                        *last = next.max(*last);
                     }
                 }
                 self.has_computed_jumps |= M::is_computed_jump(instruction);
                 if !M::falls(instruction) {
                     break;
                 }
-                at += M::bytes(instruction) as u32;
+                at = next;
                 if let Some(handler) = self.module.handlers.find(at)
                     && (self.entry.start..end).contains(&handler.handler)
                 {

@@ -9,6 +9,7 @@ mod calls;
 mod code;
 pub(crate) mod fork;
 pub(crate) mod live;
+mod references;
 mod spare;
 mod todo;
 

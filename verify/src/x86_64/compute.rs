@@ -218,7 +218,7 @@ impl Step<'_, '_> {
         let value = match value.kind {
             Kind::Number if register.is_gpr32() => {
                 let fresh = self.fresh(2);
-                objects::low_word(self.walk.module, self.state, value, fresh)
+                objects::named_word(self.walk.module, self.state, value, fresh)
             }
             _ if register.is_gpr32() && !value.is_number() => {
                 return refuse(Property::Accesses, "computes the lower half of an address");
@@ -233,7 +233,6 @@ impl Step<'_, '_> {
         let fresh = self.fresh(0);
         let are_numbers = left.is_number() && right.is_number();
         match mnemonic {
-            Mnemonic::Add if !self.walk.module.has_objects => left.plus(right, fresh),
             Mnemonic::Add => objects::added(self.walk.module, self.state, left, right, fresh),
             Mnemonic::Sub => difference(left, right, fresh, self.fresh(1)),
             Mnemonic::Imul => right
@@ -325,7 +324,7 @@ impl Step<'_, '_> {
         match sum {
             Some(sum) if register.is_gpr64() => self.write_register(register, sum),
             Some(sum) if sum.is_number() => {
-                let sum = objects::low_word(self.walk.module, self.state, sum, self.fresh(0));
+                let sum = objects::named_word(self.walk.module, self.state, sum, self.fresh(0));
                 self.write_register(register, sum)
             }
             _ => refuse(

@@ -54,10 +54,7 @@ impl Step<'_, '_> {
             _ if index.is_number() => index.shifted(scale, self.fresh(6)),
             _ => return refuse(Property::Accesses, "multiplies an address"),
         };
-        let has_objects = self.walk.module.has_objects;
-        let sum = has_objects
-            .then(|| objects::sum(self.state, base, index))
-            .flatten();
+        let sum = objects::sum(self.state, base, index);
         let Some(base) = sum.or_else(|| base.plus(index, self.fresh(7))) else {
             if let Some(address) = self.address_beside(base, index, displacement) {
                 return Ok(address);

@@ -5,7 +5,7 @@ use super::operands::is_high_byte;
 use crate::casts;
 use crate::comparison::Comparison;
 use crate::error::Proof;
-use crate::external::{self, Operation};
+use crate::external::Operation;
 use crate::value::Value;
 use iced_x86::{Mnemonic, OpKind};
 
@@ -57,13 +57,7 @@ impl Step<'_, '_> {
             Mnemonic::Shr => Operation::ShiftRight,
             _ => return None,
         };
-        let fresh = self.fresh(0);
-        if self.bytes(0) != 8 {
-            return None;
-        }
-        let part = external::computed(self.state, operation, left, right, fresh)?;
-        // What is known of the reference may change each register and word of the frame.
-        self.walk.count(self.state.words());
-        Some(part)
+        let (fresh, is_wide) = (self.fresh(0), self.bytes(0) == 8);
+        is_wide.then(|| self.part(operation, left, right, fresh))?
     }
 }
