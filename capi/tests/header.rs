@@ -1,6 +1,6 @@
 //! The committed header is the one that cbindgen generates from the sources.
 //!
-//! `PIRN_BLESS=1 cargo test -p pirn-capi --test header` writes it.
+//! `PIRN_BLESS=1 cargo test --test capi header::` writes it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -131,8 +131,8 @@ fn the_header_is_generated_from_the_sources() {
     let differs = lines.find(|(wanted, found)| wanted != found);
     assert!(
         generated == committed,
-        "{} is not what cbindgen generates, first at {differs:?}; run `PIRN_BLESS=1 cargo test -p \
-         pirn-capi --test header`",
+        "{} is not what cbindgen generates, first at {differs:?}; run `PIRN_BLESS=1 cargo test \
+         --test capi header::`",
         path.display()
     );
 }

@@ -3,7 +3,7 @@
 //! An address sum wraps around at 32 bits, but a displacement does not. So the compiler must prove
 //! that the sum cannot wrap. `runtime/tests/address` checks that guests observe no difference.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;

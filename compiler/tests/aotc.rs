@@ -1,8 +1,7 @@
 //! The command line of `aotc`.
 
-mod common;
-#[path = "../../runtime/tests/common/program.rs"]
-mod program;
+use crate::common;
+use pirn_testing::program;
 
 use common::guests;
 use pirn_compiler::{Options, compile, parse_text};

@@ -1,6 +1,6 @@
 //! Atomic stores: on x86_64 one exchange each, and no `mfence`, which takes eight times as long.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;

@@ -1,8 +1,7 @@
 //! Input that is not a module, or not a valid one: it must cause an error of one line, and never a
 //! panic.
 
-#[path = "../../runtime/tests/common/campaign.rs"]
-mod campaign;
+use pirn_testing::campaign;
 
 use campaign::{sampled, share};
 use pirn_compiler::{CompileError, Options, compile, parse_text};

@@ -1,6 +1,6 @@
 //! `br_table`: the compiler emits the moves for a target once, even if many entries name it.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;

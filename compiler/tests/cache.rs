@@ -1,9 +1,8 @@
 //! The compilation cache must not change the output, whatever its folder contains. The tests also
 //! check which functions a later compilation finds in the cache.
 
-mod common;
-#[path = "../../runtime/tests/common/program.rs"]
-mod program;
+use crate::common;
+use pirn_testing::program;
 
 use common::campaign::sampled;
 use common::{guest, guests};

@@ -1,7 +1,7 @@
 //! Branch hints: the compiler puts unlikely code after the function's return. A module with invalid
 //! hints compiles to the code of the module without hints.
 
-mod common;
+use crate::common;
 
 use common::{except_source, first_function, leb};
 use pirn_compiler::{Options, compile, parse_text};

@@ -1,11 +1,8 @@
 //! Small modules that try to use much compile time or memory. The compiler must compile each module
 //! at all optimisation levels for both targets, or refuse it with the name of a limit.
 
-#[path = "../../runtime/tests/common/campaign.rs"]
-mod campaign;
-#[path = "../../runtime/tests/common/program.rs"]
-#[allow(dead_code, reason = "this test uses one of its functions")]
-mod program;
+use pirn_testing::campaign;
+use pirn_testing::program;
 
 use campaign::sampled;
 use pirn_compiler::{CompileError, OptLevel, Options, compile, parse_text};

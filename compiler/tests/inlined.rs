@@ -1,7 +1,7 @@
 //! Small functions are compiled into their callers: which calls disappear, on both targets, and how
 //! much a caller may grow. `runtime/tests/inlined` checks that guests observe no difference.
 
-mod common;
+use crate::common;
 
 use common::listing;
 use pirn_compiler::{Cache, Emit, OptLevel, Options, compile, compile_counting, emit, parse_text};

@@ -1,7 +1,7 @@
 //! `-g`: independent DWARF readers must find the guest's lines and functions in the output.
 //! Damaged, unsupported or expensive debug information must do no harm.
 
-mod common;
+use crate::common;
 
 use addr2line::Context;
 use common::campaign::{sampled, share};

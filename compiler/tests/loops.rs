@@ -1,7 +1,7 @@
 //! Passes for loops and indices, stores of immediates, and the limits on passed values and on the
 //! depth of loops.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{Options, Pass};
 use pirn_format::cpu::Arch;

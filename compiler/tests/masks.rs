@@ -5,7 +5,7 @@
 //! move must have written the register, and a comparison must have set the flags of that move.
 //! Without the option for masks, the test must find no such move.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;

@@ -3,7 +3,7 @@
 //! accesses, and which sizes the compiler refuses. `runtime/tests/memory64` tests the results of
 //! guests.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{CompileError, OptLevel, Options, compile, parse_text};
 use pirn_format::cpu::Arch;

@@ -1,7 +1,7 @@
 //! A two-address instruction overwrites an operand. If that operand is used later, the compiler
 //! should choose operands or an instruction that need no copy.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::Options;
 use pirn_format::cpu::Arch;

@@ -1,6 +1,6 @@
 //! The compiler's output: equal bytes for equal input, in the shape that the format specifies.
 
-mod common;
+use crate::common;
 
 use common::campaign::sampled;
 use common::{guest, leb};

@@ -1,6 +1,6 @@
 //! Optimiser passes that a compilation leaves out.
 
-mod common;
+use crate::common;
 
 use common::guests;
 use pirn_compiler::{Emit, Options, Pass, Passes, emit};

@@ -1,7 +1,7 @@
 //! The code of relaxed vector operators. By default, each operator compiles to the processor's own
 //! instructions.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{Options, RelaxedSimd};
 use pirn_format::cpu::{Arch, CpuFeatures};

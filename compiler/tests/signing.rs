@@ -1,9 +1,7 @@
 //! `aotc keygen`, `aotc --sign`, `aotc sign` and `aotc verify`: files that are written and that are
 //! not, and each refusal in one line.
 
-mod common;
-#[path = "../../runtime/tests/common/program.rs"]
-mod program;
+use pirn_testing::program;
 
 use ct_codecs::{Base64, Decoder as _, Encoder as _};
 use pirn_compiler::{Options, compile, parse_text};

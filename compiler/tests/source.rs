@@ -1,7 +1,6 @@
 //! What a module says of the file and the options that it was compiled from.
 
-#[path = "../../runtime/tests/common/program.rs"]
-mod program;
+use pirn_testing::program;
 
 use pirn_compiler::{OptLevel, Options, Pass, RelaxedSimd, compile, parse_text};
 use pirn_format::cpu::{Arch, CpuFeatures};

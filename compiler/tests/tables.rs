@@ -2,7 +2,7 @@
 //! knows the elements, calls are direct or use a dispatch table in the text. `runtime/tests/known`
 //! checks that guests observe no difference.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{Emit, Options, compile, emit, parse_text};
 use pirn_format::cpu::Arch;

@@ -1,8 +1,6 @@
 //! Branches that skip the `br_table` at the start of a loop: which ones, on both targets, and how
 //! much a function may grow by it. `runtime/tests/threading.rs` runs such guests.
 
-mod common;
-
 use pirn_compiler::{Emit, OptLevel, Options, compile_counting, emit, parse_text};
 use pirn_format::cpu::Arch;
 

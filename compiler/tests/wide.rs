@@ -1,7 +1,7 @@
 //! 128-bit operators (the wide-arithmetic proposal) compile to the processor's instructions for
 //! carries, and to no others.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;

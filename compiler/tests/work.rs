@@ -1,7 +1,7 @@
 //! The limit of compile work for a whole module. The compiler refuses a module over the limit with
 //! the same message each time. Real guests stay far below the limit.
 
-mod common;
+use crate::common;
 
 use common::campaign::sampled;
 use common::{guest, guests};

@@ -1,7 +1,7 @@
 //! Hostile components: cycles of shims, names that collide, values that cost the host more than the
 //! guest, and calls after a failure.
 
-mod common;
+use crate::common;
 
 use common::{component, guest};
 use pirn_compiler::{Options, compile, parse_text};

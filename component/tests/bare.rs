@@ -1,7 +1,5 @@
 //! Core modules that have the names of a component's functions and their world in a custom section.
 
-mod common;
-
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_component::{Component, Linker, Value};
 use pirn_runtime::{Module, Region};

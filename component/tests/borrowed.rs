@@ -1,6 +1,6 @@
 //! Calls with borrowed parameters.
 
-mod common;
+use crate::common;
 
 use common::{Guest, PAIR, guest};
 use pirn_component::{

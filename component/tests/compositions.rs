@@ -1,6 +1,6 @@
 //! Components that are made of components: values and resources between them.
 
-mod common;
+use crate::common;
 
 use common::guest;
 use pirn_component::{Linker, Value};

@@ -1,6 +1,6 @@
 //! Functions of the host with Rust types, and types with `#[derive(Typed)]`.
 
-mod common;
+use crate::common;
 
 use bytes::Bytes;
 use common::{component, guest, run};

@@ -1,6 +1,6 @@
 //! Hostile guests at run time: allocators, functions after results, handles, strings and futures.
 
-mod common;
+use crate::common;
 
 use common::{Later, guest, run};
 use pirn_compiler::{Options, compile, parse_text};

@@ -1,7 +1,7 @@
 //! Functions of the host that components import: their values, memory for results, futures,
 //! versions of interfaces, and what a guest may not do meanwhile.
 
-mod common;
+use crate::common;
 
 use common::{Guest, Later, component, guest, run};
 use pirn_compiler::{Options, compile, parse_text};

@@ -1,6 +1,6 @@
 //! Hostile and unusual core modules in one component: what joining them must keep.
 
-mod common;
+use crate::common;
 
 use common::guest;
 use pirn_component::{CallError, Linker, State, Value};

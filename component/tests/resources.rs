@@ -1,6 +1,6 @@
 //! Handles to resources, of the host and of guests: owned, lent, dropped, forged and moved.
 
-mod common;
+use crate::common;
 
 use common::guest;
 use pirn_component::{LinkError, Linker, Resource, State, Value};

@@ -1,6 +1,6 @@
 //! Calls with Rust types.
 
-mod common;
+use crate::common;
 
 use common::{PAIR, guest};
 use pirn_component::{AbiError, CallError, Limits, LinkError, Linker, Typed};

@@ -1,6 +1,6 @@
 //! Values cross between the host and guests, and between guests: all types, in both directions.
 
-mod common;
+use crate::common;
 
 use common::{Guest, guest};
 use pirn_component::{AbiError, CallError, Linker, Value};

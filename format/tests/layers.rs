@@ -23,7 +23,6 @@ use std::fs;
 use std::iter;
 use std::path::{Path, PathBuf};
 
-#[path = "layers/order.rs"]
 mod order;
 
 use order::CRATES;

@@ -302,8 +302,12 @@ fn each_test_suite_is_in_testing_md() {
     let document = fs::read_to_string(root().join("docs/internals/testing.md")).expect("text");
     let suite = |name: &str| {
         let (package, test) = name.split_once("/tests/")?;
-        let test = test.strip_suffix("/main.rs").or(test.strip_suffix(".rs"))?;
-        (!test.contains('/')).then(|| format!("{package}/tests/{test}"))
+        let folder = test
+            .strip_suffix("/main.rs")
+            .or(test.strip_suffix("/mod.rs"));
+        let test = folder.or(test.strip_suffix(".rs"))?;
+        let is_suite = !test.contains('/') && !["main", "common"].contains(&test);
+        is_suite.then(|| format!("{package}/tests/{test}"))
     };
     let files = files(&[".rs"]);
     let suites: Vec<_> = files.iter().filter_map(|(name, _)| suite(name)).collect();

@@ -1,40 +1,9 @@
 //! A guest cannot use more host memory than its limit: the bytes that the allocator counts never
 //! exceed those that the instance is charged.
-#![allow(unsafe_code, reason = "an allocator that counts")]
 
 use pirn_memory_files::{BaseLimits, FileError, Limits, MemoryBase, MemoryDir, OpenOptions};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use pirn_testing::allocator::heap_bytes;
 use std::time::UNIX_EPOCH;
-
-struct Counting;
-
-thread_local! {
-    static LIVE: Cell<i64> = const { Cell::new(0) };
-}
-
-/// Bytes of a block and of the allocator's header.
-fn cost(bytes: usize) -> i64 {
-    (bytes + 16).next_multiple_of(16) as i64
-}
-
-// SAFETY: both methods forward their arguments unchanged to `System`.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.set(LIVE.get() + cost(layout.size()));
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get() - cost(layout.size()));
-        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Bytes that each instance may use besides: its counters, and its root's first names.
 const INSTANCE_BYTES_MAX: i64 = 4096;
@@ -66,21 +35,21 @@ fn fill(
     steps: usize,
     mut step: impl FnMut(&MemoryDir, usize) -> bool,
 ) {
-    let before = LIVE.get();
+    let before = heap_bytes() as i64;
     let limits = Limits {
         bytes_max: 4 << 20,
         files_max: 1 << 20,
     };
     let dir = MemoryDir::new(base, limits);
     assert!(
-        LIVE.get() - before < INSTANCE_BYTES_MAX,
+        heap_bytes() as i64 - before < INSTANCE_BYTES_MAX,
         "{}",
-        LIVE.get() - before
+        heap_bytes() as i64 - before
     );
     let mut done = 0;
     while done < steps && step(&dir, done) {
         done += 1;
-        let (live, charged) = (LIVE.get() - before, dir.used_bytes() as i64);
+        let (live, charged) = (heap_bytes() as i64 - before, dir.used_bytes() as i64);
         assert!(
             live <= charged + INSTANCE_BYTES_MAX,
             "{what} {done}: {live} of {charged} bytes"
@@ -89,7 +58,7 @@ fn fill(
     assert!(done > 10, "{what}: {done} steps");
     assert!(dir.used_bytes() <= limits.bytes_max);
     drop(dir);
-    assert_eq!(LIVE.get(), before, "{what}: all is freed");
+    assert_eq!(heap_bytes() as i64, before, "{what}: all is freed");
 }
 
 #[test]
@@ -178,7 +147,7 @@ fn removed_directories_that_are_open_are_charged() {
     };
     let base = base();
     let mut open = Vec::with_capacity(500);
-    let before = LIVE.get();
+    let before = heap_bytes() as i64;
     let dir = MemoryDir::new(&base, Limits::default());
     for n in 0..500 {
         dir.create_dir("above").unwrap();
@@ -197,7 +166,7 @@ fn removed_directories_that_are_open_are_charged() {
         }
         dir.remove_dir("above").unwrap();
         open.push(below);
-        let (live, charged) = (LIVE.get() - before, dir.used_bytes() as i64);
+        let (live, charged) = (heap_bytes() as i64 - before, dir.used_bytes() as i64);
         assert!(
             live <= charged + INSTANCE_BYTES_MAX,
             "{n}: {live} of {charged} bytes"
@@ -205,7 +174,7 @@ fn removed_directories_that_are_open_are_charged() {
     }
     open.clear();
     drop(dir);
-    assert_eq!(LIVE.get(), before);
+    assert_eq!(heap_bytes() as i64, before);
 }
 
 /// Nodes of maps that are as empty as they can be, and hard links of the base.

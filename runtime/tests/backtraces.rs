@@ -2,7 +2,7 @@
 //! Debuggers and profilers need this.
 #![allow(unsafe_code, reason = "a test that handles signals")]
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{
     CallError, Caller, HostError, Instance, KillSwitch, Linker, Region, Step, TypedFunc,

@@ -2,8 +2,6 @@
 //! index of the table and some past its end. The targets are block ends, the function's end and a
 //! loop, and each takes a value.
 
-mod common;
-
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;
 use pirn_runtime::{Linker, Module, Region};

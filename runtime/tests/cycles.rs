@@ -1,6 +1,6 @@
 //! Many instances leak no memory, mappings or slots.
 
-mod common;
+use crate::common;
 
 use common::campaign::{sampled, share};
 use pirn_runtime::{Linker, Region};
@@ -27,14 +27,17 @@ fn mappings() -> usize {
         .count()
 }
 
-/// One test for both cases, because it measures the whole process: no other test may run meanwhile.
 #[test]
-fn cycles_leak_no_memory_mappings_or_slots() {
-    null_cycles_leak_no_memory_or_slots();
-    guests_that_write_and_grow_leak_no_memory();
+fn null_cycles_leak_no_memory_mappings_or_slots() {
+    common::alone(null_cycles);
 }
 
-fn null_cycles_leak_no_memory_or_slots() {
+#[test]
+fn guests_that_write_and_grow_leak_no_memory_or_mappings() {
+    common::alone(writing_cycles);
+}
+
+fn null_cycles() {
     let module = common::wat(include_str!("../../examples/guests/null.wat"));
     let region = Region::builder().slots(4).build().expect("a region");
     let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
@@ -56,7 +59,7 @@ fn null_cycles_leak_no_memory_or_slots() {
     assert_eq!(after.2, before.2, "slots");
 }
 
-fn guests_that_write_and_grow_leak_no_memory() {
+fn writing_cycles() {
     let module = common::wat(TOUCH);
     let grower = common::wat(
         "(module (memory 1 100) (func (export \"go\")

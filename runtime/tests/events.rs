@@ -1,7 +1,7 @@
 //! Kills, deadlines, budgets and ends of time slices occur at random moments. No slot may be lost,
 //! and no instance may see data of the slot's previous instance.
 
-mod common;
+use crate::common;
 
 use common::campaign::share;
 use common::random::Random;
@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Events for each reset under `cargo test`. For a million in all, run `cargo test -p pirn-runtime
-/// --release --test events -- --ignored --nocapture`.
+/// --release --test runtime -- --ignored --nocapture events::`.
 const SOME: u64 = 6_000;
 const MANY: u64 = 250_000;
 

@@ -3,7 +3,7 @@
 //! Each case runs in a child process, whose limits it uses up.
 #![allow(unsafe_code, reason = "this test uses up its process limits")]
 
-mod common;
+use crate::common;
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};

@@ -1,7 +1,7 @@
 //! Extreme sizes under every reset: more slots than one reservation holds, and memories of 65,535
 //! pages and of none.
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{Instance, Linker, Module, Region, Value};
 

@@ -2,7 +2,7 @@
 //! busy. Each case runs in a child process.
 #![allow(unsafe_code, reason = "this test forks its own process")]
 
-mod common;
+use crate::common;
 
 use common::retry::with_longer_limits;
 use common::setup::{

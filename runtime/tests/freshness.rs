@@ -1,7 +1,7 @@
 //! No state of an instance survives in its slot. Whatever an instance writes, grows, drops or traps
 //! on, the slot's next instance must have exactly its own initial state.
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{
     CallError, ExternRef, Instance, Linker, Module, Prepared, Region, Reset, Value,

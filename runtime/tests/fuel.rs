@@ -1,6 +1,6 @@
 //! Fuel: how much each operator uses, the trap without fuel, and isolation between instances.
 
-mod common;
+use crate::common;
 
 use common::counting;
 use common::retry::with_longer_limits;

@@ -1,6 +1,6 @@
 //! Fuel of suspended guests: suspension must not change how much fuel a guest uses.
 
-mod common;
+use crate::common;
 
 use common::counting;
 use futures::executor::block_on;

@@ -1,6 +1,6 @@
 //! Calls as futures: async host functions, limits, and futures that are dropped or forgotten.
 
-mod common;
+use crate::common;
 
 use common::retry::with_longer_limits;
 use futures::channel::oneshot::{self, Canceled, Receiver, Sender};

@@ -1,6 +1,6 @@
 //! Calls of group members: typed calls, calls with limits, and calls by futures.
 
-mod common;
+use crate::common;
 
 use common::retry::{with_longer_limits, with_more_iterations};
 use common::values::{invalid, region};

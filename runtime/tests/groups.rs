@@ -1,6 +1,6 @@
 //! Groups: instances that import from each other.
 
-mod common;
+use crate::common;
 
 use common::values::{group, invalid, number};
 use pirn_runtime::{

@@ -1,7 +1,7 @@
 //! Branch hints must not change a result. Random guests of nested blocks, loops and branches with
 //! random hints are compared with the guests without hints.
 
-mod common;
+use crate::common;
 
 use common::campaign::share;
 use common::random::Random;

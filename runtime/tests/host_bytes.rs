@@ -1,41 +1,13 @@
 //! Host memory that is charged to a guest. Each instance or group has one sum and one limit; the
 //! tests charge exactly the limit, and one byte more.
-#![allow(unsafe_code, reason = "an allocator that counts")]
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{
     CallError, Caller, Group, HostBytesError, HostError, Instance, Linker, Prepared, Region,
     TrapCode, Value,
 };
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-/// An allocator that counts the live heap bytes of each thread.
-struct Counting;
-
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-}
-
-// SAFETY: both methods forward their arguments unchanged to `System`.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.set(LIVE.get() + layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get() - layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use pirn_testing::allocator::live_bytes;
 
 const LIMIT: usize = 1000;
 
@@ -276,9 +248,9 @@ fn live_exceptions_are_charged_up_to_the_limit() {
     for (values, depth) in [(0, 0), (1, 3), (20, 0), (4, 60), (300, 70)] {
         let text = hoarder(values);
         let mut guest = hoards(&text, 64 << 10);
-        let before = LIVE.get();
+        let before = live_bytes();
         let (most, held, result) = keep(&mut guest, depth, 20_000);
-        let live = (LIVE.get() - before) as usize;
+        let live = (live_bytes() - before) as usize;
         let [at_refusal, asked, limit] = refused(result);
         assert!(held <= limit && at_refusal + asked > limit, "{values}");
         // The charged bytes equal the host's allocations for the exceptions, except for a constant.

@@ -7,32 +7,10 @@
 mod common;
 
 use pirn_runtime::{Caller, Instance, Linker, Measure, Prepared, Region, Reset, Step};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use pirn_testing::allocator::{Counting, allocations};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-
-/// An allocator that counts the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every method forwards its arguments unchanged to `System`.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -190,6 +168,7 @@ fn cycle(case: Case, reset: Reset) -> impl FnMut() {
 }
 
 fn main() -> ExitCode {
+    pirn_testing::watch::main_thread();
     match std::env::var(TRACED) {
         Ok(_) => traced(),
         Err(_) => {
@@ -206,15 +185,15 @@ fn no_allocations() {
         for case in CASES {
             let mut cycle = cycle(case, reset);
             (0..10).for_each(|_| cycle());
-            let before = ALLOCATIONS.get();
+            let before = allocations();
             (0..100).for_each(|_| cycle());
-            assert_eq!(ALLOCATIONS.get() - before, 0, "{case:?}, {reset}");
+            assert_eq!(allocations() - before, 0, "{case:?}, {reset}");
         }
     }
     // A canary: the counter must count this allocation.
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     drop(std::hint::black_box(Box::new(1)));
-    assert_eq!(ALLOCATIONS.get() - before, 1);
+    assert_eq!(allocations() - before, 1);
 }
 
 const TRACED: &str = "PIRN_TEST_TRACED";

@@ -1,7 +1,7 @@
 //! Imported functions of one type share a trampoline. Each must still call the right host function,
 //! by every kind of call.
 
-mod common;
+use crate::common;
 
 use common::values::number;
 use pirn_runtime::{

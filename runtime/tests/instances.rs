@@ -1,7 +1,7 @@
 //! The public API of instances: typed calls, host functions, limits, waits, and every misuse that
 //! the API permits.
 
-mod common;
+use crate::common;
 
 use common::values::invalid;
 use pirn_runtime::{

@@ -1,7 +1,7 @@
 //! Imports that one operator computes have the results that Java defines: at edges, on random
 //! operands, called directly, by a tail call, by table, by reference and by the host.
 
-mod common;
+use crate::common;
 
 use common::random::Random;
 use pirn_compiler::{OptLevel, Options};

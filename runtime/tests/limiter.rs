@@ -1,7 +1,7 @@
 //! The limiters that an embedder sets for growing memories and tables, and the reports of failed
 //! growth.
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{
     CallError, ExternType, Group, Growing, Growth, Instance, KillOutcome, KillSwitch, Linker,

@@ -2,7 +2,7 @@
 //! file.
 #![allow(unsafe_code, reason = "this test reads names from the loader")]
 
-mod common;
+use crate::common;
 
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_format::FORMAT_VERSION;

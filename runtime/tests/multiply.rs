@@ -2,7 +2,7 @@
 //! result must equal that of the function itself, which the test calls from the host without
 //! replacement.
 
-mod common;
+use crate::common;
 
 use common::random::Random;
 use pirn_runtime::{CallError, Instance, Linker, Module, Region, Value};

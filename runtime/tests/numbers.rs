@@ -2,7 +2,7 @@
 //! compare types, on two threads and in a forked child. Resident memory must not grow.
 #![allow(unsafe_code, reason = "a test that forks its own process")]
 
-mod common;
+use crate::common;
 
 use common::campaign::share;
 use common::random::Random;
@@ -133,13 +133,7 @@ fn resident() -> usize {
     pages.expect("it is a number of pages") * 4096
 }
 
-/// One test, because it measures the whole process: no other test may run in it.
 #[test]
-fn opening_and_closing_modules_leaks_no_memory() {
-    guests_distinguish_types_while_numbers_are_reused();
-    closed_modules_release_the_memory_of_their_types();
-}
-
 fn guests_distinguish_types_while_numbers_are_reused() {
     let mut random = Random(19);
     let mut modules = |from: u64| -> Vec<Vec<u8>> {
@@ -185,7 +179,12 @@ fn guests_distinguish_types_while_numbers_are_reused() {
 }
 
 /// Opens modules in sequence. Each has 4,000 types of its own, half of which have subtypes.
+#[test]
 fn closed_modules_release_the_memory_of_their_types() {
+    common::alone(modules_come_and_go);
+}
+
+fn modules_come_and_go() {
     const TYPES: u64 = 4000;
     let cycle = |round: u64| {
         let mut text = "(module ".to_owned();

@@ -2,7 +2,7 @@
 //! have up to three times as many live values as registers. They load, store and trap, and must
 //! behave like unoptimised code.
 
-mod common;
+use crate::common;
 
 use common::campaign::share;
 use common::guest::{Guest, MEMORY};

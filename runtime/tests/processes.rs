@@ -2,7 +2,7 @@
 //! and merging of pages by the kernel. Each case runs in a child process.
 #![allow(unsafe_code, reason = "this test changes its own process")]
 
-mod common;
+use crate::common;
 
 use common::setup::{Setup, ends_late, everywhere, limit_run_time, load};
 use pirn_runtime::{CallError, Caller, Linker, Prepared, Region, Reset, Value};

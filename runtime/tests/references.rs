@@ -1,7 +1,7 @@
 //! Typed function references: calls, nulls, initial values of tables, references that pass between
 //! host and guest, and type equality across modules.
 
-mod common;
+use crate::common;
 
 use common::values::{external, group, instance, levels, number, prepare};
 use pirn_compiler::Options;

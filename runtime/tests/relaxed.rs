@@ -6,7 +6,7 @@
 //! registers, in memory and as constants. It runs at every optimisation level, for every level of
 //! this machine's processor.
 
-mod common;
+use crate::common;
 
 use common::program::has_runner;
 use common::random::Random;

@@ -1,7 +1,7 @@
 //! One large request leaves memory resident. The runtime must free that memory while small requests
 //! follow.
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{Linker, Region, Reset};
 
@@ -14,6 +14,10 @@ fn resident_kib() -> usize {
 
 #[test]
 fn resident_memory_of_a_large_request_is_freed() {
+    common::alone(large_requests);
+}
+
+fn large_requests() {
     let module = common::wat(
         r#"(module (memory 70)
           (func (export "fill") (param i32)

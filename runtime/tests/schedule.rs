@@ -1,7 +1,7 @@
 //! The compiler reorders a block with more live values than registers. Results, traps, and the
 //! memory at a trap must be as in the guest's order.
 
-mod common;
+use crate::common;
 
 use common::guest::{Guest, MEMORY};
 use common::random::Random;

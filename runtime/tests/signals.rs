@@ -7,7 +7,7 @@
     reason = "this test dereferences invalid pointers and raises signals"
 )]
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{CallError, HostError, Linker, Prepared, Region, TrapCode};
 use std::os::unix::process::ExitStatusExt;

@@ -1,9 +1,7 @@
 //! Signed modules: what a wrong, changed or missing signature does, and that the bytes that were
 //! checked are the bytes that run, whatever happens to the file.
 
-mod common;
-#[path = "../../signature/tests/common/mod.rs"]
-mod signing;
+use pirn_testing::signing;
 
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_format::read::Checked;

@@ -1,7 +1,7 @@
 //! Calls in steps: guests that ask questions and get answers, and guests that are preempted at any
 //! instruction.
 
-mod common;
+use crate::common;
 
 use common::retry::with_longer_limits;
 use common::values::invalid;

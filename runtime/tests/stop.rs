@@ -1,6 +1,6 @@
 //! Other threads and deadlines stop guests, in every state of a guest.
 
-mod common;
+use crate::common;
 
 use common::campaign::share;
 use common::random::Random;

@@ -6,7 +6,7 @@
     reason = "an allocator that counts, and alarms and forks in child processes"
 )]
 
-mod common;
+use crate::common;
 
 use common::random::Random;
 use common::retry::{with_longer_limits, with_more_iterations};
@@ -15,37 +15,21 @@ use pirn_runtime::{
     CallError, CallState, Caller, FuncRef, HostError, Instance, InvalidCall, KillOutcome, Linker,
     Operation, Prepared, Region, Step, TypedFunc,
 };
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Counts the heap bytes of the process.
-struct Counting;
-
-static BYTES: AtomicI64 = AtomicI64::new(0);
-
-// SAFETY: both methods forward their arguments unchanged to `System`.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`, and `at` came from `System`.
-        unsafe { System.dealloc(at, layout) }
-    }
+/// Bytes that all threads of the process have allocated and not freed (mallinfo2(3)).
+fn heap_bytes() -> i64 {
+    // SAFETY: mallinfo2(3) has no preconditions.
+    let info = unsafe { libc::mallinfo2() };
+    (info.uordblks + info.hblkhd) as i64
 }
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const GUEST: &str = include_str!("suspended/guest.wat");
 
@@ -426,10 +410,10 @@ fn deadlines() {
         assert!(poll(&mut call).is_pending());
         assert!(matches!(poll(&mut call), Poll::Ready(Ok(0))));
         if n == 100 {
-            grown = -BYTES.load(Ordering::SeqCst);
+            grown = -heap_bytes();
         }
     }
-    grown += BYTES.load(Ordering::SeqCst);
+    grown += heap_bytes();
     assert!(grown < 64 << 10, "{grown} bytes");
 }
 
@@ -439,11 +423,11 @@ fn preemptions() {
     let mut instance = instance(&prepared);
     let switch = instance.kill_switch();
     instance.data_mut().run = Some(Box::new(move || {
-        let before = BYTES.load(Ordering::SeqCst);
+        let before = heap_bytes();
         for _ in 0..20_000 {
             assert!(switch.preempt());
         }
-        let grown = BYTES.load(Ordering::SeqCst) - before;
+        let grown = heap_bytes() - before;
         assert!(grown < 64 << 10, "{grown} bytes");
     }));
     let slice = Duration::from_secs(3600);

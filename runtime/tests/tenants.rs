@@ -8,7 +8,7 @@
     reason = "this test leaves a byte behind on purpose, and advises the kernel"
 )]
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region, Reset, Value};
 use proptest::prelude::*;

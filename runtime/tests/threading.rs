@@ -1,7 +1,7 @@
 //! Branches that skip the `br_table` at the start of a loop. Random guests with such loops have the
 //! same effects without optimisation and with fuel, where no branch skips it.
 
-mod common;
+use crate::common;
 
 use common::campaign::share;
 use common::random::Random;

@@ -5,7 +5,7 @@
     reason = "system calls on slices of a guest's memory, and errno"
 )]
 
-mod common;
+use crate::common;
 
 use common::campaign::{sampled, share};
 use core::ops::Range;

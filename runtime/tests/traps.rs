@@ -1,7 +1,7 @@
 //! Every trap must report the right code, function and offset, also if two threads trap
 //! concurrently. The instance and its slot stay usable.
 
-mod common;
+use crate::common;
 
 use pirn_runtime::{CallError, HostError, Instance, Linker, Module, Region, Trap, TrapCode};
 use std::sync::Barrier;

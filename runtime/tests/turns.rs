@@ -1,7 +1,7 @@
 //! Between its time slices, an async call lets other tasks of the executor run. Such a pause is a
 //! turn.
 
-mod common;
+use crate::common;
 
 use common::retry::{with_longer_limits, with_more_iterations};
 use futures::channel::oneshot::{self, Receiver, Sender};

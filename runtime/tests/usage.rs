@@ -2,7 +2,7 @@
 //! work. They do so across suspensions and threads, after traps and kills, and at the start of the
 //! slot's next instance.
 
-mod common;
+use crate::common;
 
 use pirn_compiler::OptLevel;
 use pirn_runtime::{

@@ -2,7 +2,7 @@
 //! numbers occur as parameters, constants and memory operands, alone and in chains, at every
 //! optimisation level.
 
-mod common;
+use crate::common;
 
 use common::random::Random;
 use pirn_compiler::{OptLevel, Options};

@@ -1,9 +1,8 @@
 //! The access log: a line for each request, what clients try to write into it, rotation, and
 //! writers that cannot write.
 
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
+use crate::common;
+use crate::common::serving;
 
 use common::{TestServer, WAITS, prints, soon, until};
 use hyper::Request;

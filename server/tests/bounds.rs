@@ -1,6 +1,6 @@
 //! Resources that a hostile client or guest can consume: each limit, at it and one past it.
 
-mod common;
+use crate::common;
 
 use common::{Answer, TestServer, WAITS, module, prints, soon, until};
 use hyper::Request;

@@ -1,6 +1,6 @@
 //! Components that answer HTTP requests, over real connections.
 
-mod common;
+use crate::common;
 
 use bytes::Bytes;
 use common::{TestServer, module, read, soon};

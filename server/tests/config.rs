@@ -1,8 +1,7 @@
 //! The configuration file: what it sets, what wins over it, and each error with its line.
 
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
+use crate::common;
+use crate::common::serving;
 
 use common::guest;
 use pirn_server::config::CONFIG_BYTES_MAX;

@@ -1,6 +1,6 @@
 //! Component routes whose guests answer in unusual ways and at unusual times.
 
-mod common;
+use crate::common;
 #[path = "../../wasi2/tests/common/handler.rs"]
 mod handler;
 

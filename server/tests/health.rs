@@ -1,8 +1,7 @@
 //! The pages about health, on the public address or on an address of their own, until the end.
 
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
+use crate::common;
+use crate::common::serving;
 
 use common::{TestServer, WAITS, guest, module, prints, soon, until};
 use hyper::Request;

@@ -3,7 +3,7 @@
 //! Those of Rust and C are committed. `examples/guests/build.sh http-go http-js http-python` makes
 //! the others; the suite names those that are not there.
 
-mod common;
+use crate::common;
 
 use bytes::Bytes;
 use common::{Answer, TestServer, guest, soon};

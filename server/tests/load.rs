@@ -2,9 +2,9 @@
 //! no slot is lost, and memory does not grow.
 //!
 //! The default run is small; `PIRN_LOAD=200000 cargo test --release -p pirn-server --test
-//! load` is large.
+//! server load::` is large.
 
-mod common;
+use crate::common;
 
 use bytes::Bytes;
 use common::{PANICS, PATIENCE, TestServer};
@@ -79,8 +79,19 @@ async fn load(server: &TestServer, requests: usize, shots: Vec<Shot>) -> Report 
     report
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn good_requests_among_bad_ones_are_answered() {
+/// Alone in its process, because it measures resident memory and replaces the panic hook.
+#[test]
+fn good_requests_among_bad_ones_are_answered() {
+    pirn_testing::process::alone(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build();
+        runtime.expect("threads").block_on(good_among_bad());
+    });
+}
+
+async fn good_among_bad() {
     // These panics are expected; do not print their backtraces.
     std::panic::set_hook(Box::new(|panic| {
         let wanted = panic.payload_as_str() == Some("as the test wants it");

@@ -1,8 +1,7 @@
 //! The service manager: what it is told, and the socket that it passes.
 
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
+use crate::common;
+use crate::common::serving;
 
 use common::{PATIENCE, guest};
 use serving::{Serving, serve};

@@ -1,9 +1,8 @@
 //! Reloads: requests without a pause during many of them, requests that span one, and reloads that
 //! fail.
 
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
+use crate::common;
+use crate::common::serving;
 
 use common::{TestServer, WAITS, module, prints, soon, until};
 use hyper::Request;

@@ -1,8 +1,7 @@
 //! The program `pirn-serve`: its messages, its refusals, and its end.
 
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
+use crate::common;
+use crate::common::serving;
 
 use common::guest;
 use serving::{Serving, get, refusal, serve};

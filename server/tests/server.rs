@@ -1,6 +1,6 @@
 //! The server over real connections: the handling of good and bad requests.
 
-mod common;
+use crate::common;
 
 use common::{NAPS, PANICS, TestServer, WAITS, guest, module, prints, soon, until};
 use hyper::Request;

@@ -1,10 +1,8 @@
 //! `pirn-serve --trust`: what is served, at the start and after reloads, and what is refused.
 
-mod common;
-#[path = "common/serving.rs"]
-mod serving;
-#[path = "../../signature/tests/common/mod.rs"]
-mod signing;
+use crate::common;
+use crate::common::serving;
+use pirn_testing::signing;
 
 use common::guest;
 use pirn_server::load::metric;

@@ -1,6 +1,6 @@
 //! Spans of requests, as a collector gets them; parents that clients claim; collectors that fail.
 
-mod common;
+use crate::common;
 
 use common::{TestServer, module, prints, soon};
 use http_body_util::{BodyExt as _, Full};

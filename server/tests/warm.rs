@@ -1,8 +1,7 @@
 //! Guests that are initialised once, before the first request.
 
-#[path = "../../runtime/tests/common/campaign.rs"]
-mod campaign;
-mod common;
+use crate::common;
+use pirn_testing::campaign;
 
 use common::{TestServer, module};
 use hyper::Request;

@@ -1,11 +1,9 @@
 //! What is refused: keys that are none, signatures that are none, and signatures of other bytes, by
 //! other keys, or changed.
 
-mod common;
-
-use common::{Pair, is_one_line, public_text};
 use minisign::KeyPair;
 use pirn_signature::{KEY_BYTES_MAX, PublicKey, SIGNATURE_BYTES_MAX, SignatureError, check};
+use pirn_testing::signing::{Pair, is_one_line, public_text};
 
 const MODULE: &[u8] = b"\x7fELF, and the rest of a module";
 

@@ -1,14 +1,12 @@
 //! Modules and signatures as files: missing, large, of other kinds, and under odd names.
 
-mod common;
-
-use common::{Pair, is_one_line, public_text};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use pirn_signature::{
     KEY_BYTES_MAX, PublicKey, ReadSignedError, SIGNATURE_BYTES_MAX, SignatureError, read_signed,
     signature_path,
 };
+use pirn_testing::signing::{Pair, is_one_line, public_text};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;

@@ -2,7 +2,7 @@
 //!
 //! `PIRN_MUTATIONS` is the number of changes, 4,000 by default.
 
-mod common;
+use crate::common;
 
 use common::mutations::{Change, Code, Guest, OBJECTS, Trial, example};
 use common::section;

@@ -2,7 +2,7 @@
 //!
 //! `PIRN_MUTATIONS` is the number of changes, 2,000 by default.
 
-mod common;
+use crate::common;
 
 use common::mutations::{Change, Code, Guest, OBJECTS, Trial, example};
 use pirn_format::cpu::Arch;

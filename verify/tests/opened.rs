@@ -1,6 +1,6 @@
 //! `Module::open_verified`: what is proven is what runs, and nothing unproven is mapped.
 
-mod common;
+use crate::common;
 
 use common::{forge, section};
 use pirn_compiler::{Options, compile, parse_text};

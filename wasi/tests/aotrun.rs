@@ -1,6 +1,6 @@
 //! The command line of `aotrun`: runs, refusals and messages.
 
-mod common;
+use crate::common;
 
 use common::{aotrun, guest, run, stderr, stdout};
 use pirn_format::cpu::Arch;

@@ -1,6 +1,6 @@
 //! The command line of `aotrun` with components: runs, calls of functions, limits and refusals.
 
-mod common;
+use crate::common;
 
 use common::{aotrun, guest, run, stderr, stdout};
 use std::fs;

@@ -1,6 +1,6 @@
 //! Programs from real toolchains must print through `aotrun` what their sources print natively.
 
-mod common;
+use crate::common;
 
 use common::{aotrun, built, fixture, guest, guests, run, stderr, stdout};
 use std::fs;

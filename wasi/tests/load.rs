@@ -1,6 +1,6 @@
 //! The programs that `aotrun` does not load: files that might block it or never end.
 
-mod common;
+use crate::common;
 
 use common::{aotrun, run, stderr, stdout};
 use std::path::Path;

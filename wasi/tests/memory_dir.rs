@@ -1,8 +1,7 @@
 //! Files in memory behind preview 1: the short way of reads and writes against the long one, shared
 //! memories, limits, and descriptors that change their meaning.
 
-#[path = "common/setup.rs"]
-mod setup;
+use crate::common::setup;
 
 use pirn_runtime::{CallError, Reset};
 use pirn_wasi::memory_files::{BaseLimits, Limits};

@@ -1,7 +1,6 @@
 //! The limits of open descriptors and of bytes written to disk, at the limit and one past it.
 
-#[path = "common/setup.rs"]
-mod setup;
+use crate::common::setup;
 
 use setup::{CREATE, DIRECTORY, FOLDER, Guest, SUCCESS, Setup};
 use std::fs;

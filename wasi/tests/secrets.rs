@@ -1,8 +1,7 @@
 //! Bytes that one guest sends or receives must not reach the next guest on the thread, in a buffer,
 //! a result or padding.
 
-#[path = "common/setup.rs"]
-mod setup;
+use crate::common::setup;
 
 use setup::{BADF, FOLDER, Guest, SUCCESS, Setup};
 use std::fs;

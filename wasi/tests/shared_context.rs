@@ -1,8 +1,7 @@
 //! Several threads of a guest on one WASI context: they open, close, renumber, read and write at
 //! once, with any numbers of descriptors, also with those of each other.
 
-#[path = "common/setup.rs"]
-mod setup;
+use crate::common::setup;
 
 use pirn_runtime::Value;
 use pirn_wasi::memory_files::{Limits, OpenOptions};

@@ -1,6 +1,6 @@
 //! `aotrun --snapshot`: what it writes, and what it refuses.
 
-mod common;
+use crate::common;
 
 use common::{aotrun, run, stderr, stdout};
 use std::fs;

@@ -1,6 +1,6 @@
 //! The functions that Java programs import if TeaVM compiled them.
 
-mod common;
+use crate::common;
 
 use common::{aotrun, built, fixture, run, stderr, stdout};
 use pirn_runtime::{Linker, Module, Region};

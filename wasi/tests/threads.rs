@@ -1,6 +1,6 @@
 //! Programs with threads (wasi-threads), and WASI over a shared memory.
 
-mod common;
+use crate::common;
 
 use common::{aotrun, run, stderr, stdout};
 use std::fs;

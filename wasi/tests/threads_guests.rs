@@ -1,7 +1,7 @@
 //! Programs with threads from real toolchains: each part of pthreads and of Rust's `std::thread`,
 //! under 64 threads, and each way in which a program with threads ends.
 
-mod common;
+use crate::common;
 
 use common::{aotrun, guest, run, stderr, stdout};
 use std::collections::BTreeSet;

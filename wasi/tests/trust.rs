@@ -1,8 +1,7 @@
 //! `aotrun --trust`: runs what one of the keys signed, and nothing else.
 
-mod common;
-#[path = "../../signature/tests/common/mod.rs"]
-mod signing;
+use crate::common;
+use pirn_testing::signing;
 
 use common::{aotrun, guest, run, stderr, stdout};
 use pirn_signature::signature_path;

@@ -1,18 +1,12 @@
 //! Calls with vectors, paths and buffers of every size. The tests check their results, their
 //! bounds, and the memory that they cost the host.
-#![allow(unsafe_code, reason = "an allocator that counts")]
 
-#[path = "../../runtime/tests/common/campaign.rs"]
-mod campaign;
-#[path = "common/setup.rs"]
-mod setup;
-
-use campaign::sampled;
+use crate::common::setup;
 use pirn_runtime::{CallError, TrapCode};
+use pirn_testing::allocator::{live_bytes, peak_of};
+use pirn_testing::campaign::sampled;
 use pirn_wasi::pipe::WritePipe;
 use setup::{BADF, FUNCTIONS, INVAL, NAMETOOLONG, STDIN, STDOUT, SUCCESS, Setup, values};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,44 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// An allocator that counts each thread's live heap bytes and their maximum.
-struct Counting;
-
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-// SAFETY: both methods forward their arguments unchanged to `System`.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.set(LIVE.get() + layout.size() as isize);
-        PEAK.set(PEAK.get().max(LIVE.get()));
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get() - layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 /// Maximum number of bytes that one call may allocate. The host's scratch memory has 96 KiB.
 const CALL_BYTES_MAX: isize = 160 << 10;
-
-/// Calls `f`. Returns its result, and the maximum of this thread's live bytes during the call minus
-/// those before.
-fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
-    let before = LIVE.get();
-    PEAK.set(before);
-    let result = f();
-    (result, PEAK.get() - before)
-}
 
 /// Runs a test with both kinds of memories of `pages` pages.
 fn everywhere(pages: u32, test: impl Fn(&Setup, &str)) {
@@ -650,20 +608,20 @@ fn a_descriptor_takes_less_than_a_kilobyte() {
     fs::create_dir(setup.folder.path().join("below")).expect("room");
     let mut guest = setup.guest();
     guest.open("file");
-    let before = LIVE.get();
+    let before = live_bytes();
     for i in 0..63 {
         match i % 2 {
             0 => guest.open("file"),
             _ => guest.try_open("below", DIRECTORY).expect("it opens"),
         };
     }
-    let bytes = LIVE.get() - before;
+    let bytes = live_bytes() - before;
     assert!(bytes <= 63 << 10, "{bytes}");
     // After all descriptors are closed, only the context's table remains allocated.
     for fd in 5..67 {
         assert_eq!(guest.call("fd_close", &[fd]), SUCCESS, "{fd}");
     }
-    let left = LIVE.get() - before;
+    let left = live_bytes() - before;
     assert!(left < bytes / 2, "{left} of {bytes}");
 }
 

@@ -1,9 +1,8 @@
 //! Warm starts: an instance starts the runtime of a language once, and each request gets an
 //! instance of its snapshot.
 
-#[path = "../../runtime/tests/common/campaign.rs"]
-mod campaign;
-mod common;
+use crate::common;
+use pirn_testing::campaign;
 
 use pirn_compiler::{Options, compile};
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Value};

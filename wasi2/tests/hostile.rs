@@ -1,7 +1,7 @@
 //! Handlers that want the host's memory, or requests that are not theirs, and servers that answer
 //! such requests in hostile ways.
 
-mod common;
+use crate::common;
 
 use bytes::Bytes;
 use common::http::{NoReply, Server};

@@ -1,6 +1,6 @@
 //! HTTP handlers from real toolchains: requests, streamed bodies, requests to other servers.
 
-mod common;
+use crate::common;
 
 use bytes::Bytes;
 use common::http::{Reply, Server, other_server};

@@ -1,10 +1,6 @@
-//! A guest that is dropped leaves no socket behind. Alone in its process, whose descriptors it
-//! counts.
+//! A guest that is dropped leaves no socket behind.
 
-#[path = "sockets/guest.rs"]
-mod guest;
-
-use guest::Guest;
+use crate::sockets::guest::Guest;
 use pirn_component::Limits;
 use pirn_wasi2::{Access, Network};
 use std::time::Duration;
@@ -16,8 +12,18 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("Linux").count()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_guest_leaves_no_socket() {
+#[test]
+fn a_dropped_guest_leaves_no_socket() {
+    pirn_testing::process::alone(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build();
+        runtime.expect("threads").block_on(guests_are_dropped());
+    });
+}
+
+async fn guests_are_dropped() {
     let network = Network::none()
         .allow_loopback(Access::TcpConnect, ..)
         .allow_loopback(Access::TcpListen, ..);

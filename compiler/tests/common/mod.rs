@@ -1,8 +1,7 @@
 //! Shared by the compiler's tests: guests, listings, and the encoding of numbers.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-#[path = "../../../runtime/tests/common/campaign.rs"]
-pub(crate) mod campaign;
+pub(crate) use pirn_testing::campaign;
 
 use pirn_compiler::{Emit, Options, emit, parse_text};
 use pirn_format::metadata::{Metadata, Source};

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     if std::env::args().any(|arg| arg == "--ignored") {
         return ExitCode::SUCCESS;
     }
+    pirn_testing::watch::main_thread();
     let mut filter = std::env::args().skip(1).filter(|arg| !arg.starts_with('-'));
     let filter = filter.next().unwrap_or_default();
     let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec/suite");

@@ -1,7 +1,7 @@
 //! The modules of each crate, in their order.
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-pub(crate) const CRATES: [(&str, &[&str]); 22] = [
+pub(crate) const CRATES: [(&str, &[&str]); 23] = [
     (
         "format/src",
         &[
@@ -23,6 +23,18 @@ pub(crate) const CRATES: [(&str, &[&str]); 22] = [
     (
         "signature/src",
         &["text", "error", "key", "comment", "check", "file"],
+    ),
+    (
+        "testing/src",
+        &[
+            "allocator",
+            "campaign",
+            "program",
+            "process",
+            "random",
+            "signing",
+            "watch",
+        ],
     ),
     ("cli/src", &["output", "usage"]),
     (

@@ -1,10 +1,15 @@
 //! Hostile WASI calls stay within the limits of memory, time and descriptors. The check must detect
 //! host functions that exceed a limit.
-mod meter;
 
-use meter::METER;
 use pirn_fuzz_checks::campaign;
-use pirn_fuzz_checks::wasi::{Canary, FUNCTIONS, Tally, check};
+use pirn_fuzz_checks::wasi::{Canary, FUNCTIONS, Meter, Tally, check};
+use pirn_testing::allocator;
+
+/// Counts what a thread allocates.
+const METER: Meter = Meter {
+    start: allocator::start,
+    peak: || allocator::peak_bytes().cast_unsigned(),
+};
 
 /// Checks an input. A busy processor or disk can delay a call past its bound of time, so a seed
 /// fails for its time only if it does so three times in a row.

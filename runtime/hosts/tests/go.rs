@@ -1,7 +1,7 @@
 //! Guests in a Go program. Go's runtime handles the same signals: SIGSEGV for nil pointers, and
 //! SIGURG to preempt goroutines.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Guests in a Java virtual machine, which uses SIGSEGV for null pointers, stack overflows and
 //! safepoints.
 
-mod common;
+use crate::common;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

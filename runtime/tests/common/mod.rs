@@ -5,20 +5,18 @@
     reason = "alternate stacks, limits and alarms are system calls"
 )]
 
-pub(crate) mod campaign;
 pub(crate) mod file;
 pub(crate) mod guest;
 pub(crate) mod setup;
-pub(crate) mod program;
-pub(crate) mod random;
 pub(crate) mod retry;
 pub(crate) mod values;
 
+pub(crate) use pirn_testing::process::{alone, case, child, exited_with, not_run};
+pub(crate) use pirn_testing::{campaign, program, random};
+
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};
-use std::fmt::Display;
 use std::io::Write;
-use std::process::Output;
 use tempfile::TempPath;
 
 /// Compiles a binary module for this machine's baseline and opens it.
@@ -60,12 +58,6 @@ pub(crate) fn file(bytes: &[u8]) -> TempPath {
     file.into_temp_path()
 }
 
-/// Prints a note about a test that this machine cannot run. Writes to stderr directly, because the
-/// test harness hides the output of a passing test.
-pub(crate) fn not_run(what: impl Display) {
-    writeln!(std::io::stderr(), "NOT RUN: {what}").expect("stderr is open");
-}
-
 /// The resets that this machine supports. Prints which ones are not tested.
 pub(crate) fn resets() -> Vec<Reset> {
     let works = |reset: &Reset| {
@@ -82,51 +74,11 @@ pub(crate) fn resets() -> Vec<Reset> {
 /// machine the timer is late, and a call of some milliseconds may return first.
 pub(crate) const SLICED_CALLS_MAX: usize = 10_000;
 
-/// Environment variable that tells a child process which case to run.
-const CASE: &str = "PIRN_TEST_CASE";
-
-/// Runs a case in a child process: the test named `case` of this program, which is ignored
-/// otherwise.
-pub(crate) fn child(case: &str) -> Output {
-    let this = std::env::current_exe().expect("this program");
-    let mut command = program::program(this);
-    command
-        .args(["--exact", "case", "--ignored", "--nocapture"])
-        .env(CASE, case);
-    let output = command.output().expect("the program starts");
-    // A test program without a test of that name succeeds too, so check that one test ran.
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(told.contains("running 1 test"), "{case}: {told}");
-    output
-}
-
-/// In a child process: the case to run. An endless wait fails after ten minutes.
-pub(crate) fn case() -> String {
-    // SAFETY: alarm(2) takes no pointers.
-    unsafe { libc::alarm(600) };
-    std::env::var(CASE).expect("the other tests say which")
-}
-
 /// In a child process: the case to run, and its reset.
 pub(crate) fn case_and_reset() -> (String, Reset) {
     let both = case();
     let (case, reset) = both.split_once(' ').expect("two words");
     (case.to_owned(), reset_named(reset))
-}
-
-/// Runs a case in a child process and checks its exit code.
-pub(crate) fn exited_with(case: &str, code: i32) {
-    let output = child(case);
-    let said = String::from_utf8_lossy(&output.stderr);
-    for line in said.lines().filter(|line| line.starts_with("NOT RUN: ")) {
-        writeln!(std::io::stderr(), "{line}").expect("stderr is open");
-    }
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{case}: {:?} {said}",
-        output.status
-    );
 }
 
 /// Ends a child process successfully, after a note about a feature that this machine lacks. An

@@ -5,6 +5,7 @@ use pirn_runtime::{CallError, Caller, Instance, Linker, Module, Prepared, Region
 use std::time::Duration;
 
 /// Runs a case under every reset.
+#[track_caller]
 pub(crate) fn everywhere(case: &str) {
     for reset in super::resets() {
         super::exited_with(&format!("{case} {reset}"), 0);

@@ -1,8 +1,9 @@
 //! Attacks on structs and arrays: host numbers that look like addresses, dropped segments, and
 //! sizes at their limits. Also refused growth, and data that must not reach the next instance.
 
+use super::{call, instance, region, trap};
+use crate::common;
 use crate::common::values::levels;
-use crate::{call, common, instance, region, trap};
 use pirn_runtime::{
     AnyRef, CallError, ExternRef, Instance, Linker, Module, Region, TrapCode, Value,
 };

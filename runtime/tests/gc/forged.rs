@@ -2,7 +2,7 @@
 //! chose.
 
 use crate::common;
-use crate::{GUEST, call, instance, is_invalid, trap};
+use crate::gc::{GUEST, call, instance, is_invalid, trap};
 use pirn_runtime::{
     CallError, Caller, ExternRef, FuncType, Instance, Linker, Region, TrapCode, ValType, Value,
 };

@@ -1,10 +1,11 @@
 //! Attacks on types: nearly equal types in two modules, every instruction that checks a supertype,
 //! the limit of supertypes and one more, and files with damaged types.
 
+use super::{call, instance, region, trap};
+use crate::common;
 use crate::common::file::File;
 use crate::common::random::Random;
 use crate::common::values::levels;
-use crate::{call, common, instance, region, trap};
 use pirn_runtime::{CallError, Group, Linker, MemberId, TrapCode, Value};
 use std::fmt::Write as _;
 

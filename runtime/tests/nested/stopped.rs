@@ -2,7 +2,7 @@
 //! refuses operations that would suspend a nested call.
 
 use crate::common::{self, SLICED_CALLS_MAX, retry::with_longer_limits, values::region};
-use crate::{Act, Data, GUEST, by_name, called, func, instance, linker, prepare, state};
+use crate::nested::{Act, Data, GUEST, by_name, called, func, instance, linker, prepare, state};
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
 use pirn_compiler::OptLevel;

@@ -43,7 +43,7 @@ fn prepared(module: &Module, memory: &SharedMemory, slots: u32) -> Prepared<()> 
     prepared.expect("it fits")
 }
 
-/// The cases with forks; each runs in a child process (see [`case`](crate::case)).
+/// The cases with forks; each runs in a child process (see [`case`](crate::threads::case)).
 pub(crate) fn case(case: &str) {
     match case {
         "bytes" => bytes(),

@@ -1,7 +1,9 @@
 //! [`Oracle`]: an interpreter of programs by the specification (3.0, 4.4.9 and 4.4.10). Legacy
 //! operators follow the phase 3 proposal.
 
-use crate::program::{Clause, FUNCTION, Func, KEPT, Local, Program, Stmt, TYPES, Then, Try, Ty};
+use crate::throwing::program::{
+    Clause, FUNCTION, Func, KEPT, Local, Program, Stmt, TYPES, Then, Try, Ty,
+};
 use std::rc::Rc;
 
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! A [`Program`] in the text format: one module, or two, where the second imports from the first.
 
-use crate::program::{
+use crate::throwing::program::{
     Clause, FUNCTION, Form, Func, Home, KEPT, Local, Program, Stmt, TYPES, Then, Try, Ty, WASTED,
 };
 use std::fmt::Write as _;

@@ -1,6 +1,8 @@
 //! Shared by the server's tests: a server with guests, and clients of all kinds.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod serving;
+
 use anyhow::Result;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};

@@ -1,8 +1,7 @@
 //! The program `pirn-serve`, as a process.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-#[path = "../../../runtime/tests/common/program.rs"]
-mod program;
+use pirn_testing::program;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,7 +1,7 @@
 //! [`Guest`]: a compiled module, in which tests replace the machine code of functions.
 
+use super::list::{Attack, Override, Piece};
 use crate::common;
-use crate::list::{Attack, Override, Piece};
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::{Arch, CpuFeatures, Feature};
 use pirn_format::exit::Builtin;

@@ -29,9 +29,9 @@
 //! by distances. A block with several pieces of code repeats the lines from `in` on for each piece.
 //! The verifier must refuse only the last piece.
 //!
-//! [`MARKS`]: crate::guest::MARKS
+//! [`MARKS`]: crate::attacks::guest::MARKS
 
-use crate::guest;
+use super::guest;
 use pirn_format::cpu::Arch;
 use pirn_format::exit::Builtin;
 use pirn_format::traps::CodeKind;

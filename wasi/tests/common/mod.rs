@@ -1,8 +1,9 @@
 //! Shared by the tests of `aotrun`: guests, fixtures, and a run with its whole output.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-#[path = "../../../runtime/tests/common/program.rs"]
-mod program;
+pub(crate) mod setup;
+
+use pirn_testing::program;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

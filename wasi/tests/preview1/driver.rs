@@ -1,7 +1,7 @@
 //! A guest that only calls preview 1: the test calls each function by its name with its arguments.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use crate::errno::SUCCESS;
+use super::errno::SUCCESS;
 use pirn_runtime::{CallError, Instance, KillSwitch, Linker, Module, Prepared, Region, Value};
 use pirn_wasi::memory_files::{BaseLimits, FileKind, Limits, MemoryBase, MemoryDir, OpenOptions};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
@@ -220,7 +220,7 @@ impl Host {
 
     /// Gives a guest the directory.
     pub(crate) fn preopen(&self, wasi: WasiCtxBuilder, name: &str) -> WasiCtxBuilder {
-        let wasi = match crate::IN_MEMORY {
+        let wasi = match super::IN_MEMORY {
             true => wasi.memory_dir(self.memory().clone(), name),
             false => wasi.preopened_dir(self.dir(), name),
         };
@@ -229,7 +229,7 @@ impl Host {
 
     /// Gives a guest the directory, to read only.
     pub(crate) fn preopen_read_only(&self, wasi: WasiCtxBuilder, name: &str) -> WasiCtxBuilder {
-        let wasi = match crate::IN_MEMORY {
+        let wasi = match super::IN_MEMORY {
             true => wasi.memory_dir(self.memory().clone().read_only(), name),
             false => wasi.preopened_dir_read_only(self.dir(), name),
         };

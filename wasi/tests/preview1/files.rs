@@ -1,7 +1,7 @@
 //! Operations on open files: reads, writes, positions, sizes, times, flags, and descriptor numbers.
 
-use crate::driver::{APPEND, CREAT, DIRECTORY, FOLDER, Host, OUT, READ, WRITE};
-use crate::errno::{BADF, FBIG, INVAL, NAMETOOLONG, NOTDIR, NOTSUP, SUCCESS};
+use super::driver::{APPEND, CREAT, DIRECTORY, FOLDER, Host, OUT, READ, WRITE};
+use super::errno::{BADF, FBIG, INVAL, NAMETOOLONG, NOTDIR, NOTSUP, SUCCESS};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ fn only_reads_writes_and_seeks_move_the_position() {
     host.write("file", "0123456789");
     let mut guest = host.guest();
     let file = guest.open("file", 0, BOTH, 0).unwrap();
-    let position = |guest: &mut crate::driver::Guest| {
+    let position = |guest: &mut super::driver::Guest| {
         assert_eq!(guest.call("fd_tell", &[file, OUT]), SUCCESS);
         guest.u64(OUT)
     };
@@ -79,7 +79,7 @@ fn a_descriptor_has_the_rights_of_its_open() {
 fn descriptor_flags_are_set_and_reported() {
     let host = Host::new();
     let mut guest = host.guest();
-    let flags = |guest: &mut crate::driver::Guest, file| {
+    let flags = |guest: &mut super::driver::Guest, file| {
         assert_eq!(guest.call("fd_fdstat_get", &[file, OUT]), SUCCESS);
         i64::from(guest.u16(OUT + 2))
     };
@@ -216,7 +216,7 @@ fn change_times_and_times_before_the_epoch_are_reported() {
         guest.put(OUT + 40, &[1; 24]);
         assert_eq!(guest.call(name, arguments), SUCCESS);
         let told = [40, 48, 56].map(|at| guest.u64(OUT + at));
-        if crate::IN_MEMORY {
+        if super::IN_MEMORY {
             // The copy in memory is newer, and has numbers of its own.
             assert_eq!(told[..2], [0, 0], "{name}");
             assert!(told[2] >= changed / 1_000_000_000 * 1_000_000_000, "{name}");

@@ -1,8 +1,8 @@
 //! Operations on paths: create, open, rename and remove. No path may lead outside the guest's
 //! directory.
 
-use crate::driver::{CREAT, DIRECTORY, EXCL, FOLDER, FOLLOW, Host, OUT, READ, TRUNC, WRITE};
-use crate::errno::{
+use super::driver::{CREAT, DIRECTORY, EXCL, FOLDER, FOLLOW, Host, OUT, READ, TRUNC, WRITE};
+use super::errno::{
     BADF, EXIST, ILSEQ, INVAL, ISDIR, LOOP, NAMETOOLONG, NOENT, NOTDIR, NOTEMPTY, PERM, SUCCESS,
 };
 use std::fs;
@@ -115,7 +115,7 @@ fn links_are_created_read_and_removed() {
     assert_eq!(guest.symlink("", FOLDER, "empty"), NOENT);
     // A link to an absolute path is not created at all.
     assert_eq!(guest.symlink("/etc", FOLDER, "absolute"), PERM);
-    let read = |guest: &mut crate::driver::Guest, path: &str, len| {
+    let read = |guest: &mut super::driver::Guest, path: &str, len| {
         let [start, path_len] = guest.path(path);
         let errno = guest.call("path_readlink", &[FOLDER, start, path_len, 1000, len, OUT]);
         (errno, guest.bytes(1000, guest.u32(OUT) as usize))
@@ -173,7 +173,7 @@ fn open_files_survive_replacement_and_removal() {
     }
     let mut guest = host.guest();
     let file = guest.open("old", 0, READ | WRITE, 0).unwrap();
-    let rename = |guest: &mut crate::driver::Guest, from, to| {
+    let rename = |guest: &mut super::driver::Guest, from, to| {
         guest.between("path_rename", (FOLDER, from), (FOLDER, to))
     };
     assert_eq!(rename(&mut guest, "new", "old"), SUCCESS);
@@ -366,7 +366,7 @@ fn loops_of_symbolic_links_are_refused() {
 }
 
 /// Names and inode numbers of a directory's entries, read in chunks of `bytes` bytes.
-fn entries(guest: &mut crate::driver::Guest, fd: i64, bytes: i64) -> Vec<(String, u64)> {
+fn entries(guest: &mut super::driver::Guest, fd: i64, bytes: i64) -> Vec<(String, u64)> {
     let (mut found, mut cookie) = (vec![], 0);
     loop {
         let arguments = [fd, 1000, bytes, cookie, OUT];

@@ -1,7 +1,7 @@
 //! Process functions of preview 1: arguments, clocks, random bytes, exit; and bad pointers.
 
-use crate::driver::{FOLDER, Guest, Host, OUT};
-use crate::errno::{BADF, INVAL, SUCCESS};
+use super::driver::{FOLDER, Guest, Host, OUT};
+use super::errno::{BADF, INVAL, SUCCESS};
 use pirn_runtime::CallError;
 use pirn_wasi::{Exit, WasiCtxBuilder};
 use std::time::{SystemTime, UNIX_EPOCH};

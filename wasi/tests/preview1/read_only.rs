@@ -1,9 +1,9 @@
 //! Read-only directories: operations that change nothing work, and all others are refused.
 
-use crate::driver::{
+use super::driver::{
     APPEND, CREAT, DIRECTORY, EXCL, FOLDER, FOLLOW, Guest, Host, OUT, READ, TRUNC, WRITE,
 };
-use crate::errno::{BADF, EXIST, INVAL, ISDIR, NOENT, NOTSUP, PERM, ROFS, SUCCESS};
+use super::errno::{BADF, EXIST, INVAL, ISDIR, NOENT, NOTSUP, PERM, ROFS, SUCCESS};
 use pirn_wasi::WasiCtxBuilder;
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ fn all(folder: &Path, found: &mut BTreeMap<PathBuf, Look>) {
             true => fs::read(&path).expect("it is there"),
             false => vec![],
         };
-        let times = match (crate::IN_MEMORY, at.is_symlink()) {
+        let times = match (super::IN_MEMORY, at.is_symlink()) {
             (false, _) => (at.mtime(), at.mtime_nsec(), at.ctime(), at.ctime_nsec()),
             // The driver copies what is in memory to files, without these times.
             (true, false) => (at.mtime(), at.mtime_nsec(), 0, 0),

@@ -1,8 +1,8 @@
 //! Descriptors on which a guest blocks. The guest must not wait past its limits, must lose no
 //! bytes, and must get the results that POSIX specifies.
 
-use crate::driver::{APPEND, BYTES, CREAT, FOLDER, Guest, Host, NONBLOCK, OUT, READ, WRITE};
-use crate::errno::{AGAIN, BADF, INVAL, NOTCONN, NOTSOCK, NXIO, PIPE, SPIPE, SUCCESS};
+use super::driver::{APPEND, BYTES, CREAT, FOLDER, Guest, Host, NONBLOCK, OUT, READ, WRITE};
+use super::errno::{AGAIN, BADF, INVAL, NOTCONN, NOTSOCK, NXIO, PIPE, SPIPE, SUCCESS};
 use pirn_runtime::CallError;
 use pirn_wasi::WasiCtxBuilder;
 use pirn_wasi::pipe::{ReadPipe, WritePipe};

@@ -1,6 +1,6 @@
 //! What the functions of files and directories do.
 
-use crate::driver::{Answer, Guest, Place, bytes, flags, text, to_bytes};
+use crate::filesystem::driver::{Answer, Guest, Place, bytes, flags, text, to_bytes};
 use pirn_component::{Resource, Value};
 use pirn_wasi2::WasiBuilder;
 

@@ -1,7 +1,7 @@
 //! Directories in memory: they answer as directories of the host do, and nothing survives.
 
-use crate::driver::{Answer, Guest, Place, bytes, flags, text, to_bytes};
-use crate::paths::all;
+use crate::filesystem::driver::{Answer, Guest, Place, bytes, flags, text, to_bytes};
+use crate::filesystem::paths::all;
 use pirn_component::{Resource, Value};
 use pirn_wasi2::{BaseLimits, MemoryBase, MemoryLimits, WasiBuilder};
 use std::os::unix::fs::symlink;

@@ -1,6 +1,6 @@
 //! What the functions of paths do, and that no path leads out of the directory.
 
-use crate::driver::{Answer, Guest, Place, flags, text};
+use crate::filesystem::driver::{Answer, Guest, Place, flags, text};
 use pirn_component::{Resource, Value};
 use std::os::unix::fs::symlink;
 use std::process::Command;

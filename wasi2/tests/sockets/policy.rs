@@ -1,7 +1,7 @@
 //! What guests may not do.
 
-use crate::guest::Guest;
-use crate::loopback;
+use crate::sockets::guest::Guest;
+use crate::sockets::loopback;
 use pirn_wasi2::{Access, Network};
 use tokio::net::{TcpListener, UdpSocket};
 

@@ -1,7 +1,7 @@
 //! Connections.
 
-use crate::guest::Guest;
-use crate::loopback;
+use crate::sockets::guest::Guest;
+use crate::sockets::loopback;
 use pirn_wasi2::{Access, Network};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};

@@ -1,7 +1,7 @@
 //! Datagrams, and names.
 
-use crate::guest::Guest;
-use crate::loopback;
+use crate::sockets::guest::Guest;
+use crate::sockets::loopback;
 use pirn_wasi2::Access;
 use tokio::net::UdpSocket;
 

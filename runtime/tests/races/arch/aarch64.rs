@@ -43,10 +43,10 @@ extern "C" fn trapped(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
         write(latest, BRK);
     }
     write(at, word);
-    crate::instant();
+    crate::races::instant();
 }
 
-/// Makes each stepped instruction call [`crate::instant`].
+/// Makes each stepped instruction call [`crate::races::instant`].
 pub(crate) fn install() {
     let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = trapped;
     super::handle(

@@ -10,10 +10,10 @@ pub(crate) const ITERATIONS: u32 = 300;
 pub(crate) const EVERYWHERE: bool = true;
 
 extern "C" fn trapped(_: i32) {
-    crate::instant();
+    crate::races::instant();
 }
 
-/// Makes each stepped instruction call [`crate::instant`].
+/// Makes each stepped instruction call [`crate::races::instant`].
 pub(crate) fn install() {
     let handler: extern "C" fn(i32) = trapped;
     super::handle(libc::SIGTRAP, handler as *const () as usize, 0);

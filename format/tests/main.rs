@@ -1,0 +1,7 @@
+//! Style and structure of the whole repository.
+
+mod layers;
+mod tidy;
+
+// Each test has a limit of its run time.
+use pirn_testing as _;

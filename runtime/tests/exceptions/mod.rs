@@ -1,0 +1,5 @@
+//! Exceptions that hostile guests throw and catch.
+
+mod attacks;
+mod random;
+mod references;

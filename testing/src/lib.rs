@@ -1,0 +1,12 @@
+//! Shared by the tests of all crates: counted allocations, campaigns, child processes, random
+//! numbers, keys, and the limit of each test's run time.
+//!
+//! A test program that names this crate (`use pirn_testing as _;` suffices) has the limit.
+
+pub mod allocator;
+pub mod campaign;
+pub mod program;
+pub mod process;
+pub mod random;
+pub mod signing;
+pub mod watch;

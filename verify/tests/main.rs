@@ -1,0 +1,11 @@
+//! All suites of the verifier but `executed`, which handles the signals of its process.
+
+mod attacks;
+mod common;
+mod modules;
+mod mutations;
+mod mutations_aarch64;
+mod opened;
+
+// Each test has a limit of its run time.
+use pirn_testing as _;

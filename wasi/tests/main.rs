@@ -1,0 +1,31 @@
+//! All suites of WASI preview 1 and of `aotrun`.
+
+mod aotrun;
+mod bounded;
+mod buffers;
+mod common;
+mod components;
+mod context;
+mod exported_memory;
+mod guests;
+mod load;
+mod memory_dir;
+mod preview1;
+mod preview1_memory;
+mod quota;
+mod secrets;
+mod shared_context;
+mod sleep;
+mod snapshot;
+mod teavm;
+mod threads;
+mod threads_guests;
+mod trust;
+mod vectors;
+mod warm;
+
+use pirn_testing::allocator::Counting;
+
+/// Suites compare what a thread allocates with limits.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
