@@ -1,5 +1,7 @@
-//! Repeats a call with longer limits, or with more iterations, until the limit ends the call inside
-//! the guest.
+//! Repeats a call with other limits, or with more iterations, until the tested event happens.
+//!
+//! No test depends on the speed of the machine. A limit that passes too early or too late is no
+//! failure: the attempt is repeated with another limit.
 
 use super::SLICED_CALLS_MAX;
 use std::time::Duration;
@@ -11,7 +13,7 @@ pub(crate) fn with_longer_limits<T>(
     mut attempt: impl FnMut(Duration) -> Option<T>,
 ) -> T {
     let mut limit = first;
-    while limit < Duration::from_secs(8) {
+    while limit < Duration::from_secs(20) {
         if let Some(done) = attempt(limit) {
             return done;
         }
@@ -32,4 +34,31 @@ pub(crate) fn with_more_iterations<T>(first: i32, mut attempt: impl FnMut(i32) -
         iterations = iterations.saturating_mul(2).min(1 << 28);
     }
     panic!("each call returned before its time slice ended");
+}
+
+/// When the limit of an attempt passed.
+pub(crate) enum Passed<T> {
+    /// Before the tested operation began.
+    TooEarly,
+    /// After the tested operation had ended, or not at all.
+    TooLate,
+    /// During the tested operation.
+    Within(T),
+}
+
+/// Calls `attempt` until the limit passes within the tested operation. Each attempt has twice the
+/// limit if the last one's passed too early, and half of it if it passed too late.
+pub(crate) fn with_fitting_limit<T>(
+    first: Duration,
+    mut attempt: impl FnMut(Duration) -> Passed<T>,
+) -> T {
+    let mut limit = first;
+    for _ in 0..SLICED_CALLS_MAX {
+        limit = match attempt(limit) {
+            Passed::Within(done) => return done,
+            Passed::TooEarly => (limit * 2).min(Duration::from_secs(20)),
+            Passed::TooLate => (limit / 2).max(Duration::from_micros(1)),
+        };
+    }
+    panic!("no limit passed within the operation");
 }

@@ -27,8 +27,8 @@ const GUEST: &str = r#"(module (import "h" "m" (memory 1 2 shared))
 
 /// A timeout without end.
 const EVER: i64 = -1;
-/// How long a test waits for an event before it fails.
-const LONG: Duration = Duration::from_secs(100);
+/// A limit that no call reaches.
+const LONG: Duration = Duration::from_secs(3600);
 
 type Wait32 = TypedFunc<(i32, i32, i64), i32>;
 
@@ -267,18 +267,16 @@ fn a_time_slice_ends_during_a_wait_that_resumes() {
         let mut guest = setup.guest();
         let timeout = if end == "timed out" { 3_000_000 } else { EVER };
         let mut step = guest.timeslice(slice).start(&setup.wait, (0, 0, timeout));
-        for _ in 0..3 {
-            if !matches!(step, Ok(Step::Preempted)) {
-                break;
-            }
+        // On a busy machine, some slices end before the guest waits.
+        let mut waits = 0;
+        while waits < 3 && matches!(step, Ok(Step::Preempted)) {
             assert!(guest.is_suspended());
             step = guest.timeslice(slice).resume(&setup.wait);
+            waits += setup.memory.waiters(0);
         }
-        let waits = matches!(step, Ok(Step::Preempted));
-        assert!(waits || end == "timed out", "{end}: {step:?}");
-        if waits {
-            assert_eq!(setup.memory.waiters(0), 1, "{end}");
-        }
+        let is_suspended = matches!(step, Ok(Step::Preempted));
+        assert!(is_suspended || end == "timed out", "{end}: {step:?}");
+        assert!(!is_suspended || waits == 3, "{end}");
         match end {
             "woken" => {
                 assert_eq!(setup.memory.notify(0, 5).unwrap(), 1);
@@ -319,8 +317,8 @@ fn a_preemption_ends_the_slice_of_a_waiter() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let step = guest.timeslice(LONG).start(&setup.wait, (0, 0, EVER));
-            let first = matches!(step, Ok(Step::Preempted));
-            (first, guest.timeslice(LONG).resume(&setup.wait).unwrap())
+            assert!(matches!(step, Ok(Step::Preempted)), "{step:?}");
+            guest.timeslice(LONG).resume(&setup.wait).unwrap()
         });
         setup.until_waiting(0, 1);
         while !switch.preempt() {
@@ -328,7 +326,7 @@ fn a_preemption_ends_the_slice_of_a_waiter() {
         }
         // The guest is woken before or after its preemption.
         assert_eq!(setup.memory.notify(0, 1).unwrap(), 1);
-        let (_, step) = waiting.join().expect("it ends");
+        let step = waiting.join().expect("it ends");
         assert_eq!(step, Step::Returned(0));
     });
 }
