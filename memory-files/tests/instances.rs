@@ -7,10 +7,12 @@ use pirn_memory_files::{
 };
 use std::collections::BTreeSet;
 use std::panic;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
+
+/// Time after which a test takes a thread for blocked for ever.
+const DEADLOCK_TIME: Duration = Duration::from_secs(300);
 
 const READ: OpenOptions = OpenOptions {
     read: true,
@@ -452,26 +454,24 @@ fn a_removed_file_that_is_locked_does_not_block_its_directory() {
         }
         done.send(()).unwrap();
     });
-    is_done
-        .recv_timeout(Duration::from_secs(20))
-        .expect("no deadlock");
+    is_done.recv_timeout(DEADLOCK_TIME).expect("no deadlock");
 }
 
 #[test]
 fn threads_rename_in_all_directions_without_a_deadlock() {
+    const ROUNDS: u32 = 20_000;
     let dir = empty();
     for name in ["a", "a/b", "c"] {
         dir.create_dir(name).unwrap();
     }
-    let stop = AtomicBool::new(false);
     let (a, b) = (subdir(&dir, "a"), subdir(&dir, "a/b"));
     thread::scope(|scope| {
         for number in 0..4_u32 {
-            let (stop, dir, a, b) = (&stop, &dir, &a, &b);
+            let (dir, a, b) = (&dir, &a, &b);
             scope.spawn(move || {
                 let mut random = number;
                 let name = |n: u32| ["x", "y", "z"][n as usize % 3];
-                while !stop.load(Ordering::Relaxed) {
+                for _ in 0..ROUNDS {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                     let dirs = [dir, a, b];
                     let (from, to) = (
@@ -495,8 +495,6 @@ fn threads_rename_in_all_directions_without_a_deadlock() {
                 }
             });
         }
-        thread::sleep(Duration::from_millis(500));
-        stop.store(true, Ordering::Relaxed);
     });
     remove_all(&dir);
     drop((a, b));
@@ -551,7 +549,7 @@ fn reading_an_unchanged_file_of_the_base_takes_no_lock() {
     let read = reader.read_pieces_at(1, 100, |bytes| {
         let (writer, sender) = (writer.clone(), sender.clone());
         thread::spawn(move || sender.send(writer.write_at(1, b"AS")));
-        let written = written.recv_timeout(Duration::from_secs(20));
+        let written = written.recv_timeout(DEADLOCK_TIME);
         assert_eq!(written, Ok(Ok(2)));
         assert_eq!(bytes, b"ase");
         Ok::<_, FileError>(())

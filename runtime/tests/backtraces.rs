@@ -4,27 +4,24 @@
 
 use crate::common;
 
+use common::values::shared_memory;
 use pirn_runtime::{
-    CallError, Caller, HostError, Instance, KillSwitch, Linker, Region, Step, TypedFunc,
+    CallError, Caller, HostError, Instance, KillSwitch, Linker, Region, SharedMemory, Step,
+    TypedFunc,
 };
 use std::backtrace::Backtrace;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
 const GUEST: &str = r#"(module
   (import "h" "ask" (func $ask))
-  (import "h" "runs" (func $runs))
-  (func $spin (call $runs) (loop $l (br $l)))
+  (import "h" "memory" (memory 1 1 shared))
+  (func $spin (i32.atomic.store (i32.const 0) (i32.const 1)) (loop $l (br $l)))
   (func (export "spins") (call $spin))
   (func (export "asks") (call $ask) (call $spin)))"#;
 
 /// The backtrace that the signal handler captured, if it has run.
 static SEEN: Mutex<Option<String>> = Mutex::new(None);
-
-/// Whether the guest is about to loop.
-static RUNS: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn look(_: i32) {
     // The signal interrupts the guest, which holds no allocator lock. So the handler may allocate.
@@ -32,19 +29,22 @@ extern "C" fn look(_: i32) {
     seen.get_or_insert_with(|| Backtrace::force_capture().to_string());
 }
 
-/// Captures this thread's backtrace while `run` runs a guest, and then kills the guest.
-fn seen_from_guest(switch: KillSwitch, run: impl FnOnce() -> Result<(), CallError>) -> String {
+/// Captures this thread's backtrace while `run` runs a guest, and then kills the guest. The guest
+/// writes to its memory when it loops.
+fn seen_from_guest(
+    memory: &SharedMemory,
+    switch: KillSwitch,
+    run: impl FnOnce() -> Result<(), CallError>,
+) -> String {
     *SEEN.lock().expect("no panic") = None;
-    RUNS.store(false, SeqCst);
+    let loops = memory.clone();
+    let loops = move || loops.atomic_u32(0).expect("it has a page").swap(0, SeqCst) == 1;
     // SAFETY: pthread_self(3) has no requirements.
     let thread = unsafe { libc::pthread_self() };
     let signaller = std::thread::spawn(move || {
-        while !RUNS.load(SeqCst) {
+        while !loops() {
             std::thread::yield_now();
         }
-        // Time for the guest to return from the host function to its loop. If it takes longer, the
-        // handler finds the same frames.
-        std::thread::sleep(Duration::from_millis(20));
         // SAFETY: `thread` is alive: it joins this thread before it ends.
         assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
         while SEEN.lock().expect("no panic").is_none() {
@@ -97,6 +97,7 @@ fn unwinding_continues_from_the_guest_into_the_host() {
         assert_eq!(done, 0);
     }
     common::alternate_stack(1 << 20);
+    let memory = shared_memory(1, 1);
     let mut linker = Linker::<(), (), ()>::asking();
     linker
         .func_ask(
@@ -105,7 +106,7 @@ fn unwinding_continues_from_the_guest_into_the_host() {
             |_: Caller<'_, ()>, ()| Ok(()),
             |_, (), ()| Ok::<(), HostError>(()),
         )
-        .and_then(|linker| linker.func("h", "runs", |_: Caller<'_, ()>| RUNS.store(true, SeqCst)))
+        .and_then(|linker| linker.memory("h", "memory", &memory))
         .expect("the names are free");
     let region = Region::builder().slots(2).build().expect("a region");
     let prepared = region
@@ -115,12 +116,16 @@ fn unwinding_continues_from_the_guest_into_the_host() {
     let (spins, asks) = (func("spins"), func("asks"));
     let instance = || prepared.try_instantiate(()).expect("a slot is free");
     let mut called = instance();
-    let seen = seen_from_guest(called.kill_switch(), || the_caller(&mut called, &spins));
+    let seen = seen_from_guest(&memory, called.kill_switch(), || {
+        the_caller(&mut called, &spins)
+    });
     assert!(seen.contains("the_caller"), "{seen}");
     // A resumed guest has another caller than the one that first entered it.
     let mut resumed = instance();
     the_starter(&mut resumed, &asks);
-    let seen = seen_from_guest(resumed.kill_switch(), || the_resumer(&mut resumed, &asks));
+    let seen = seen_from_guest(&memory, resumed.kill_switch(), || {
+        the_resumer(&mut resumed, &asks)
+    });
     assert!(seen.contains("the_resumer"), "{seen}");
     assert!(!seen.contains("the_starter"), "{seen}");
 }

@@ -225,7 +225,7 @@ fn functions_of_another_member_are_called_there() {
         group.call(setup.user, &sum, 100).expect("the call returns"),
         5050
     );
-    let limited = group.deadline(Duration::from_secs(100));
+    let limited = group.deadline(Duration::from_secs(3600));
     let (result, _) = run(limited.call_async(setup.user, &sum, 100));
     assert_eq!(result.expect("the call returns"), 5050);
     let (result, _) = run(group.call_async(setup.user, &wait, 7));

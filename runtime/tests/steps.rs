@@ -471,10 +471,11 @@ fn each_step_has_its_own_limits() {
         }
     });
     assert_eq!(step.expect("it asks"), Step::Asked(Ask::Next(1)));
-    // The deadline does not count the time while the guest waits for an answer.
+    // The deadline does not count the time while the guest waits for an answer. Sleeps until it
+    // would have passed.
     thread::sleep(limit * 2);
     let step = instance
-        .deadline(limit * 100)
+        .deadline(Duration::from_secs(3600))
         .resume_with(&once, Answer::Number(2));
     assert_eq!(step.expect("it returns"), Step::Returned(2));
     let error = instance.deadline(limit).start(&forever, 1);
@@ -575,13 +576,15 @@ fn a_guest_that_asks_can_be_preempted() {
     let sums = func::<i64>(&prepared, "sums");
     let (whole, _) = answered(&mut instance(&prepared), &sums, 20_000, None);
     let slice = Some(Duration::from_micros(20));
-    let mut preempted = 0;
-    for _ in 0..20 {
+    let (mut calls, mut preempted) = (0, 0);
+    // Repeat the call until a time slice ends between two questions.
+    while calls < 20 || preempted == 0 {
         let (sum, times) = answered(&mut instance(&prepared), &sums, 20_000, slice);
         assert_eq!(sum, whole);
+        calls += 1;
         preempted += times;
     }
-    println!("preempted {preempted} times");
+    println!("preempted {preempted} times in {calls} calls");
 }
 
 /// A guest that computes with more live numbers of each kind than there are registers.
@@ -711,6 +714,7 @@ fn a_panicking_drop_of_a_question_removes_the_limit() {
         )
         .and_then(|linker| {
             linker.func("h", "waits", |caller: Caller<'_, Limited>| {
+                // Sleeps until the deadline of the ended call has passed twice.
                 thread::sleep(2 * caller.data().limit);
                 i32::from(caller.is_stopped())
             })

@@ -8,6 +8,7 @@
 
 use crate::common;
 
+use common::campaign::share;
 use common::random::Random;
 use common::retry::{with_longer_limits, with_more_iterations};
 use futures::task::{ArcWake, noop_waker};
@@ -19,10 +20,10 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes that all threads of the process have allocated and not freed (mallinfo2(3)).
 fn heap_bytes() -> i64 {
@@ -32,9 +33,6 @@ fn heap_bytes() -> i64 {
 }
 
 const GUEST: &str = include_str!("suspended/guest.wat");
-
-/// How long a test repeats an attempt that depends on the exact moment.
-const RETRY_TIME: Duration = Duration::from_secs(2);
 
 /// The question that the host function asks after the deadline of the call.
 const SLOW: i32 = 99;
@@ -173,8 +171,7 @@ fn a_trap_at_the_end_of_a_slice_is_reported() {
         scope.spawn(|| preempts(&switch, &done));
         let _done = Sets(&done);
         let slice = Duration::from_secs(3600);
-        let until = Instant::now() + RETRY_TIME;
-        while Instant::now() < until {
+        for _ in 0..share(60_000, 2) {
             instance.memory_mut().write_u32(0, 0).expect("a page");
             let mut step = instance.timeslice(slice).start(&traps, 0);
             while matches!(step, Ok(Step::Preempted)) {
@@ -193,26 +190,15 @@ fn a_trap_at_the_end_of_a_slice_does_not_reach_the_next_instance() {
     let prepared = prepare(1);
     let (traps, fails) = (func(&prepared, "traps"), func(&prepared, "fails"));
     let slice = Duration::from_secs(3600);
-    let until = Instant::now() + RETRY_TIME;
-    while Instant::now() < until {
+    for _ in 0..share(600, 2) {
         let mut first = instance(&prepared);
         let switch = first.kill_switch();
         let done = AtomicBool::new(false);
-        let mut preempted = false;
         thread::scope(|scope| {
             scope.spawn(|| preempts(&switch, &done));
             let _done = Sets(&done);
-            for _ in 0..200 {
-                let step = first.timeslice(slice).start(&traps, 0);
-                preempted = matches!(step, Ok(Step::Preempted));
-                if preempted {
-                    return;
-                }
-            }
+            while !matches!(first.timeslice(slice).start(&traps, 0), Ok(Step::Preempted)) {}
         });
-        if !preempted {
-            continue;
-        }
         drop(first);
         let mut next = instance(&prepared);
         let error = next.call(&fails, 0).expect_err("the host function fails");
@@ -255,8 +241,7 @@ fn escapes() {
         scope.spawn(|| preempts(&switch, &done));
         let _done = Sets(&done);
         let slice = Duration::from_secs(3600);
-        let until = Instant::now() + RETRY_TIME;
-        while Instant::now() < until {
+        for _ in 0..share(100_000, 2) {
             let mut step = instance.timeslice(slice).start(&escapes, 2000);
             while matches!(step, Ok(Step::Preempted)) {
                 step = instance.timeslice(slice).resume(&escapes);
@@ -393,8 +378,7 @@ fn timer() {
         }
         polled.is_pending().then_some(())
     });
-    // SAFETY: alarm(2) takes no pointers. It ends this child process if the test hangs.
-    unsafe { libc::alarm(20) };
+    common::setup::limit_run_time();
     let forever = func(&prepared, "forever");
     let error = instance.deadline(limit).call(&forever, 1);
     assert!(matches!(error, Err(CallError::Deadline(_))), "{error:?}");
@@ -484,8 +468,7 @@ fn fork_and_end_in_child(call: impl Future<Output = Result<i32, CallError>>) {
     // SAFETY: the child uses only this thread's state, and ends with _exit(2).
     match unsafe { libc::fork() } {
         0 => {
-            // SAFETY: alarm(2) takes no pointers. It ends the child if the call hangs.
-            unsafe { libc::alarm(10) };
+            common::setup::limit_run_time();
             let ended = futures::executor::block_on(call);
             let code = i32::from(!matches!(ended, Err(CallError::Deadline(_))));
             // SAFETY: _exit(2) takes no pointers.
@@ -708,9 +691,8 @@ fn guests_compute_equal_results_across_threads_and_preemptions() {
         step.expect("it returns")
     };
     assert!(matches!(expected, Step::Returned(_)), "{expected:?}");
-    let seconds = std::env::var("PIRN_STRESS").map_or(3, |s| s.parse().expect("seconds"));
-    let until = Instant::now() + Duration::from_secs(seconds);
-    let steps = AtomicU32::new(0);
+    let steps_max = share(800_000, 8);
+    let steps = AtomicU64::new(0);
     let (give, take) =
         std::sync::mpsc::sync_channel::<(I, bool, Result<Step<i32, i32>, CallError>)>(8);
     let take = std::sync::Mutex::new(take);
@@ -720,7 +702,7 @@ fn guests_compute_equal_results_across_threads_and_preemptions() {
                 (give.clone(), &take, &prepared, &expected, &steps);
             scope.spawn(move || {
                 let mut random = Random(seed);
-                while Instant::now() < until {
+                while steps.load(Ordering::Relaxed) < steps_max {
                     let got = take.lock().expect("no panic").try_recv().ok();
                     let (mut instance, killed, step) = match got {
                         Some(got) => got,
@@ -779,5 +761,4 @@ fn guests_compute_equal_results_across_threads_and_preemptions() {
             });
         }
     });
-    println!("{} steps", steps.load(Ordering::Relaxed));
 }

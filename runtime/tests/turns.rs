@@ -137,7 +137,7 @@ fn a_guest_that_waits_for_the_host_takes_no_turn() {
     let waits = func(&prepared, "waits");
     let mut instance = instance(&prepared);
     let call = instance
-        .timeslice(Duration::from_secs(60))
+        .timeslice(Duration::from_secs(3600))
         .call_async(&waits, 7);
     assert_eq!(
         block_on(call.yield_with(signalled_turn)).expect("it returns"),

@@ -16,6 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 64 << 10;
+/// How long a test sleeps so that time passes for the clocks of a guest. The tests compare the
+/// measured times with this lower bound, and with the time that a clock around them shows.
 const SLEEP: Duration = Duration::from_millis(20);
 
 const GUEST: &str = r#"(module
@@ -106,6 +108,12 @@ fn guest(measure: Measure) -> Guest {
 fn call(guest: &mut Guest, name: &str, params: &[i32]) {
     let params: Vec<_> = params.iter().copied().map(Value::I32).collect();
     guest.call_values(name, &params).expect("it returns");
+}
+
+/// Whether processor time is at most a wall time. The kernel corrects the rate of the monotonic
+/// clock, but not the rate of the clocks of threads.
+fn is_within(cpu: Duration, wall: Duration) -> bool {
+    cpu <= wall + wall / 100 + Duration::from_micros(10)
 }
 
 fn busy(usage: &Usage) -> Duration {
@@ -211,7 +219,7 @@ fn a_sleeping_call_uses_wall_time_but_little_processor_time() {
     assert!(busy(&counted) <= begun.elapsed());
     let cpu = |usage: &Usage| usage.cpu_time.expect("it is measured");
     assert!(cpu(&counted) > cpu(&slept));
-    assert!(cpu(&counted) <= begun.elapsed());
+    assert!(is_within(cpu(&counted), begun.elapsed()));
     let of_sleep = slept.running_time.expect("it is measured") - cpu(&slept);
     assert!(of_sleep >= SLEEP / 2, "{slept:?}");
     // No time is counted between calls.
@@ -271,7 +279,9 @@ fn time_slices_count_as_running_time() {
     let usage = guest.usage();
     assert!(usage.running_time >= Some(5 * slice), "{usage:?}");
     assert!(usage.suspended_time >= Some(SLEEP), "{usage:?}");
-    assert!(usage.cpu_time <= usage.running_time, "{usage:?}");
+    let [cpu, running] =
+        [usage.cpu_time, usage.running_time].map(|time| time.expect("it is measured"));
+    assert!(is_within(cpu, running), "{usage:?}");
     assert!(busy(&usage) <= begun.elapsed(), "{usage:?}");
 }
 
@@ -322,7 +332,9 @@ fn usage_includes_calls_that_trapped_or_were_killed() {
     let switch = guest.kill_switch();
     let killed = thread::scope(|scope| {
         scope.spawn(|| {
-            thread::sleep(SLEEP);
+            while !switch.is_running() {
+                thread::yield_now();
+            }
             switch.kill()
         });
         guest.call_values("spin", &[])

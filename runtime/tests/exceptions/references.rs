@@ -173,8 +173,8 @@ fn referenced_exceptions_are_limited_and_others_freed() {
 /// search it at every throw, even if nearly all exceptions are in use.
 #[test]
 fn a_full_heap_of_exceptions_is_not_searched_at_every_throw() {
-    let text = text().replace("(table $t 4 exnref)", "(table $t 1000000 exnref)");
-    let region = Region::builder().slots(1).table_elements(1_000_000);
+    let text = text().replace("(table $t 4 exnref)", "(table $t 2000000 exnref)");
+    let region = Region::builder().slots(1).table_elements(2_000_000);
     let region = region.host_bytes_max(64 << 20).build();
     let region = region.expect("a region");
     let prepared = region
@@ -182,9 +182,10 @@ fn a_full_heap_of_exceptions_is_not_searched_at_every_throw() {
         .expect("it is linked");
     let mut guest = prepared.try_instantiate(()).expect("the slot is free");
     for n in [12_000, 12_280, 12_300, 16_000, 16_370] {
-        let params = [n, 20_000].map(Value::I32);
-        // The processor time of the call, because other processes do not change it.
-        let limited = guest.cpu_budget(Duration::from_secs(5));
+        let params = [n, 60_000].map(Value::I32);
+        // The call takes well under a second. With a search of the table at each of 60,000 throws,
+        // it takes minutes. The budget counts processor time, which other processes do not change.
+        let limited = guest.cpu_budget(Duration::from_secs(30));
         match limited.call_values("hoard", &params) {
             Ok(values) => assert_eq!(values, [Value::I32(9)]),
             Err(CallError::Trap(trap)) => assert_eq!(trap.code(), TrapCode::ExceptionsExhausted),

@@ -20,6 +20,7 @@ use pirn_runtime::{
     CallError, Instance, KillOutcome, KillSwitch, Linker, Prepared, Region, Step, TrapCode,
     TypedFunc,
 };
+use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::thread::Thread;
@@ -138,12 +139,31 @@ fn preempt() {
     }
     let other = OTHER.try_lock().expect("no other thread holds the lock");
     other.as_ref().expect("it was started").unpark();
-    // The other thread sends no interrupt if a host function runs. It may also wait for a lock.
-    for _ in 0..5_000 {
-        if PREEMPT.load(Ordering::SeqCst) == 0 || interrupted() {
-            return;
-        }
+    // The other thread sends no interrupt if a host function runs. It may also wait for a lock that
+    // this thread holds, and sleeps then. On a busy machine it may take any time.
+    while PREEMPT.load(Ordering::SeqCst) != 0 && !interrupted() && !other_sleeps() {
+        std::thread::yield_now();
     }
+}
+
+/// The kernel's id of the other thread, or 0 before that thread runs.
+static OTHER_ID: AtomicI32 = AtomicI32::new(0);
+
+/// Whether the other thread sleeps (proc_pid_stat(5)). A signal handler calls this, so it allocates
+/// nothing.
+fn other_sleeps() -> bool {
+    let (mut path, mut text) = ([0_u8; 64], [0_u8; 512]);
+    let id = OTHER_ID.load(Ordering::SeqCst);
+    write!(&mut path[..63], "/proc/self/task/{id}/stat").expect("there is room");
+    // SAFETY: `path` ends with a zero, and read(2) writes at most as many bytes as `text` has.
+    unsafe {
+        let file = libc::open(path.as_ptr().cast(), libc::O_RDONLY);
+        libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+    }
+    // The state is a letter after the name in parentheses.
+    let name = text[..510].iter().rposition(|byte| *byte == b')');
+    name.is_none_or(|end| text[end + 2] == b'S')
 }
 
 /// The request to the other thread: 0 none, 1 end the slice, 2 exit.
@@ -163,6 +183,8 @@ fn interrupted() -> bool {
 static OTHER: Mutex<Option<Thread>> = Mutex::new(None);
 
 fn preempts() {
+    // SAFETY: gettid(2) takes no arguments.
+    OTHER_ID.store(unsafe { libc::gettid() }, Ordering::SeqCst);
     loop {
         match PREEMPT.load(Ordering::SeqCst) {
             0 => std::thread::park(),
@@ -393,12 +415,20 @@ fn preempted_at(name: &str, sample: usize) {
     let (in_all, many) = (instructions(&prepared, &func), many(&prepared));
     let (nth, first) = (stride(sample, in_all), stride(7, in_all));
     PREEMPT.store(0, Ordering::SeqCst);
+    OTHER_ID.store(0, Ordering::SeqCst);
     let other = std::thread::spawn(preempts);
     *OTHER.lock().expect("no panic") = Some(other.thread().clone());
+    while OTHER_ID.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
     let (mut steps, mut at) = (0, 0);
     loop {
         // Before the runtime has announced the call, it cannot be preempted. Use small steps there.
         at += if steps == 0 { first.min(nth) } else { nth } as u32;
+        // The other thread may have waited for a lock until the last call ended.
+        while PREEMPT.load(Ordering::SeqCst) != 0 {
+            std::thread::yield_now();
+        }
         let mut instance = prepared.try_instantiate(()).expect("the slot is free");
         *SWITCH.lock().expect("no panic") = Some(instance.kill_switch());
         instance.memory_mut().write_u32(0, 0).expect("a page");
