@@ -11,8 +11,9 @@ const METER: Meter = Meter {
     peak: || allocator::peak_bytes().cast_unsigned(),
 };
 
-/// Checks an input. A busy processor or disk can delay a call past its bound of time, so a seed
-/// fails for its time only if it does so three times in a row.
+/// Checks an input. The bound of time excludes waits for a processor, but a busy disk, or a timer
+/// thread that waits for a processor, can delay a call. So a seed fails for its time only if it does
+/// so three times in a row.
 fn call(data: &[u8]) -> Result<Tally, String> {
     let mut result = check(data, METER, None);
     for _ in 0..2 {

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub const HOST_BYTES_MAX: usize = 1 << 20;
 /// Deadline of each call.
 pub const DEADLINE: Duration = Duration::from_millis(20);
-/// Most time that a call may take past its deadline. It is large because the machine may be busy or
-/// emulated.
+/// Most time that a call may take past its deadline, without the time in which its thread waited
+/// for a processor. It is large because the disk may be busy, and the machine emulated.
 pub const LATE_MAX: Duration = Duration::from_secs(2);
 /// Most host descriptors of one context: those that the guest opens, and those that it is given.
 pub const DESCRIPTORS_MAX: usize = 64 + GIVEN;
