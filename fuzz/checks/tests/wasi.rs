@@ -12,8 +12,8 @@ const METER: Meter = Meter {
 };
 
 /// Checks an input. The bound of time excludes waits for a processor, but a busy disk, or a timer
-/// thread that waits for a processor, can delay a call. So a seed fails for its time only if it does
-/// so three times in a row.
+/// thread that waits for a processor, can delay a call. So a seed fails for its time only if it
+/// does so three times in a row.
 fn call(data: &[u8]) -> Result<Tally, String> {
     let mut result = check(data, METER, None);
     for _ in 0..2 {

@@ -223,7 +223,7 @@ fn run(
 }
 
 /// As [`run`] with the first `count` seeds, and again until more than ten time slices have ended.
-/// On a busy machine the timer is late. Returns the number of ended slices, and the visits of a run.
+/// On a busy machine the timer is late. Returns the number of ended slices, and a run's visits.
 fn run_sliced(
     prepared: &Prepared<Data>,
     count: i64,
