@@ -129,6 +129,7 @@ fn only_packages_of_tests_and_tools_are_not_published() {
         "pirn-fuzz-checks",
         "pirn-hosts",
         "pirn-release",
+        "pirn-testing",
     ];
     assert_eq!(kept, expected);
 }

@@ -1,5 +1,9 @@
-//! All suites of the runtime that need no process of their own: one program, because a program links
-//! the whole compiler. A case that changes its process runs in a child process (`common::child`).
+//! All suites of the runtime that need no process of their own: one program, because a program
+//! links the whole compiler. A case that changes its process runs in a child process of its own
+//! (`common::child`).
+//!
+//! Under an emulator, another program compiles, and has no cache and no listings: see
+//! `compiler/client`.
 
 mod common;
 
@@ -11,6 +15,7 @@ mod branches;
 mod bulk;
 mod cycles;
 mod events;
+#[cfg(not(pirn_emulated))]
 mod exceptions;
 mod exhaustion;
 mod extents;
@@ -26,9 +31,11 @@ mod groups;
 mod hints;
 mod host_bytes;
 mod imports;
+#[cfg(not(pirn_emulated))]
 mod inlined;
 mod instances;
 mod intrinsics;
+#[cfg(not(pirn_emulated))]
 mod known;
 mod known_functions;
 mod limiter;

@@ -1,17 +1,17 @@
 //! Ends a test that hangs: prints its name and the stacks of all threads, and ends the process.
 //!
 //! A thread of its own looks at all threads of the process now and then. The test harness runs each
-//! test in a thread of its own, so such a thread is as old as its test's run. A thread that is older
-//! than the limit gets a signal, whose handler records the thread's stack. Only if the stack shows
-//! the harness as the caller is the thread a test: other threads may live longer.
+//! test in a thread of its own, so such a thread is as old as its test's run. A thread that is
+//! older than the limit gets a signal, whose handler records the thread's stack. Only if the stack
+//! shows the harness as the caller is the thread a test: other threads may live longer.
 //!
 //! `PIRN_TEST_SECONDS` changes the limit.
 //!
 //! # Safety
 //!
 //! * [`START`] is in `.init_array`, so the loader calls it once, before `main`, on the main thread.
-//! * The signal handler touches only [`REQUESTED`], [`STACK`] and [`DEPTH`], and calls backtrace(3),
-//!   which allocates no memory after its first call. [`record`] makes that first call.
+//! * The signal handler touches only [`REQUESTED`], [`STACK`] and [`DEPTH`], and calls
+//!   backtrace(3), which allocates no memory after its first call. [`record`] makes that first call.
 //! * Only the thread for which `REQUESTED` was set writes to `STACK`, and only the watching thread
 //!   reads it, after `DEPTH` says that it is written.
 #![allow(unsafe_code, reason = "stacks of other threads need a signal handler")]

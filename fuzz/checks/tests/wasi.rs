@@ -27,8 +27,13 @@ fn call(data: &[u8]) -> Result<Tally, String> {
     result
 }
 
+/// Alone in its process, whose descriptors it counts.
 #[test]
 fn every_call_stays_within_its_bounds() {
+    pirn_testing::process::alone(every_call);
+}
+
+fn every_call() {
     let tally = campaign::each(0..40, call);
     assert!(tally.calls > 1000 && tally.successes > 100, "{tally:?}");
     assert!(tally.traps > 10 && tally.stopped > 2, "{tally:?}");
@@ -48,6 +53,10 @@ fn every_call_stays_within_its_bounds() {
 
 #[test]
 fn the_canaries_that_exceed_a_bound_are_detected() {
+    pirn_testing::process::alone(canaries);
+}
+
+fn canaries() {
     let found = |canary| check(&[1], METER, Some(canary)).expect_err("it has no bound");
     let error = found(Canary::Memory);
     assert!(error.contains("bytes, the bound is"), "{error}");

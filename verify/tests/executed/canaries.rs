@@ -159,9 +159,16 @@ fn attacks_are_seen_when_they_run() {
         let name = property.name();
         println!("{name:<13}{seen:>5} seen{unseen:>5} not seen{not_run:>5} not run");
         assert!(seen > 2 * unseen, "{name}: too few are seen");
-        let row = format!("| {name} | {seen} | {unseen} | {not_run} |");
-        if !documented.lines().any(|line| line == row) {
-            wrong.push(format!("docs/internals/verifier.md: {row}"));
+        // A processor without some extension runs fewer attacks than the documented ones.
+        let moved = |more: usize| {
+            let (seen, rest) = (seen + more, not_run.checked_sub(more)?);
+            Some(format!("| {name} | {seen} | {unseen} | {rest} |"))
+        };
+        let mut rows = (0..=not_run).filter_map(moved);
+        if !rows.any(|row| documented.lines().any(|line| line == row)) {
+            wrong.push(format!(
+                "docs/internals/verifier.md: | {name} | {seen} | {unseen} | {not_run} |"
+            ));
         }
     }
     wrong.extend(
