@@ -1,4 +1,8 @@
 //! All suites of WASI preview 1 and of `aotrun`.
+#![allow(
+    clippy::duplicate_mod,
+    reason = "tests of preview 1 run on directories of the host and of memory"
+)]
 
 mod aotrun;
 mod bounded;
