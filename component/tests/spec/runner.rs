@@ -309,7 +309,11 @@ fn refused(component: &mut QuoteWat<'_>, wanted: &str) -> Outcome {
         return Ok(());
     };
     match pirn_compiler::compile(&wasm, &Options::default()) {
-        Err(CompileError::Invalid { .. }) => Ok(()),
+        Err(error @ CompileError::Invalid { .. }) => match unsupported(&error) {
+            // Invalid for a reason that the script does not mean.
+            refused @ Other::Refused(_) if !error.to_string().contains(wanted) => Err(refused),
+            _ => Ok(()),
+        },
         Err(error) => Err(unsupported(&error)),
         Ok(_) => same(false, wanted, "a component"),
     }
