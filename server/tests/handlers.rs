@@ -3,6 +3,8 @@
 use crate::common;
 #[path = "../../wasi2/tests/common/handler.rs"]
 mod handler;
+#[path = "../../wasi2/tests/common/wit.rs"]
+mod wit;
 
 use common::{TestServer, soon};
 use handler::handler;

@@ -1,20 +1,18 @@
 //! Every function of WASI 0.2 has the type that its WIT says.
 
+use crate::common::wit;
 use pirn_compiler::{Options, compile};
 use pirn_component::{Component, Linker};
 use pirn_runtime::{Module, Region};
 use pirn_wasi2::Wasi;
 use std::path::Path;
 use wit_component::{ComponentEncoder, StringEncoding, dummy_module, embed_component_metadata};
-use wit_parser::{ManglingAndAbi, Resolve};
+use wit_parser::ManglingAndAbi;
 
 /// A component that imports and exports all of a world.
 fn component(world: &str) -> Vec<u8> {
-    let mut resolve = Resolve {
-        all_features: true,
-        ..Resolve::default()
-    };
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("wit");
+    let mut resolve = wit::wasi();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wit");
     let (package, _) = resolve.push_dir(folder).expect("it is well-formed");
     let world = resolve
         .select_world(&[package], Some(world))

@@ -32,6 +32,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "program",
             "process",
             "random",
+            "registry",
             "signing",
             "watch",
         ],

@@ -1,9 +1,8 @@
 //! HTTP handlers of a core module's text. A compiler needs no more than its world.
 
+use super::wit;
 use pirn_compiler::parse_text;
-use std::path::Path;
 use wit_component::{StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
 
 /// The imports that such a module may use, and its export.
 const WORLD: &str = "package pirn:handlers;
@@ -92,12 +91,7 @@ pub(crate) fn handler(core: &str) -> Vec<u8> {
     let text = format!("(module {IMPORTS} {SHARED} {core})");
     let wasm = parse_text(text.as_bytes()).expect("it is well-formed");
     let mut wasm = wasm.into_owned();
-    let mut resolve = Resolve {
-        all_features: true,
-        ..Resolve::default()
-    };
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wasi2/wit");
-    resolve.push_dir(folder).expect("it is well-formed");
+    let mut resolve = wit::wasi();
     let package = resolve.push_str("handlers.wit", WORLD).expect("a package");
     let world = resolve.select_world(&[package], Some("handler"));
     let world = world.expect("the world");

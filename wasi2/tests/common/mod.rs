@@ -4,3 +4,4 @@
 
 pub(crate) mod handler;
 pub(crate) mod http;
+pub(crate) mod wit;

@@ -1,5 +1,6 @@
 //! A guest that passes calls on to `wasi:filesystem`, and a temporary directory for it.
 
+use crate::common::wit;
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_component::{CallError, Component, Instance, Linker, Prepared, Resource, Value};
 use pirn_runtime::{Module, Region};
@@ -88,8 +89,8 @@ fn pass_on(resolve: &Resolve, func: &Function, imports: &mut String, exports: &m
 
 /// The component `files-guest`.
 fn component() -> Vec<u8> {
-    let mut resolve = Resolve::default();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("wit");
+    let mut resolve = wit::wasi();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wit");
     let (package, _) = resolve.push_dir(folder).expect("it is well-formed");
     let world = resolve.select_world(&[package], Some("files-guest"));
     let world = world.expect("the world");
