@@ -1,7 +1,7 @@
 //! The reasons of traps: what the scripts say, and what pirn says.
 
 /// Parts of a script's message, and of the message that says the same here.
-const REASONS: [(&str, &str); 18] = [
+const REASONS: [(&str, &str); 19] = [
     ("cannot leave component instance", "may not be left"),
     (
         "cannot remove owned resource while borrowed",
@@ -47,6 +47,10 @@ const REASONS: [(&str, &str); 18] = [
     ("unaligned pointer", "is not aligned to"),
     ("unreachable", "unreachable"),
     ("cannot enter component instance", "may not be entered"),
+    (
+        "cannot enter component instance",
+        "an earlier call of the instance has failed",
+    ),
 ];
 
 /// Whether a call ended for the expected reason.

@@ -1,4 +1,0 @@
-;; RUN: wast --assert default --snapshot tests/snapshots %
-
-;; The most minimal component.
-(component)
