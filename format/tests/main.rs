@@ -1,5 +1,6 @@
 //! Style and structure of the whole repository.
 
+mod foreign;
 mod layers;
 mod tidy;
 

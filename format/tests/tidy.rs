@@ -11,7 +11,7 @@ const LINES_MAX: usize = 800;
 /// Widest line, where rustfmt cannot break it.
 const COLUMNS_MAX: usize = 140;
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
         .canonicalize()
@@ -20,6 +20,17 @@ fn root() -> PathBuf {
 
 /// The name and text of each file of the repository with one of these endings.
 fn files(endings: &[&str]) -> Vec<(String, String)> {
+    let found = texts(|name| endings.iter().any(|ending| name.ends_with(ending)));
+    assert!(
+        found.len() > 5,
+        "the repository has files ending in {endings:?}"
+    );
+    found
+}
+
+/// The name and text of each file of the repository whose name is wanted. Other files than texts,
+/// and files that tools make, are left out.
+pub(crate) fn texts(wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     let (root, mut found) = (root(), vec![]);
     let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
@@ -33,8 +44,11 @@ fn files(endings: &[&str]) -> Vec<(String, String)> {
             let skip = [
                 "target",
                 ".git",
+                "benches/java/built",
                 "examples/guests/built",
                 "examples/guests/fixtures",
+                "fuzz/artifacts",
+                "fuzz/corpus",
                 "release/stage",
                 "dist",
             ];
@@ -43,21 +57,18 @@ fn files(endings: &[&str]) -> Vec<(String, String)> {
             }
             if path.is_dir() {
                 folders.push(path);
-            } else if endings.iter().any(|ending| name.ends_with(ending)) {
-                found.push((name, fs::read_to_string(&path).expect("text")));
+            } else if wanted(&name) {
+                let bytes = fs::read(&path).expect("a file");
+                found.extend(String::from_utf8(bytes).ok().map(|text| (name, text)));
             }
         }
     }
-    assert!(
-        found.len() > 5,
-        "the repository has files ending in {endings:?}"
-    );
     found.sort();
     found
 }
 
 /// Panics with the list of findings unless it is empty.
-fn none(what: &str, found: &[String]) {
+pub(crate) fn none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
 }
 
