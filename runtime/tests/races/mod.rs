@@ -4,6 +4,9 @@
 //! The test single-steps the calling thread (module `arch`). At the chosen instruction, the step's
 //! signal handler kills or preempts the call, so the interrupt arrives exactly there.
 //!
+//! Each test runs in a process of its own: its signal handler, and on aarch64 its breakpoints in
+//! the runtime's code, would stop other tests, too.
+//!
 //! A run over all instructions takes minutes. The tests therefore use a sample of the instructions
 //! unless `PIRN_CAMPAIGN` says otherwise (see [`stride`]).
 #![allow(
@@ -15,7 +18,7 @@ mod arch;
 use crate::common;
 
 use arch::stepped;
-use common::campaign::every;
+use common::{alone, campaign::every};
 use pirn_runtime::{
     CallError, Instance, KillOutcome, KillSwitch, Linker, Prepared, Region, Step, TrapCode,
     TypedFunc,
@@ -277,6 +280,10 @@ fn warm_up(prepared: &Prepared<()>) {
 
 #[test]
 fn a_loop_can_be_killed_at_any_instruction() {
+    alone(kill_loops);
+}
+
+fn kill_loops() {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
@@ -322,6 +329,10 @@ fn a_loop_can_be_killed_at_any_instruction() {
 
 #[test]
 fn a_kill_near_a_return_kills_or_returns() {
+    alone(kill_near_returns);
+}
+
+fn kill_near_returns() {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
@@ -358,6 +369,10 @@ fn a_kill_near_a_return_kills_or_returns() {
 /// The exit stub must find the right trap code, also if a kill arrives in the stub.
 #[test]
 fn a_kill_near_a_table_trap_kills_or_traps() {
+    alone(kill_near_table_traps);
+}
+
+fn kill_near_table_traps() {
     if !arch::EVERYWHERE {
         common::not_run("kills among calls by a table: what steps writes over its array, too");
         return;
@@ -393,11 +408,19 @@ fn a_kill_near_a_table_trap_kills_or_traps() {
 
 #[test]
 fn a_guest_can_be_preempted_at_any_instruction() {
+    alone(preempt_loops);
+}
+
+fn preempt_loops() {
     preempted_at("mixes", 37);
 }
 
 #[test]
 fn a_guest_can_be_preempted_around_tail_calls() {
+    alone(preempt_tail_calls);
+}
+
+fn preempt_tail_calls() {
     preempted_at("tails", 11);
 }
 
