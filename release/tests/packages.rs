@@ -1,5 +1,8 @@
 //! Tests of all manifests: a published package has complete metadata and contains all files that it
-//! needs.
+//! needs. `packages/dependencies.rs` has the tests of dependencies.
+
+#[path = "packages/dependencies.rs"]
+mod dependencies;
 
 use serde_json::Value;
 use std::fs;

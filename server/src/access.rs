@@ -3,9 +3,8 @@
 //! A request never waits for the disk: it hands its line to the thread, or drops it if too many
 //! lines wait.
 
+use crate::utc::Utc;
 use anyhow::{Context as _, Error, Result, bail};
-use jiff::Timestamp;
-use jiff::fmt::strtime;
 use pirn_cli::output::append_to;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -105,9 +104,8 @@ impl Line<'_> {
 
     fn json(&self) -> Vec<u8> {
         let us = |time: Duration| time.as_micros() as u64;
-        let time = Timestamp::try_from(self.time).map(|time| format!("{time:.6}"));
         let json = Json {
-            time: time.unwrap_or_default(),
+            time: Utc::from(self.time).rfc3339(),
             client: self.client.to_string(),
             method: cut(self.method.as_bytes()),
             path: cut(self.path.as_bytes()),
@@ -126,15 +124,11 @@ impl Line<'_> {
     }
 
     fn combined(&self) -> String {
-        let time = Timestamp::try_from(self.time).and_then(|time| {
-            // In UTC, which does not need a time zone database.
-            strtime::format("%d/%b/%Y:%H:%M:%S +0000", time)
-        });
         let status = self.status.map(|status| status.to_string());
         format!(
             "{} - - [{}] \"{} {} HTTP/1.1\" {} {} \"{}\" \"{}\"",
             self.client,
-            time.unwrap_or_default(),
+            Utc::from(self.time).common_log(),
             escaped(self.method.as_bytes()),
             escaped(self.path.as_bytes()),
             status.as_deref().unwrap_or("-"),

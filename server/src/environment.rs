@@ -2,7 +2,6 @@
 
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
-use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use thiserror::Error;
@@ -130,16 +129,20 @@ fn server_name(headers: &HeaderMap, local: SocketAddr) -> String {
 }
 
 /// Decodes the percent-encoding of a path.
-fn decoded(path: &str) -> Result<Cow<'_, str>, BadRequest> {
-    // The decoder keeps a `%` that two digits do not follow.
-    let is_encoded = |rest: &str| {
-        let digits = rest.as_bytes().get(..2);
-        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    };
-    let is_whole = path.split('%').skip(1).all(is_encoded);
-    let text = percent_decode_str(path).decode_utf8();
-    text.ok()
-        .filter(|text| is_whole && !text.contains('\0'))
+fn decoded(path: &str) -> Result<String, BadRequest> {
+    let mut parts = path.split('%').map(str::as_bytes);
+    let mut bytes = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (digits, rest) = part.split_first_chunk().ok_or(BadRequest::Path)?;
+        let [Some(high), Some(low)] = digits.map(digit) else {
+            return Err(BadRequest::Path);
+        };
+        bytes.push((16 * high + low) as u8);
+        bytes.extend(rest);
+    }
+    let text = String::from_utf8(bytes).ok();
+    text.filter(|text| !text.contains('\0'))
         .ok_or(BadRequest::Path)
 }
 

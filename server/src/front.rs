@@ -78,8 +78,8 @@ impl Front {
         traces: Option<Traces>,
         reserved: &'static [&'static str],
     ) -> Result<Self> {
-        let metrics = Metrics::new()?;
-        let journal = Journal::new(limits.log_max, metrics.lines_dropped.clone());
+        let metrics = Metrics::default();
+        let journal = Journal::new(limits.log_max, Arc::clone(&metrics.lines_dropped));
         let site = Site::new(engine, mounts, limits, &metrics, reserved, None)?;
         Ok(Self {
             site: ArcSwap::from_pointee(site),

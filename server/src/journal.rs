@@ -1,8 +1,8 @@
 //! [`Journal`]: logs messages of guests, with a limit of bytes per second.
 
-use metrics::Counter;
+use crate::metrics::Counter;
 use std::fmt::{self, Display, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Estimated bytes of a log line besides its text: time, level, route.
@@ -41,7 +41,7 @@ pub(crate) struct Journal {
     bytes_max: usize,
     period: Mutex<Period>,
     /// Counts the lines that were not logged.
-    dropped: Counter,
+    dropped: Arc<Counter>,
 }
 
 /// The quota of the current second.
@@ -52,7 +52,7 @@ struct Period {
 }
 
 impl Journal {
-    pub(crate) fn new(bytes_max: usize, dropped: Counter) -> Self {
+    pub(crate) fn new(bytes_max: usize, dropped: Arc<Counter>) -> Self {
         Self {
             bytes_max,
             period: Mutex::new(Period {
@@ -114,7 +114,7 @@ impl Journal {
             Some(left) => period.bytes_left = left,
             None => {
                 period.dropped += 1;
-                self.dropped.increment(1);
+                self.dropped.add(1);
             }
         }
         (left.is_some(), dropped)
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_second_has_so_many_bytes_and_no_more() {
-        let journal = Journal::new(100, Counter::noop());
+        let journal = Journal::new(100, Arc::default());
         let start = journal.period.lock().unwrap().start;
         let at = |ms| start + Duration::from_millis(ms);
         assert_eq!(journal.take(60, at(0)), (true, 0));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn empty_lines_take_room_and_control_characters_that_of_their_escapes() {
-        let journal = Journal::new(1000, Counter::noop());
+        let journal = Journal::new(1000, Arc::default());
         let left = || journal.period.lock().unwrap().bytes_left;
         assert!(journal.admit(""));
         assert_eq!(left(), 1000 - LINE_BYTES);
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(left(), 1000 - 2 * LINE_BYTES - r"\u{1b}".len());
         journal.errors("/", "\n".repeat(100).as_bytes());
         assert!(left() < LINE_BYTES);
-        let journal = Journal::new(LINE_BYTES + WHY_CHARS_MAX, Counter::noop());
+        let journal = Journal::new(LINE_BYTES + WHY_CHARS_MAX, Arc::default());
         journal.failure("/", "trap", &"x".repeat(1 << 20));
         assert_eq!(journal.period.lock().unwrap().bytes_left, 0);
     }

@@ -4,8 +4,15 @@
 
 use anyhow::{Context as _, Result, bail};
 use listenfd::ListenFd;
-use sd_notify::NotifyState;
+use rustix::time::{ClockId, clock_gettime};
+use std::env;
+use std::io;
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::process;
+use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// The socket that the manager passed, by `LISTEN_FDS`.
@@ -28,36 +35,90 @@ pub(crate) fn socket() -> Result<Option<TcpListener>> {
 
 /// Tells the manager that requests are served.
 pub(crate) fn ready() {
-    tell(&[NotifyState::Ready]);
+    tell("READY=1\n");
 }
 
 /// Tells the manager that a reload begins. It ends by [`ready`].
 pub(crate) fn reloading() {
-    if let Ok(now) = NotifyState::monotonic_usec_now() {
-        tell(&[NotifyState::Reloading, now]);
-    }
+    // systemd tells reloads apart by this clock.
+    let now = clock_gettime(ClockId::Monotonic);
+    let now_us = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
+    tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\n"));
 }
 
 /// Tells the manager that the server ends.
 pub(crate) fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    tell("STOPPING=1\n");
 }
 
 /// Tells the manager, for as long as the future runs, that this thread still runs tasks.
 pub(crate) async fn watch() {
-    let Some(most) = sd_notify::watchdog_enabled().filter(|most| !most.is_zero()) else {
+    let variables = ["WATCHDOG_USEC", "WATCHDOG_PID"].map(|name| env::var(name).ok());
+    let [most, process] = variables.each_ref().map(Option::as_deref);
+    let Some(most) = longest_silence(most, process, process::id()) else {
         return;
     };
     let mut ticks = interval(most / 2);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        tell(&[NotifyState::Watchdog]);
+        tell("WATCHDOG=1\n");
     }
 }
 
-fn tell(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+/// The time after which a watchdog ends this process, by the variables that a manager sets: the
+/// microseconds, and the process that the watchdog is for. `None` if it watches another process or
+/// none.
+fn longest_silence(most_us: Option<&str>, process: Option<&str>, own: u32) -> Option<Duration> {
+    if process.is_some_and(|process| process.parse() != Ok(own)) {
+        return None;
+    }
+    let most_us = most_us?.parse().ok().filter(|us| *us > 0)?;
+    Some(Duration::from_micros(most_us))
+}
+
+fn tell(message: &str) {
+    if let Err(error) = send(message) {
         tracing::warn!(%error, "service manager is not told");
+    }
+}
+
+/// Sends a message to the socket that `NOTIFY_SOCKET` names, if it names one: a path, or after an
+/// `@` an abstract name.
+fn send(message: &str) -> io::Result<()> {
+    let Some(name) = env::var_os("NOTIFY_SOCKET") else {
+        return Ok(());
+    };
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(&name)?,
+    };
+    // A datagram is sent as a whole or not at all.
+    UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchdog_for_another_process_hears_nothing() {
+        let silence = |most, process| longest_silence(most, process, 7);
+        let ms = Some(Duration::from_millis(20));
+        assert_eq!(silence(Some("20000"), None), ms);
+        assert_eq!(silence(Some("20000"), Some("7")), ms);
+        for (most, process) in [
+            (Some("20000"), Some("8")),
+            (Some("20000"), Some("")),
+            (Some("20000"), Some("x")),
+            (Some("0"), None),
+            (Some("-1"), None),
+            (Some("1s"), Some("7")),
+            (None, Some("7")),
+            (None, None),
+        ] {
+            assert_eq!(silence(most, process), None, "{most:?} {process:?}");
+        }
     }
 }

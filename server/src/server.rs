@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::environment::Ends;
 use crate::front::{Front, RESERVED, is_served};
 use crate::limits::Limits;
+use crate::metrics::Gauge;
 use crate::site::Mount;
 use crate::stream::Stream;
 use crate::traces::Traces;
@@ -16,7 +17,6 @@ use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use metrics::Gauge;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 /// Most bytes of a request's header, including the request line.
 const HEADER_BYTES_MAX: usize = 32 << 10;
@@ -39,9 +39,6 @@ const READ_BYTES_MAX: usize = 64 << 10;
 
 /// Longest time for a request's header. hyper adds it to an `Instant`, which panics on overflow.
 const HEADER_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// Time between two rounds of maintenance.
-const TIDY: Duration = Duration::from_secs(1);
 
 /// Pause after the system refuses a connection. It has no free descriptors, but soon may have some.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -168,8 +165,6 @@ impl Server {
             sleep(stop_delay).await;
         };
         let mut stop = pin!(stop);
-        let mut tidy = interval(TIDY);
-        tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let accepted = async {
                 let permit = Arc::clone(&permits).acquire_owned().await;
@@ -177,12 +172,11 @@ impl Server {
             };
             tokio::select! {
                 () = &mut stop => break,
-                _ = tidy.tick() => front.metrics.tidy(),
                 Some(_) = connections.join_next() => {}
                 (accepted, permit) = accepted => match accepted {
                     Ok((stream, remote)) => {
                         let Some(counted) = clients.count(remote.ip()) else {
-                            front.metrics.connections_refused.increment(1);
+                            front.metrics.connections_refused.add(1);
                             tracing::debug!(%remote, "client has as many connections as it may");
                             continue;
                         };
@@ -268,7 +262,7 @@ impl Handle {
 
 /// An open connection. It is counted until it is dropped, even if its task panics.
 struct Open {
-    gauge: Gauge,
+    gauge: Arc<Gauge>,
     _permit: Result<OwnedSemaphorePermit, AcquireError>,
     _counted: Counted,
 }
@@ -279,8 +273,8 @@ impl Open {
         permit: Result<OwnedSemaphorePermit, AcquireError>,
         counted: Counted,
     ) -> Self {
-        let gauge = front.metrics.connections.clone();
-        gauge.increment(1.0);
+        let gauge = Arc::clone(&front.metrics.connections);
+        gauge.increment();
         Self {
             gauge,
             _permit: permit,
@@ -291,7 +285,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.gauge.decrement(1.0);
+        self.gauge.decrement();
     }
 }
 

@@ -8,7 +8,8 @@ use serving::{Serving, serve};
 use std::fs;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -87,6 +88,23 @@ fn it_is_told_of_the_start_of_reloads_and_of_the_end() {
     serving.signal("TERM");
     assert_eq!(manager.told(), "STOPPING=1\n");
     drop(serving);
+}
+
+#[test]
+fn a_manager_may_have_an_abstract_socket() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    // No other test has this folder.
+    let name = folder.path().display().to_string();
+    let address = SocketAddr::from_abstract_name(&name).expect("a short name");
+    let socket = UnixDatagram::bind_addr(&address).expect("a free name");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let mut command = serve();
+    command.arg("--config").arg(config(folder.path()));
+    command.env("NOTIFY_SOCKET", format!("@{name}"));
+    let _serving = Serving::start(command);
+    let mut bytes = [0; 512];
+    let length = socket.recv(&mut bytes).expect("a notification");
+    assert_eq!(&bytes[..length], b"READY=1\n");
 }
 
 #[test]

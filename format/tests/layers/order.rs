@@ -94,7 +94,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
     ),
     (
         "compiler/src/bin/aotc",
-        &["key", "args", "signing", "inspect"],
+        &["key", "progress", "args", "signing", "inspect"],
     ),
     (
         "runtime/src",
@@ -283,7 +283,6 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "pirn",
             "refusal",
             "limits",
-            "journal",
             "clients",
             "answer",
             "body",
@@ -291,8 +290,10 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "environment",
             "load",
             "metrics",
+            "journal",
             "site",
             "traceparent",
+            "utc",
             "access",
             "units",
             "traces",

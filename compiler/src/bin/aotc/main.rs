@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod key;
+mod progress;
 mod args;
 mod signing;
 mod inspect;
@@ -11,21 +12,16 @@ mod inspect;
 use anyhow::{Context, Result};
 use args::{Args, Command};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pirn_cli::{output, usage};
 use pirn_signature::{SIGNED_BYTES_MAX, printable, read_regular, signature_path};
+use progress::Progress;
 use signal_hook::consts::SIGABRT;
 use signal_hook::flag;
 use std::any::Any;
-use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
-
-/// A compilation that takes longer than this shows its progress.
-const QUIET: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     if let Err(error) = end_without_memory() {
@@ -117,13 +113,10 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     let wasm = pirn_compiler::parse_text(&bytes).with_context(|| name(input))?;
     output.spares(input)?;
     let signer = signing::signer(args, input, &output)?;
-    let bar = bar();
-    let start = Instant::now();
-    let progress = |done: usize, total: usize| {
-        // Shown only once the compilation takes long.
-        if done.is_multiple_of(64) && start.elapsed() > QUIET {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
+    let progress = Progress::new();
+    let show = |done: usize, total: usize| {
+        if done.is_multiple_of(64) {
+            progress.show(done, total);
         }
     };
     let mut notes = vec![];
@@ -132,8 +125,8 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     }
     let mut note = |text: &str| notes.push(text.to_owned());
     let kind = args.emit.into();
-    let result = pirn_compiler::emit_noting(&wasm, &options, kind, &progress, &mut note);
-    bar.finish_and_clear();
+    let result = pirn_compiler::emit_noting(&wasm, &options, kind, &show, &mut note);
+    progress.clear();
     let emitted = result.with_context(|| name(input))?;
     match signer {
         Some(signer) => {
@@ -151,20 +144,6 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
         eprintln!("aotc: warning: {}: {note}", name(input));
     }
     Ok(())
-}
-
-/// A progress bar on a terminal, nothing elsewhere.
-fn bar() -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} functions, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 /// Reads a module. Refuses pipes and devices, which might block or never end.
