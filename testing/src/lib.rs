@@ -1,5 +1,5 @@
 //! Shared by the tests of all crates: counted allocations, campaigns, child processes, random
-//! numbers, sources of crates, keys, and the limit of each test's run time.
+//! numbers, sources of crates, repeated limits, keys, and the limit of each test's run time.
 //!
 //! A test program that names this crate (`use pirn_testing as _;` suffices) has the limit.
 
@@ -9,5 +9,6 @@ pub mod program;
 pub mod process;
 pub mod random;
 pub mod registry;
+pub mod retry;
 pub mod signing;
 pub mod watch;

@@ -33,6 +33,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "process",
             "random",
             "registry",
+            "retry",
             "signing",
             "watch",
         ],

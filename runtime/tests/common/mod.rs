@@ -8,13 +8,12 @@
 pub(crate) mod file;
 pub(crate) mod guest;
 pub(crate) mod setup;
-pub(crate) mod retry;
 pub(crate) mod values;
 
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub(crate) use pirn_testing::process::{alone, case, child, exited_with, not_run};
 #[allow(unused_imports, reason = "each test uses a part of it")]
-pub(crate) use pirn_testing::{campaign, program, random};
+pub(crate) use pirn_testing::{campaign, program, random, retry};
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};

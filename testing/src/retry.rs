@@ -3,17 +3,22 @@
 //! No test depends on the speed of the machine. A limit that passes too early or too late is no
 //! failure: the attempt is repeated with another limit.
 
-use super::SLICED_CALLS_MAX;
 use std::time::Duration;
+
+/// Maximum number of attempts. On a busy machine the timer is late again and again.
+const ATTEMPTS_MAX: usize = 10_000;
+/// Longest limit of an attempt. It only bounds how long a test can run that never succeeds.
+const LIMIT_MAX: Duration = Duration::from_secs(100);
 
 /// Calls `attempt` with a limit, and with twice the limit while it returns `None`. On a busy
 /// machine a limit may pass before the guest runs. An attempt returns `None` in that case.
-pub(crate) fn with_longer_limits<T>(
-    first: Duration,
-    mut attempt: impl FnMut(Duration) -> Option<T>,
-) -> T {
+///
+/// # Panics
+///
+/// If the attempt with the longest limit returns `None`.
+pub fn with_longer_limits<T>(first: Duration, mut attempt: impl FnMut(Duration) -> Option<T>) -> T {
     let mut limit = first;
-    while limit < Duration::from_secs(20) {
+    while limit < LIMIT_MAX {
         if let Some(done) = attempt(limit) {
             return done;
         }
@@ -25,9 +30,13 @@ pub(crate) fn with_longer_limits<T>(
 /// Calls `attempt` with a number of iterations, and with twice the number while it returns `None`.
 /// On a busy machine the timer is late, and a call may return before its time slice ends. An
 /// attempt returns `None` in that case.
-pub(crate) fn with_more_iterations<T>(first: i32, mut attempt: impl FnMut(i32) -> Option<T>) -> T {
+///
+/// # Panics
+///
+/// If too many attempts return `None`.
+pub fn with_more_iterations<T>(first: i32, mut attempt: impl FnMut(i32) -> Option<T>) -> T {
     let mut iterations = first;
-    for _ in 0..SLICED_CALLS_MAX {
+    for _ in 0..ATTEMPTS_MAX {
         if let Some(done) = attempt(iterations) {
             return done;
         }
@@ -37,7 +46,7 @@ pub(crate) fn with_more_iterations<T>(first: i32, mut attempt: impl FnMut(i32) -
 }
 
 /// When the limit of an attempt passed.
-pub(crate) enum Passed<T> {
+pub enum Passed<T> {
     /// Before the tested operation began.
     TooEarly,
     /// After the tested operation had ended, or not at all.
@@ -48,15 +57,16 @@ pub(crate) enum Passed<T> {
 
 /// Calls `attempt` until the limit passes within the tested operation. Each attempt has twice the
 /// limit if the last one's passed too early, and half of it if it passed too late.
-pub(crate) fn with_fitting_limit<T>(
-    first: Duration,
-    mut attempt: impl FnMut(Duration) -> Passed<T>,
-) -> T {
+///
+/// # Panics
+///
+/// If no limit of many passes within the operation.
+pub fn with_fitting_limit<T>(first: Duration, mut attempt: impl FnMut(Duration) -> Passed<T>) -> T {
     let mut limit = first;
-    for _ in 0..SLICED_CALLS_MAX {
+    for _ in 0..ATTEMPTS_MAX {
         limit = match attempt(limit) {
             Passed::Within(done) => return done,
-            Passed::TooEarly => (limit * 2).min(Duration::from_secs(20)),
+            Passed::TooEarly => (limit * 2).min(LIMIT_MAX),
             Passed::TooLate => (limit / 2).max(Duration::from_micros(1)),
         };
     }
