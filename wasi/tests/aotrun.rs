@@ -4,9 +4,11 @@ use crate::common;
 
 use common::{aotrun, guest, run, stderr, stdout};
 use pirn_format::cpu::Arch;
+use pirn_testing::retry::with_longer_limits;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A temporary folder with a module in the text format.
@@ -217,23 +219,23 @@ fn a_deadline_ends_an_endless_program() {
     for text in programs {
         let (_folder, program) = module(&text);
         // On a busy machine the deadline may pass before the guest is entered, and the message
-        // names no function. In that case, try a longer deadline.
-        let named = ["20ms", "200ms", "2s"].into_iter().any(|deadline| {
-            let output = run(aotrun().args(["--deadline", deadline]).arg(&program), "");
+        // names no function.
+        with_longer_limits(Duration::from_millis(20), |limit| {
+            let deadline = format!("{}ms", limit.as_millis());
+            let output = run(aotrun().args(["--deadline", &deadline]).arg(&program), "");
             let said = stderr(&output);
             assert_eq!(output.status.code(), Some(124), "{said}");
-            let late = format!("guest ran past its deadline of {deadline}");
+            let late = format!("guest ran past its deadline of {limit:?}");
             assert!(
                 said.contains(&late) && said.ends_with("; raise --deadline\n"),
                 "{said}"
             );
-            said.contains(&format!("{late} in m!f"))
+            said.contains(&format!("{late} in m!f")).then_some(())
         });
-        assert!(named, "no message names the function of\n{text}");
     }
     let output = run(
         aotrun()
-            .args(["--deadline", "10m"])
+            .args(["--deadline", "60m"])
             .arg(guest("hello.wasm")),
         "",
     );
@@ -321,7 +323,9 @@ fn usage_is_reported_however_the_guest_ends() {
         assert_eq!(number("host_calls"), Some(1), "{said}");
         assert_eq!(number("memory_0_bytes_peak"), Some(3 << 16), "{said}");
         assert_eq!(number("suspended_us"), Some(0), "{said}");
-        assert!(number("running_us") >= number("cpu_us"), "{said}");
+        // Two clocks, of which the system corrects one's rate.
+        let [running, cpu] = ["running_us", "cpu_us"].map(|name| number(name).expect("a time"));
+        assert!(running + running / 100 + 10 >= cpu, "{said}");
         assert!(number("fuel") > Some(0), "{said}");
         assert!(
             number("bytes_read").is_some() && number("bytes_written").is_some(),
@@ -342,13 +346,15 @@ fn every_phase_is_timed() {
         phases,
         ["compile", "load", "instantiate", "run", "teardown"]
     );
+    let mut all_us = 0.0;
     for line in said.lines() {
         let parts: Vec<_> = line.split_whitespace().collect();
-        assert!(
-            parts[1].parse::<f64>().is_ok_and(|us| us > 0.0) && parts[2] == "us",
-            "{line}"
-        );
+        let us = parts[1].parse::<f64>().ok().filter(|us| *us >= 0.0);
+        all_us += us.unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(parts[2], "us", "{line}");
     }
+    // A single phase may be shorter than what is printed.
+    assert!(all_us > 0.0, "{said}");
 }
 
 #[test]

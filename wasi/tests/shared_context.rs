@@ -25,6 +25,16 @@ fn context(setup: &Setup, dir: &MemoryDir) -> WasiCtx {
     })
 }
 
+/// Stores a number when it is dropped, which ends the loop of another thread. A thread that panics
+/// does so too, because a scope waits for its threads.
+struct Ends<'a>(&'a AtomicI64, i64);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(self.1, Release);
+    }
+}
+
 fn open_in(guest: &mut Guest, dir: i64, name: &str, how: i64) -> Result<i64, i32> {
     const READ_WRITE: i64 = 1 << 1 | 1 << 6 | 1 << 2;
     let rights = if how & DIRECTORY == 0 { READ_WRITE } else { 2 };
@@ -53,6 +63,7 @@ fn a_descriptor_that_changes_its_kind_is_closed() {
         let shared = AtomicI64::new(0);
         thread::scope(|scope| {
             scope.spawn(|| {
+                let _ends_other = Ends(&shared, -1);
                 for _ in 0..ROUNDS {
                     let file = one.open("file");
                     let below = open_in(&mut one, FOLDER.into(), "below", DIRECTORY);
@@ -66,19 +77,22 @@ fn a_descriptor_that_changes_its_kind_is_closed() {
                     let closed = one.call("fd_close", &[left]);
                     assert!([SUCCESS, BADF].contains(&closed), "{closed}");
                 }
-                shared.store(-1, Release);
             });
             scope.spawn(|| {
+                let mut all = vec![];
                 loop {
                     match shared.load(Acquire) {
                         0 => thread::yield_now(),
                         -1 => break,
                         file => {
-                            let closed = other.try_call("fd_close", &[file]);
+                            all.push(other.try_call("fd_close", &[file]));
                             shared.store(0, Release);
-                            assert_eq!(closed.expect("no trap"), SUCCESS);
                         }
                     }
+                }
+                // Checked here, because the other thread waits for each call.
+                for closed in all {
+                    assert_eq!(closed.expect("no trap"), SUCCESS);
                 }
             });
         });
@@ -254,7 +268,7 @@ fn threads_use_the_descriptors_of_each_other() {
 }
 
 /// One thread grows the memory, and reads a file into each page that is new. The other writes the
-/// newest page to the same file.
+/// newest page to the same file, at least once for each ten pages.
 #[test]
 fn a_shared_memory_grows_while_a_file_moves_bytes() {
     const PAGES: u32 = 200;
@@ -268,11 +282,15 @@ fn a_shared_memory_grows_while_a_file_moves_bytes() {
     let [mut grows, mut writes] = [(); 2].map(|()| setup.guest_of(context.clone()));
     let fd = open_in(&mut grows, MEMORY, "file", CREATE).expect("it opens");
     write_record(&mut grows, fd, 16, 7);
-    let newest = AtomicI64::new(2);
+    let (newest, written) = (AtomicI64::new(2), AtomicI64::new(0));
     thread::scope(|scope| {
-        let newest = &newest;
+        let (newest, written) = (&newest, &written);
         scope.spawn(move || {
+            let _ends_other = Ends(newest, 0);
             for n in 0..PAGES {
+                while written.load(Acquire) <= i64::from(n / 10) {
+                    thread::yield_now();
+                }
                 let grown = grows.instance.call_values("grow", &[]).expect("it grows");
                 assert_eq!(grown, [Value::I32(n as i32 + 3)]);
                 let start = (n + 3) << 16;
@@ -283,9 +301,9 @@ fn a_shared_memory_grows_while_a_file_moves_bytes() {
                 assert_eq!(grows.number(OUT), RECORD);
                 assert_eq!(grows.read(start, 9), [7; 9]);
             }
-            newest.store(0, Release);
         });
         scope.spawn(move || {
+            let _ends_other = Ends(written, i64::MAX);
             loop {
                 let start = newest.load(Acquire) as u32;
                 if start == 0 {
@@ -296,6 +314,7 @@ fn a_shared_memory_grows_while_a_file_moves_bytes() {
                 let arguments = [fd, (VECTORS + 512).into(), 1, RECORD.into(), 96];
                 assert_eq!(writes.call("fd_pwrite", &arguments), SUCCESS);
                 assert_eq!(writes.number(96), RECORD);
+                written.fetch_add(1, Release);
             }
         });
     });

@@ -1,12 +1,19 @@
 //! Sleeping guests: a sleep takes the requested time, but ends at the guest's limits.
 
+use futures::channel::oneshot;
 use futures::executor::block_on;
 use futures::future::{join, poll_immediate};
-use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region};
+use pirn_runtime::{
+    CallError, HostFuture, Instance, KillOutcome, Linker, Module, Prepared, Region,
+};
+use pirn_testing::retry::{with_longer_limits, with_more_iterations};
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
+use std::future::poll_fn;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 use wasi_common::sync::file::File;
@@ -59,24 +66,51 @@ fn blocking() -> Prepared<WasiCtx> {
     prepare(&linker)
 }
 
-/// Async functions whose sleep happens on another thread.
-fn waiting() -> Prepared<WasiCtx> {
+/// Async functions with this sleep.
+fn waiting(
+    sleep: impl Fn(Instant) -> HostFuture<'static, ()> + Send + Sync + 'static,
+) -> Prepared<WasiCtx> {
     let mut linker = Linker::new();
-    let sleep = |until: Instant| -> pirn_runtime::HostFuture<'static, ()> {
-        let (say, heard) = futures::channel::oneshot::channel();
-        thread::spawn(move || {
-            thread::sleep(
-                until
-                    .saturating_duration_since(Instant::now())
-                    .min(Duration::from_secs(1)),
-            );
-            // The receiver may be dropped.
-            let _ = say.send(());
-        });
-        Box::pin(async move { heard.await.expect("it is said") })
-    };
     pirn_wasi::link_async(&mut linker, |wasi| wasi, sleep).expect("the names are free");
     prepare(&linker)
+}
+
+/// A sleep that yields once to the executor, and takes no time.
+fn yields(_: Instant) -> HostFuture<'static, ()> {
+    let mut has_yielded = false;
+    Box::pin(poll_fn(move |context| {
+        if has_yielded {
+            return Poll::Ready(());
+        }
+        has_yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }))
+}
+
+/// The ends of the sleeps that guests have begun, and what wakes each of them.
+type Sleeps = Arc<Mutex<Vec<(Instant, oneshot::Sender<()>)>>>;
+
+/// Async functions whose sleeps end when the test wakes them.
+fn sleeping() -> (Prepared<WasiCtx>, Sleeps) {
+    let sleeps = Sleeps::default();
+    let begun = Arc::clone(&sleeps);
+    let prepared = waiting(move |until| {
+        let (say, heard) = oneshot::channel();
+        begun.lock().expect("no panic").push((until, say));
+        Box::pin(async move { heard.await.expect("the test wakes it") })
+    });
+    (prepared, sleeps)
+}
+
+/// Calls a function with a deadline that must pass while the guest waits in the host.
+fn late<R>(limited: Result<R, CallError>) -> Option<()> {
+    match limited.map(drop).expect_err("it waits for ever") {
+        // The deadline passed before the guest ran.
+        CallError::Deadline(stop) if stop.backtrace().is_empty() => None,
+        CallError::Deadline(_) => Some(()),
+        error => panic!("{error}"),
+    }
 }
 
 fn instance(prepared: &Prepared<WasiCtx>) -> Instance<WasiCtx> {
@@ -93,6 +127,7 @@ fn a_guest_sleeps_for_the_requested_time() {
         .func::<(i32, i64, i32), Slept>("sleep")
         .expect("it is exported");
     let mut guest = instance(&prepared);
+    // Each time here is a lower bound, which holds on a machine of any speed.
     let start = Instant::now();
     for clock in [0, 1] {
         let slept = guest.call(&sleep, (clock, 3 * MS, 0)).expect("it wakes");
@@ -124,11 +159,9 @@ fn the_earlier_of_two_timeouts_wakes_the_guest() {
     );
     assert_eq!(guest.call(&shorter, (0, 0)).expect("it wakes"), (2, 1007));
     // Longer than any clock can express.
-    let limited = guest.deadline(Duration::from_millis(20));
-    let error = limited
-        .call(&shorter, (i64::MAX, -1))
-        .expect_err("it sleeps for ever");
-    assert!(matches!(error, CallError::Deadline(_)), "{error}");
+    with_longer_limits(Duration::from_millis(20), |limit| {
+        late(guest.deadline(limit).call(&shorter, (i64::MAX, -1)))
+    });
 }
 
 #[test]
@@ -138,23 +171,33 @@ fn a_sleeping_guest_is_stopped() {
         .func::<(i32, i64, i32), Slept>("sleep")
         .expect("it is exported");
     let mut guest = instance(&prepared);
-    let limited = guest.deadline(Duration::from_millis(10));
-    let error = limited.call(&sleep, (1, HOUR, 0)).expect_err("it is late");
-    assert!(matches!(error, CallError::Deadline(_)), "{error}");
-    let switch = guest.kill_switch();
-    let (say, ended) = mpsc::channel();
-    thread::spawn(move || say.send(guest.call(&sleep, (1, HOUR, 0)).expect_err("it is killed")));
-    while !switch.is_running() {
-        thread::yield_now();
-    }
-    switch.kill().expect("it runs");
-    let error = ended.recv().expect("it ends");
-    assert!(matches!(error, CallError::Killed(_)), "{error}");
+    with_longer_limits(Duration::from_millis(10), |limit| {
+        late(guest.deadline(limit).call(&sleep, (1, HOUR, 0)))
+    });
+    drop(guest);
+    // A kill may come before the sleep. In that case, the next one comes later.
+    with_more_iterations(1, |yields| {
+        let mut guest = instance(&prepared);
+        let switch = guest.kill_switch();
+        let met = thread::scope(|scope| {
+            let sleeps = scope.spawn(|| guest.call(&sleep, (1, HOUR, 0)));
+            while !switch.is_running() {
+                thread::yield_now();
+            }
+            (0..yields).for_each(|_| thread::yield_now());
+            let met = switch.kill().expect("it runs");
+            let ended = sleeps.join().expect("no panic");
+            assert!(matches!(ended, Err(CallError::Killed(_))), "{ended:?}");
+            met
+        });
+        (met == KillOutcome::Host).then_some(())
+    });
 }
 
 #[test]
 fn an_async_sleep_blocks_no_thread() {
-    let prepared = waiting();
+    let (prepared, sleeps) = sleeping();
+    let begun = || std::mem::take(&mut *sleeps.lock().expect("no panic"));
     let sleep = prepared
         .func::<(i32, i64, i32), Slept>("sleep")
         .expect("it is exported");
@@ -164,22 +207,42 @@ fn an_async_sleep_blocks_no_thread() {
         one.call_async(&sleep, (1, 60 * MS, 0)),
         other.call_async(&sleep, (1, 60 * MS, 0)),
     );
-    let (one_told, other_told) = block_on(both);
+    // `join` polls this future after the two calls, on the same thread: both guests sleep.
+    let wakes = async {
+        let begun = begun();
+        assert_eq!(begun.len(), 2);
+        for (until, say) in begun {
+            // A lower bound, which holds on a machine of any speed.
+            assert!(until >= start + Duration::from_millis(60));
+            say.send(()).expect("it sleeps");
+        }
+    };
+    let ((one_told, other_told), ()) = block_on(join(both, wakes));
     assert_eq!(one_told.expect("it wakes"), (0, 1, 1007, 0));
     assert_eq!(other_told.expect("it wakes"), (0, 1, 1007, 0));
-    let took = start.elapsed();
-    assert!(took >= Duration::from_millis(60), "{took:?}");
-    // A deadline stops the sleep at once; then a sleeping future is dropped.
-    let limited = one.deadline(Duration::from_millis(5));
-    let error = block_on(limited.call_async(&sleep, (1, HOUR, 0))).expect_err("it is late");
-    assert!(matches!(error, CallError::Deadline(_)), "{error}");
+    // A deadline stops a sleep that does not end. It must pass after the sleep has begun.
+    with_longer_limits(Duration::from_millis(5), |limit| {
+        let limited = one.deadline(limit);
+        let error = block_on(limited.call_async(&sleep, (1, HOUR, 0))).expect_err("it is late");
+        assert!(matches!(error, CallError::Deadline(_)), "{error}");
+        (!begun().is_empty()).then_some(())
+    });
+    // A sleeping future is dropped.
     let mut dropped = other.call_async(&sleep, (1, HOUR, 0));
     assert!(block_on(poll_immediate(&mut dropped)).is_none());
+    assert_eq!(begun().len(), 1);
 }
 
 #[test]
 fn an_async_poll_of_a_pipe_blocks_no_thread() {
-    let prepared = waiting();
+    let looks = Arc::new(AtomicUsize::new(0));
+    let prepared = waiting({
+        let looks = Arc::clone(&looks);
+        move |until| {
+            looks.fetch_add(1, Ordering::Relaxed);
+            yields(until)
+        }
+    });
     let poll = prepared
         .func::<(u32, u32, u32, u32), i32>("poll")
         .expect("it is exported");
@@ -192,9 +255,13 @@ fn an_async_poll_of_a_pipe_blocks_no_thread() {
     // A subscription to read standard input.
     guest.memory_mut().write(1008, &[1]).expect("a page");
     let arguments = (1000, 2000, 1, 3000);
-    let limited = guest.deadline(Duration::from_millis(20));
-    let error = block_on(limited.call_async(&poll, arguments)).expect_err("the pipe stays empty");
-    assert!(matches!(error, CallError::Deadline(_)), "{error}");
+    with_longer_limits(Duration::from_millis(20), |limit| {
+        let called = guest.deadline(limit).call_async(&poll, arguments);
+        let error = block_on(called).expect_err("the pipe stays empty");
+        assert!(matches!(error, CallError::Deadline(_)), "{error}");
+        // The guest has waited if it has looked at the pipe twice.
+        (looks.swap(0, Ordering::Relaxed) > 1).then_some(())
+    });
     // The other future is polled only if the sleeping one yields the thread.
     let writes = async { writer.write_all(b"abc").expect("it is read") };
     let (polled, ()) = block_on(join(guest.call_async(&poll, arguments), writes));
@@ -207,7 +274,7 @@ fn an_async_poll_of_a_pipe_blocks_no_thread() {
 
 #[test]
 fn invalid_subscriptions_return_an_errno_or_trap() {
-    for prepared in [blocking(), waiting()] {
+    for prepared in [blocking(), waiting(yields)] {
         let poll = prepared
             .func::<(u32, u32, u32, u32), i32>("poll")
             .expect("it is exported");

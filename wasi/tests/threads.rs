@@ -3,9 +3,11 @@
 use crate::common;
 
 use common::{aotrun, run, stderr, stdout};
+use pirn_testing::retry::with_longer_limits;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The common part of the guests. `$print` writes some bytes of the memory. Word 0 counts finished
@@ -112,7 +114,8 @@ fn wasi_reads_and_writes_shared_memories() {
     }
 }
 
-/// The first thread that exits must end threads that wait or loop for ever.
+/// The first thread that exits must end threads that wait or loop for ever. It exits after two of
+/// them have begun.
 #[test]
 fn the_first_thread_that_ends_the_program_ends_all() {
     let waits = "(drop (memory.atomic.wait32 (i32.const 4) (i32.const 0) (i64.const -1)))";
@@ -130,8 +133,8 @@ fn the_first_thread_that_ends_the_program_ends_all() {
             let output = ran(
                 &format!(
                     r#"(func (export "wasi_thread_start") (param i32) (param $ends i32)
-                         (if (local.get $ends) (then {ends}))
-                         {others})
+                         (if (local.get $ends) (then (call $join (i32.const 2)) {ends}))
+                         (call $done) {others})
                        (func (export "_start")
                          (drop (call $spawn (i32.const 0))) (drop (call $spawn (i32.const 0)))
                          (drop (call $spawn (i32.const 1)))
@@ -162,15 +165,22 @@ fn the_first_thread_that_ends_the_program_ends_all() {
 #[test]
 fn a_deadline_ends_all_threads() {
     let (_folder, path) = program(
-        r#"(func (export "wasi_thread_start") (param i32 i32) (loop $l (br $l)))
+        r#"(data (i32.const 2048) "loops\n")
+           (func (export "wasi_thread_start") (param i32 i32)
+             (call $print (i32.const 2048) (i32.const 6)) (loop $l (br $l)))
            (func (export "_start")
              (drop (call $spawn (i32.const 0)))
              (drop (memory.atomic.wait32 (i32.const 4) (i32.const 0) (i64.const -1))))"#,
     );
-    let output = run(aotrun().args(["--deadline", "50ms"]).arg(path), "");
-    let (code, said) = code(&output);
-    assert_eq!(code, Some(124), "{said}");
-    assert!(said.contains("deadline"), "{said}");
+    // The deadline must pass after the second thread has begun.
+    with_longer_limits(Duration::from_millis(50), |limit| {
+        let deadline = format!("{}ms", limit.as_millis());
+        let output = run(aotrun().args(["--deadline", &deadline]).arg(&path), "");
+        let (code, said) = code(&output);
+        assert_eq!(code, Some(124), "{said}");
+        assert!(said.contains("deadline"), "{said}");
+        (stdout(&output) == "loops\n").then_some(())
+    });
 }
 
 #[test]

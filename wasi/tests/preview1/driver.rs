@@ -3,6 +3,7 @@
 
 use super::errno::SUCCESS;
 use pirn_runtime::{CallError, Instance, KillSwitch, Linker, Module, Prepared, Region, Value};
+use pirn_testing::retry::with_longer_limits;
 use pirn_wasi::memory_files::{BaseLimits, FileKind, Limits, MemoryBase, MemoryDir, OpenOptions};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -63,6 +64,18 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("sock_shutdown", "ii"),
 ];
 
+/// Prefix of exports that call a function from the guest's code, so that a stopped call has a
+/// backtrace. The other exports are the host's functions.
+pub(crate) const WAITS: &str = "waits ";
+/// The functions with such exports.
+const WAITING: [&str; 5] = [
+    "fd_read",
+    "fd_write",
+    "poll_oneoff",
+    "sock_recv",
+    "sock_accept",
+];
+
 /// Descriptor of the guest's directory.
 pub(crate) const FOLDER: i64 = 3;
 /// Values of `oflags`.
@@ -112,6 +125,14 @@ fn module() -> &'static Prepared<WasiCtx> {
         for (name, widths) in FUNCTIONS {
             text += &format!("(export \"{name}\" (func ${name}))");
             assert!(widths.len() < 10);
+            if WAITING.contains(name) {
+                let params = " i32".repeat(widths.len());
+                let gets = (0..widths.len()).map(|at| format!("(local.get {at})"));
+                text += &format!(
+                    "(func (export \"{WAITS}{name}\") (param{params}) (result i32) (call ${name} {}))",
+                    gets.collect::<String>()
+                );
+            }
         }
         text += "(memory (export \"memory\") 4))";
         let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
@@ -256,6 +277,7 @@ impl Guest {
     }
 
     fn values(name: &str, arguments: &[i64]) -> Vec<Value> {
+        let name = name.strip_prefix(WAITS).unwrap_or(name);
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let (_, widths) = found.expect("a function of preview 1");
         assert_eq!(widths.len(), arguments.len(), "{name}");
@@ -283,12 +305,18 @@ impl Guest {
         Ok(errno)
     }
 
-    /// Calls a function that must be ended by a deadline.
+    /// Calls a function that must be ended by a deadline while it waits.
     pub(crate) fn late(&mut self, name: &str, arguments: &[i64]) -> CallError {
         let values = Self::values(name, arguments);
-        let limited = self.instance.deadline(Duration::from_millis(30));
-        let result = limited.call_values(name, &values);
-        result.expect_err("it waits for ever")
+        let name = format!("{WAITS}{name}");
+        with_longer_limits(Duration::from_millis(10), |limit| {
+            let result = self.instance.deadline(limit).call_values(&name, &values);
+            match result.expect_err("it waits for ever") {
+                // The deadline passed before the guest ran.
+                CallError::Deadline(stop) if stop.backtrace().is_empty() => None,
+                error => Some(error),
+            }
+        })
     }
 
     pub(crate) fn put(&mut self, at: i64, bytes: &[u8]) {

@@ -1,12 +1,15 @@
 //! Standard streams that `aotrun` inherits: terminals, pipes, files, /dev/null, and closed ones.
 
 use crate::common::{aotrun, stderr, stdout};
+use pirn_testing::process::alone;
+use pirn_testing::retry::with_longer_limits;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// `polled FD TAG` prints one number. If the call fails, it is 1,000 times the errno. Otherwise it
@@ -25,7 +28,8 @@ const GUEST: &str = r#"(module
   (memory (export "memory") 2)
   (func (export "polled") (param $fd i32) (param $tag i32) (result i32) (local $errno i32)
     (i32.store8 (i32.const 104) (local.get $tag)) (i32.store (i32.const 112) (local.get $fd))
-    ;; The monotonic clock, in 100 ms.
+    ;; The monotonic clock, in 100 ms. It fires alone if the descriptor is not ready, and after the
+    ;; event of a descriptor that is.
     (i64.store (i32.const 144) (i64.const 1))
     (i32.store (i32.const 160) (i32.const 1)) (i64.store (i32.const 168) (i64.const 100000000))
     (if (local.tee $errno (call $poll (i32.const 96) (i32.const 200) (i32.const 2) (i32.const 8)))
@@ -63,7 +67,7 @@ const GUEST: &str = r#"(module
     (i32.const 7)))"#;
 
 fn guest(folder: &TempDir, arguments: &[&str]) -> Command {
-    guest_for("60s", folder, arguments)
+    guest_for("60m", folder, arguments)
 }
 
 fn guest_for(deadline: &str, folder: &TempDir, arguments: &[&str]) -> Command {
@@ -98,8 +102,13 @@ fn terminal() -> (File, File) {
     (File::from(controller), program.expect("it is there"))
 }
 
+/// Alone in its process, as the test of outputs, because it closes the last writer of a pipe.
 #[test]
 fn standard_input_of_every_kind_is_polled() {
+    alone(inputs_are_polled);
+}
+
+fn inputs_are_polled() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(polled(&folder, Stdio::null()), "0");
     let path = folder.path().join("input");
@@ -133,8 +142,14 @@ fn a_closed_standard_input_is_empty() {
     }
 }
 
+/// Alone in its process: a child that another test starts has all descriptors until its execve(2),
+/// so that the pipe would have a reader for longer.
 #[test]
 fn standard_output_of_every_kind_is_polled() {
+    alone(outputs_are_polled);
+}
+
+fn outputs_are_polled() {
     let folder = tempfile::tempdir().unwrap();
     let run = |output: Stdio, reads: Option<&str>| {
         // The result goes to standard output, because standard error is the tested stream.
@@ -180,32 +195,36 @@ fn input_of_every_kind_is_copied_to_its_end() {
 #[test]
 fn a_deadline_ends_endless_reads_polls_and_writes() {
     let folder = tempfile::tempdir().unwrap();
-    let late = |deadline: &str, arguments: &[&str], input: Stdio, output: Stdio| {
-        let mut command = guest_for(deadline, &folder, arguments);
+    // The deadline must pass in the guest, whose function the message then names.
+    let late = |limit: Duration, arguments: &[&str], input: Stdio, output: Stdio| {
+        let deadline = format!("{}ms", limit.as_millis());
+        let mut command = guest_for(&deadline, &folder, arguments);
         command.stdin(input).stdout(output);
         let output = command.stderr(Stdio::piped()).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(124), "{said}");
+        let late = format!("guest ran past its deadline of {limit:?}");
+        assert!(said.contains(&late), "{said}");
+        said.contains(&format!("{late} in ")).then_some(())
     };
     let (reader, _writer) = io::pipe().unwrap();
-    late(
-        "50ms",
-        &["copies"],
-        reader.try_clone().unwrap().into(),
-        Stdio::null(),
-    );
     let (_person, program) = terminal();
-    late("50ms", &["copies"], program.into(), Stdio::null());
-    // On a busy machine the deadline may pass before the pipe is full. In that case, double the
-    // deadline.
-    let filled = (0..8).any(|exponent| {
+    with_longer_limits(Duration::from_millis(50), |limit| {
+        let reader = reader.try_clone().unwrap();
+        late(limit, &["copies"], reader.into(), Stdio::null())
+    });
+    with_longer_limits(Duration::from_millis(50), |limit| {
+        let program = program.try_clone().unwrap();
+        late(limit, &["copies"], program.into(), Stdio::null())
+    });
+    // The deadline must pass after the pipe is full.
+    with_longer_limits(Duration::from_millis(50), |limit| {
         let (mut full, writer) = io::pipe().unwrap();
-        let deadline = format!("{}ms", 50 << exponent);
-        late(&deadline, &["fills"], Stdio::null(), writer.into());
+        let ended = late(limit, &["fills"], Stdio::null(), writer.into());
         let mut all = vec![];
         full.read_to_end(&mut all).unwrap();
-        all.len() == 65_536
+        ended.filter(|()| all.len() == 65_536)
     });
-    assert!(filled, "no deadline ended a write to a full pipe");
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! Descriptors on which a guest blocks. The guest must not wait past its limits, must lose no
 //! bytes, and must get the results that POSIX specifies.
 
-use super::driver::{APPEND, BYTES, CREAT, FOLDER, Guest, Host, NONBLOCK, OUT, READ, WRITE};
+use super::driver::{APPEND, BYTES, CREAT, FOLDER, Guest, Host, NONBLOCK, OUT, READ, WAITS, WRITE};
 use super::errno::{AGAIN, BADF, INVAL, NOTCONN, NOTSOCK, NXIO, PIPE, SPIPE, SUCCESS};
-use pirn_runtime::CallError;
+use pirn_runtime::{CallError, KillOutcome};
+use pirn_testing::process::alone;
+use pirn_testing::retry::with_more_iterations;
 use pirn_wasi::WasiCtxBuilder;
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::mpsc;
 use std::thread;
 use wasi_common::WasiFile;
 use wasi_common::sync::file;
@@ -74,29 +75,39 @@ fn a_blocking_write_to_a_pipe_writes_all_bytes() {
     assert!(all == expected);
 }
 
+/// Alone in its process: a child that another test starts has all descriptors until its execve(2),
+/// so that a pipe would have a reader for longer.
 #[test]
 fn a_waiting_guest_is_killed_or_woken_by_another_thread() {
-    let (mut guest, mut writer, _reader) = piped();
-    let switch = guest.kill_switch();
-    let (say, ended) = mpsc::channel();
-    let reads = thread::spawn(move || {
-        let arguments = guest.io(0, 100);
-        say.send(guest.try_call("fd_read", &arguments)).unwrap();
-        guest
+    alone(|| {
+        // A kill may come before the wait. In that case, the next one comes later.
+        let mut writer = with_more_iterations(1, |yields| {
+            let (mut guest, writer, _reader) = piped();
+            let switch = guest.kill_switch();
+            let reads = thread::spawn(move || {
+                let arguments = guest.io(0, 100);
+                guest.try_call(&format!("{WAITS}fd_read"), &arguments)
+            });
+            while !switch.is_running() {
+                thread::yield_now();
+            }
+            (0..yields).for_each(|_| thread::yield_now());
+            let met = switch.kill().expect("it runs");
+            let ended = reads.join().unwrap();
+            assert!(matches!(ended, Err(CallError::Killed(_))), "{ended:?}");
+            (met == KillOutcome::Host).then_some(writer)
+        });
+        let (mut guest, mut other, _reader) = piped();
+        let switch = guest.kill_switch();
+        let reads = thread::spawn(move || guest.read(0, 100, None));
+        while !switch.is_running() {
+            thread::yield_now();
+        }
+        other.write_all(b"woken").unwrap();
+        assert_eq!(reads.join().unwrap().unwrap(), b"woken");
+        // The killed guest's pipe has no reader left.
+        assert!(writer.write_all(b"x").is_err());
     });
-    while !switch.is_running() {
-        thread::yield_now();
-    }
-    switch.kill().expect("it runs");
-    let error = ended.recv().unwrap().expect_err("it is killed");
-    assert!(matches!(error, CallError::Killed(_)), "{error}");
-    drop(reads.join().unwrap());
-    let (mut guest, mut other, _reader) = piped();
-    let reads = thread::spawn(move || guest.read(0, 100, None));
-    other.write_all(b"woken").unwrap();
-    assert_eq!(reads.join().unwrap().unwrap(), b"woken");
-    // The killed guest's pipe has no reader left.
-    assert!(writer.write_all(b"x").is_err());
 }
 
 #[test]
@@ -122,8 +133,13 @@ fn nonblocking_descriptors_return_again() {
     assert_eq!(guest.read(reader, 10, None).unwrap(), b"");
 }
 
+/// Alone in its process, as the test of a kill, because it closes the last reader.
 #[test]
 fn opening_a_fifo_does_not_block() {
+    alone(fifos_are_opened);
+}
+
+fn fifos_are_opened() {
     let host = Host::new();
     host.fifo("fifo");
     let mut guest = host.guest();
@@ -164,8 +180,13 @@ fn opening_a_fifo_does_not_block() {
     assert_eq!(guest.poll(&[(2, writer)]), [(0, PIPE as u16, 0, 0)]);
 }
 
+/// Alone in its process, as the test of a kill, because it closes the last reader.
 #[test]
 fn poll_reports_only_ready_descriptors() {
+    alone(ready_descriptors_are_reported);
+}
+
+fn ready_descriptors_are_reported() {
     let host = Host::new();
     host.write("file", "0123456789");
     let ((input, mut writer), (reader, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
