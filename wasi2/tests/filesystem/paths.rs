@@ -4,6 +4,7 @@ use crate::filesystem::driver::{Answer, Guest, Place, flags, text};
 use pirn_component::{Resource, Value};
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn refused<R>(answer: Answer<R>, code: &str) {
@@ -346,19 +347,32 @@ fn renames_of_another_process_open_no_way_out() {
     let (of, to) = (place.path("swap"), place.path("other"));
     symlink("real", &of).expect("a link");
     symlink("..", &to).expect("a link");
-    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
+    /// Ends the other thread if this one panics, because a scope waits for its threads.
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     std::thread::scope(|scope| {
+        let ends_other = Ends(&is_done);
         scope.spawn(|| {
             let third = place.path("third");
-            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+            while !is_done.load(Ordering::Relaxed) {
                 for (a, b) in [(&of, &third), (&to, &of), (&third, &to)] {
                     let _ = std::fs::rename(a, b);
                 }
+                // Leaves each link in place for several opens.
                 std::thread::sleep(Duration::from_micros(10));
             }
         });
-        for _ in 0..2000 {
-            let Ok(file) = guest.open(root, "swap/out", &[], &["read"]) else {
+        // Until paths of both kinds were opened.
+        let mut opens = [0; 2];
+        while opens[0] + opens[1] < 2000 || opens.contains(&0) {
+            let opened = guest.open(root, "swap/out", &[], &["read"]);
+            opens[usize::from(opened.is_ok())] += 1;
+            let Ok(file) = opened else {
                 continue;
             };
             let read = guest.on(file, "read", &[Value::U64(9), Value::U64(0)]);
@@ -369,6 +383,6 @@ fn renames_of_another_process_open_no_way_out() {
             );
             guest.drop(file).expect("it has no children");
         }
-        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(ends_other);
     });
 }

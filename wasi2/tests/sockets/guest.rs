@@ -11,6 +11,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+/// Time after which a guest hangs.
+const HANG: Duration = Duration::from_secs(600);
+
 fn component() -> &'static Component {
     static COMPONENT: OnceLock<Component> = OnceLock::new();
     COMPONENT.get_or_init(|| {
@@ -25,13 +28,27 @@ fn component() -> &'static Component {
 pub(crate) struct Guest {
     pub(crate) instance: Instance<Wasi>,
     pub(crate) run: TypedFunc<(), Result<(), ()>>,
-    out: Pipe<Collected>,
+    pub(crate) out: Pipe<Collected>,
     err: Pipe<Collected>,
 }
 
 /// What a guest has written.
-pub(crate) fn text(pipe: &Pipe<Collected>) -> String {
+fn text(pipe: &Pipe<Collected>) -> String {
     pipe.with(|all| String::from_utf8_lossy(all.bytes()).into_owned())
+}
+
+/// The first line that a guest writes to a pipe, while `is_running`. A pipe wakes nobody, so it is
+/// read again and again.
+pub(crate) async fn line(out: &Pipe<Collected>, is_running: impl Fn() -> bool) -> String {
+    loop {
+        let is_last = !is_running();
+        if let Some((line, _)) = text(out).split_once('\n') {
+            return line.to_owned();
+        }
+        assert!(!is_last, "the guest printed nothing");
+        // Leaves the processor to the guest.
+        sleep(Duration::from_millis(5)).await;
+    }
 }
 
 impl Guest {
@@ -58,7 +75,7 @@ impl Guest {
         let called = self
             .instance
             .call_typed_async(Limits::default(), &self.run, ());
-        let ended = timeout(Duration::from_secs(60), called).await;
+        let ended = timeout(HANG, called).await;
         let ended = ended.expect("the guest ends");
         eprint!("{}", text(&self.err));
         ended.map(|result| result.expect("the guest succeeds"))
@@ -81,16 +98,7 @@ pub(crate) struct Running {
 impl Running {
     /// The first line that the guest prints.
     pub(crate) async fn line(&self) -> String {
-        for _ in 0..6_000 {
-            if let Some((line, _)) = text(&self.out).split_once('\n') {
-                return line.to_owned();
-            }
-            if self.task.is_finished() {
-                break;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the guest printed nothing");
+        line(&self.out, || !self.task.is_finished()).await
     }
 
     /// Waits for its end.

@@ -106,7 +106,8 @@ pub fn listener(address: &str) -> (TcpSocket, String) {
     (socket, address.to_string())
 }
 
-/// Whether a pollable is ready within some milliseconds.
+/// Whether a pollable is ready within some milliseconds. For checks that nothing happens: a busy
+/// host may need any time for what happens, so that is waited for by `block`.
 pub fn within(pollable: &Pollable, milliseconds: u64) -> bool {
     let clock = subscribe_duration(milliseconds * 1_000_000);
     poll(&[pollable, &clock]).contains(&0)

@@ -49,7 +49,7 @@ pub fn echo(to: &str) {
     assert!(received == bytes, "{} bytes came back", received.len());
 }
 
-/// Fills a connection until it takes nothing more.
+/// Fills a connection until it takes nothing for 300 ms. On a busy host it may still take more later.
 fn fill(output: &OutputStream) -> usize {
     let mut written = 0;
     let bytes = pattern(1 << 16);
@@ -72,9 +72,11 @@ fn fill(output: &OutputStream) -> usize {
 /// Writes to a peer that does not read, until the peer reads.
 pub fn full(to: &str) {
     let (socket, _input, output) = connected(to);
-    let written = fill(&output);
-    assert_eq!(output.check_write().expect("it is open"), 0);
-    assert!(!output.subscribe().ready());
+    let mut written = fill(&output);
+    while output.check_write().expect("it is open") != 0 || output.subscribe().ready() {
+        written += fill(&output);
+        assert!(written < 64 << 20, "nothing stops the guest");
+    }
     say(&written.to_string());
     output.blocking_flush().expect("the peer reads");
     output
@@ -91,12 +93,15 @@ pub fn stuck(to: &str) {
     let (listener, _) = listener("127.0.0.1:0");
     fill(&output);
     say("full");
-    poll(&[
-        &listener.subscribe(),
-        &input.subscribe(),
-        &output.subscribe(),
-    ]);
-    unreachable!("the peer does nothing");
+    loop {
+        let ready = poll(&[
+            &listener.subscribe(),
+            &input.subscribe(),
+            &output.subscribe(),
+        ]);
+        assert_eq!(ready, [2], "the peer does nothing");
+        fill(&output);
+    }
 }
 
 /// Fills a connection, and asks for its end. What was written arrives nevertheless.
@@ -183,7 +188,8 @@ pub fn timeouts(to: &str) {
     let accepts = listener.subscribe();
     assert!(!accepts.ready() && !within(&accepts, 50));
     let (_client, client_in, client_out) = connected(&own);
-    assert!(within(&accepts, 5_000) && accepts.ready());
+    accepts.block();
+    assert!(accepts.ready());
     let (_server, server_in, _server_out) = listener.accept().expect("a connection");
     assert!(!within(&accepts, 50), "there is no second connection");
     let readable = server_in.subscribe();
@@ -193,11 +199,11 @@ pub fn timeouts(to: &str) {
         client_out
             .blocking_write_and_flush(b"four")
             .expect("it writes");
-        assert!(within(&readable, 5_000));
+        readable.block();
         assert_eq!(server_in.read(10).expect("it is open"), b"four");
     }
     drop((client_in, client_out));
-    assert!(within(&readable, 5_000));
+    readable.block();
     assert!(matches!(server_in.read(10), Err(StreamError::Closed)));
     assert!(readable.ready());
     // A connect that nobody answers.

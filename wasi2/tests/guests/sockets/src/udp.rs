@@ -38,7 +38,7 @@ pub fn send(
 
 fn receive(input: &IncomingDatagramStream) -> IncomingDatagram {
     loop {
-        assert!(within(&input.subscribe(), 5_000), "nothing comes");
+        input.subscribe().block();
         if let Some(datagram) = input.receive(1).expect("no error").pop() {
             return datagram;
         }
@@ -78,7 +78,8 @@ pub fn refused(to: &str) {
     for _ in 0..3 {
         assert!(!within(&readable, 50));
         assert_eq!(send(&output, &[datagram(b"x", None)]), Ok(1));
-        assert!(within(&readable, 5_000), "the error comes");
+        // The error comes.
+        readable.block();
         assert!(matches!(input.receive(1), Err(ErrorCode::ConnectionRefused)));
         assert!(input.receive(1).expect("an error is told once").is_empty());
     }
@@ -129,7 +130,7 @@ pub fn limits(address: &str) {
     let many: Vec<_> = (0..16).map(|n| datagram(&[n], Some(&own))).collect();
     assert_eq!(out_two.send(&many), Ok(16));
     assert_eq!(send(&out_two, &many[..4]), Ok(4));
-    assert!(within(&input.subscribe(), 5_000));
+    input.subscribe().block();
     assert!(input.receive(0).expect("no error").is_empty());
     let first = input.receive(u64::MAX).expect("no error");
     assert_eq!(first.len(), 16);
