@@ -33,6 +33,7 @@ fn it_sets_what_the_command_line_does_not() {
         listen = "127.0.0.1:0"
         slots = 3
         deadline = "3600s"
+        header_timeout = "3600s"
         log = "off"
         [[route]]
         path = "/loop"

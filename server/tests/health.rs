@@ -8,7 +8,7 @@ use hyper::Request;
 use pirn_server::admin::ADMIN_CONNECTIONS_MAX;
 use pirn_server::load::connect;
 use pirn_server::{Extras, Limits, Settings};
-use serving::{get, refusal, serve};
+use serving::{PATIENT, get, refusal, serve};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,13 +22,9 @@ async fn server(guests: &[(&str, &str)], stop_delay: Duration) -> (TestServer, S
     let settings = Settings {
         slots: 2,
         memory_bytes_max: 4 << 20,
-        deadline: Duration::from_secs(20),
-        ..Settings::default()
+        ..common::settings()
     };
-    let limits = Limits {
-        grace: common::PATIENCE,
-        ..Limits::default()
-    };
+    let limits = common::limits();
     let modules = guests.iter().map(|(path, source)| (*path, module(source)));
     let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = admin.local_addr().expect("it listens");
@@ -57,7 +53,7 @@ async fn page(address: SocketAddr, path: &str) -> (u16, String) {
 #[tokio::test]
 async fn the_public_address_has_the_pages_if_no_other_has() {
     let hello = prints("Status: 200\n\nhello");
-    let server = TestServer::new(&[("/", &hello)], Settings::default(), Limits::default()).await;
+    let server = TestServer::new(&[("/", &hello)], common::settings(), common::limits()).await;
     assert_eq!(server.get("/healthz").await.body, "ok\n");
     assert_eq!(server.get("/readyz").await.body, "ready\n");
     assert!(server.get("/metrics").await.body.contains("pirn_slots 64"));
@@ -119,17 +115,15 @@ async fn a_server_that_stops_is_alive_and_not_ready() {
     let answer = soon("the answer", waiting).await.expect("no panic");
     assert_eq!(answer.expect("an answer").status(), 200);
     server.stop().await;
-    assert!(
-        TcpStream::connect(admin).await.is_err(),
-        "the admin address ends with the server"
-    );
+    // The admin address ends with the server.
+    TestServer::is_refused(admin).await;
 }
 
 #[tokio::test]
 async fn before_the_end_there_is_a_delay_in_which_requests_are_answered() {
     let hello = prints("Status: 200\n\nhello");
     // The server would not end within the test.
-    let (mut server, admin) = server(&[("/", &hello)], Duration::from_secs(3600)).await;
+    let (mut server, admin) = server(&[("/", &hello)], common::HOUR).await;
     server.begin_stop();
     let stopping = async { while page(admin, "/readyz").await.0 == 200 {} };
     soon("the stop", stopping).await;
@@ -170,10 +164,10 @@ async fn an_admin_client_that_sends_nothing_is_closed() {
     };
     let limits = Limits {
         header_timeout: Duration::from_millis(20),
-        ..Limits::default()
+        ..common::limits()
     };
     let guests = [("/", module("exit.wat"))];
-    let server = TestServer::with(&guests, Settings::default(), limits, extras).await;
+    let server = TestServer::with(&guests, common::settings(), limits, extras).await;
     let mut silent = TcpStream::connect(admin).await.expect("it listens");
     let mut rest = vec![];
     // hyper may answer 408 before it closes the connection.
@@ -190,6 +184,7 @@ fn the_program_says_where_its_pages_are() {
     assert!(refusal(&both).contains("a path of the server itself"));
     let mut command = serve();
     command.args(both).args(["--admin", "127.0.0.1:0"]);
+    command.args(PATIENT);
     let mut child = command.spawn().expect("it starts");
     let stdout = child.stdout.take().expect("a pipe was asked for");
     let lines: Vec<_> = BufReader::new(stdout)

@@ -17,7 +17,6 @@ use pirn_server::{Limits, Pirn, Server, Settings};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The module of a handler; `None` if the handler was not built.
 fn handler(file: &str) -> Option<Module> {
@@ -40,17 +39,14 @@ fn settings() -> Settings {
     Settings {
         slots: 2,
         memory_bytes_max: 128 << 20,
-        deadline: Duration::from_secs(60),
-        start_deadline: Duration::from_secs(60),
-        ..Settings::default()
+        ..common::settings()
     }
 }
 
 fn limits() -> Limits {
     Limits {
-        wait: Duration::from_secs(60),
         body_max: 4 << 20,
-        ..Limits::default()
+        ..common::limits()
     }
 }
 

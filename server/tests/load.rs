@@ -7,9 +7,9 @@
 use crate::common;
 
 use bytes::Bytes;
-use common::{PANICS, PATIENCE, TestServer};
+use common::{PANICS, PATIENCE, TestServer, limits, module};
 use pirn_server::load::{Load, Report, Shot, resident_bytes};
-use pirn_server::{Limits, Settings};
+use pirn_server::{Extras, Pirn, Settings};
 use std::time::Duration;
 
 const CONNECTIONS: usize = 8;
@@ -17,6 +17,9 @@ const CONNECTIONS: usize = 8;
 /// The permitted growth of memory from the middle of the load to its end: memory that is not the
 /// server's, such as this client's records and the allocator's arenas.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
+
+/// The deadline of endless guests.
+const LOOP_TIME: Duration = Duration::from_secs(2);
 
 /// Number of requests in a default run.
 const REQUESTS: usize = 3_000;
@@ -31,7 +34,7 @@ const GUESTS: [(&str, &str, u16, usize); 9] = [
     ("/overflow", "overflow.wat", 502, 10),
     ("/memory", "memory.wat", 502, 10),
     ("/panic", PANICS, 500, 10),
-    // Few, because each takes the whole deadline.
+    // Few, because each takes its whole deadline.
     ("/loop", "loop.wat", 504, 1),
 ];
 
@@ -106,17 +109,13 @@ async fn good_among_bad() {
     let settings = Settings {
         slots: CONNECTIONS as u32,
         memory_bytes_max: 4 << 20,
-        // The server answers 504 if a good request takes longer. This leaves seconds for a busy
-        // machine.
-        deadline: Duration::from_secs(5),
-        ..Settings::default()
+        ..common::settings()
     };
-    let limits = Limits {
-        wait: PATIENCE,
-        ..Limits::default()
-    };
-    let guests = GUESTS.map(|(path, source, _, _)| (path, source));
-    let server = TestServer::new(&guests, settings, limits).await;
+    let guests = GUESTS.map(|(path, source, _, _)| (path, module(source)));
+    // Only endless guests have a deadline that passes.
+    let change = |engine: &mut Pirn| engine.set_deadline(guests.len() - 1, LOOP_TIME);
+    let extras = Extras::default();
+    let server = TestServer::changed(&guests, settings, limits(), extras, change).await;
     // Without endless guests, which would double the time of the test.
     let mut ending = shots();
     ending.retain(|shot| shot.path != "/loop");

@@ -53,7 +53,8 @@ fn config(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("serve.toml");
     let hello = guest("web-hello.wasm");
     let text = format!(
-        "listen = '127.0.0.1:0'\nslots = 1\nlog = 'off'\n[[route]]\npath = '/'\nmodule = '{}'\n",
+        "listen = '127.0.0.1:0'\nslots = 1\nlog = 'off'\ndeadline = '3600s'\n\
+         header_timeout = '3600s'\n[[route]]\npath = '/'\nmodule = '{}'\n",
         hello.display()
     );
     fs::write(&path, text).expect("room");

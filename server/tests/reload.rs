@@ -10,10 +10,11 @@ use pirn_server::load::{connect, metric};
 use pirn_server::{Limits, Pirn, Settings};
 use serving::{Serving, serve};
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Replaces a file as a deployment does: readers find the old one or the new one.
 fn publish(path: &Path, bytes: &[u8]) {
@@ -92,24 +93,48 @@ fn config(version: usize) -> String {
     }
     // Other slots are a new region; otherwise new guests share the slots of old ones.
     let slots = if version.is_multiple_of(5) { 8 } else { 6 };
-    let set = "listen = '127.0.0.1:0'\ndeadline = '20s'\nwait = '20s'\nlog = 'info'";
-    format!("{set}\nslots = {slots}\n{}", routes.concat())
+    let set = "listen = '127.0.0.1:0'\nlog = 'info'";
+    let limits = ["deadline", "warm_deadline", "wait", "header_timeout"];
+    let limits = limits.map(|name| format!("{name} = '3600s'\n")).concat();
+    format!("{set}\n{limits}slots = {slots}\n{}", routes.concat())
 }
 
 fn answer(name: &str, version: usize) -> Vec<u8> {
     compiled(&prints(&format!("Status: 200\n\n{name} {version}")))
 }
 
-/// Sends requests until `over`. Each gets an answer of its route, of a version between the one that
-/// was served before it and the one that was published after it.
-async fn client(
-    address: std::net::SocketAddr,
-    name: &str,
-    served: &AtomicUsize,
-    published: &AtomicUsize,
-    over: &AtomicBool,
-) -> usize {
-    let mut requests = 0;
+/// What the reloads and the clients share.
+#[derive(Default)]
+struct Shared {
+    /// The version that is served, or an older one.
+    served: AtomicUsize,
+    /// The newest version that may be served.
+    published: AtomicUsize,
+    /// Number of answers of each client.
+    answers: [AtomicUsize; 4],
+    /// Whether all reloads are done, or a client has panicked.
+    over: AtomicBool,
+}
+
+/// Ends the test when it is dropped.
+struct Ends<'a>(&'a Shared);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Sends requests until the end. Each gets an answer of its route, of a version between the one
+/// that was served before it and the one that was published after it.
+async fn client(address: SocketAddr, name: &str, number: usize, shared: &Shared) {
+    let Shared {
+        served,
+        published,
+        answers,
+        over,
+    } = shared;
+    let _ends = Ends(shared);
     let mut connection = connect(address).await.expect("it listens");
     while !over.load(Ordering::SeqCst) {
         let earliest = served.load(Ordering::SeqCst);
@@ -127,9 +152,8 @@ async fn client(
             (earliest..=latest).contains(&version),
             "{earliest} {version} {latest}"
         );
-        requests += 1;
+        answers[number].fetch_add(1, Ordering::SeqCst);
     }
-    requests
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,35 +162,35 @@ async fn no_request_fails_or_mixes_during_many_reloads() {
     let server = Reloaded::start(&config(0), &[("v.so", &v), ("w.so", &w)]);
     let server = Arc::new(server);
     let address = server.serving.address.parse().expect("an address");
-    let shared = Arc::new((
-        AtomicUsize::new(0),
-        AtomicUsize::new(0),
-        AtomicBool::new(false),
-    ));
-    let clients = ["v", "w", "v", "w"].map(|name| {
+    let shared = Arc::<Shared>::default();
+    let clients = [(0, "v"), (1, "w"), (2, "v"), (3, "w")].map(|(number, name)| {
         let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            let (served, published, over) = &*shared;
-            client(address, name, served, published, over).await
-        })
+        tokio::spawn(async move { client(address, name, number, &shared).await })
     });
     let (reloading, counts) = (Arc::clone(&server), Arc::clone(&shared));
     let reloads = tokio::task::spawn_blocking(move || {
-        let (served, published, _) = &*counts;
         for version in 1..=RELOADS {
-            published.store(version, Ordering::SeqCst);
+            counts.published.store(version, Ordering::SeqCst);
             publish(&reloading.path("v.so"), &answer("v", version));
             publish(&reloading.path("w.so"), &answer("w", version));
             publish(&reloading.path("serve.toml"), config(version).as_bytes());
             reloading.reload("ok");
-            served.store(version, Ordering::SeqCst);
+            counts.served.store(version, Ordering::SeqCst);
+            // Each client has an answer for each version.
+            let is_slow = |count: &AtomicUsize| count.load(Ordering::SeqCst) <= version;
+            while counts.answers.iter().any(is_slow) && !counts.over.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
         }
     });
     let reloads = reloads.await;
-    shared.2.store(true, Ordering::SeqCst);
+    drop(Ends(&shared));
     reloads.unwrap_or_else(|error| panic!("{error}: {}", server.log()));
     for client in clients {
-        let requests = client.await.expect("each request was answered");
+        client.await.expect("each request was answered");
+    }
+    for requests in &shared.answers {
+        let requests = requests.load(Ordering::SeqCst);
         assert!(requests > RELOADS, "{requests}");
     }
     let metrics = server.serving.get("/metrics");
@@ -260,16 +284,14 @@ fn settings() -> Settings {
     Settings {
         slots: 2,
         memory_bytes_max: 4 << 20,
-        deadline: Duration::from_secs(20),
-        ..Settings::default()
+        ..common::settings()
     }
 }
 
 fn limits() -> Limits {
     Limits {
-        wait: Duration::from_secs(20),
         route_requests: 1,
-        ..Limits::default()
+        ..common::limits()
     }
 }
 
@@ -309,10 +331,10 @@ async fn a_request_that_runs_ends_with_the_guest_that_it_has() {
     let answer = soon("the first answer", waiting).await.expect("no panic");
     assert_eq!((answer.status, answer.body.trim_end()), (200, "waited"));
     assert_eq!(server.get("/wait").await.body, "hello");
-    assert_eq!(
-        Arc::strong_count(&server.engine),
-        1,
-        "nobody has the old engine"
-    );
+    // The task of the connection has the old engine until it ends.
+    until("nobody has the old engine", || {
+        Arc::strong_count(&server.engine) == 1
+    })
+    .await;
     assert_eq!(server.count("/wait", "ok").await, 2.0);
 }

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{NAPS, PANICS, TestServer, WAITS, guest, module, prints, soon, until};
+use common::{NAPS, PANICS, TestServer, WAITS, guest, limits, module, prints, soon, until};
 use hyper::Request;
 use pirn_server::program::runtime;
 use pirn_server::{Limits, Pirn, Server, Settings};
@@ -13,21 +13,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-const HOUR: Duration = Duration::from_secs(3600);
-
 fn settings() -> Settings {
     Settings {
         slots: 4,
         memory_bytes_max: 4 << 20,
-        deadline: Duration::from_secs(20),
-        ..Settings::default()
-    }
-}
-
-fn limits() -> Limits {
-    Limits {
-        wait: Duration::from_secs(20),
-        ..Limits::default()
+        ..common::settings()
     }
 }
 
@@ -275,7 +265,6 @@ async fn who_waits_gets_the_next_place_and_no_more_wait_than_may() {
     };
     let limits = Limits {
         waiting_max: 1,
-        wait: HOUR,
         ..limits()
     };
     let server = Arc::new(TestServer::new(&[("/wait", WAITS)], settings, limits).await);
@@ -314,11 +303,7 @@ async fn end(mut stream: TcpStream) -> String {
 
 #[tokio::test]
 async fn a_client_that_hangs_up_while_its_guest_loops_frees_the_slot() {
-    let settings = Settings {
-        deadline: HOUR,
-        ..settings()
-    };
-    let server = TestServer::new(&[("/loop", "loop.wat")], settings, limits()).await;
+    let server = TestServer::new(&[("/loop", "loop.wat")], settings(), limits()).await;
     let mut loops = vec![];
     for _ in 0..4 {
         loops.push(begin(&server, "/loop").await);
@@ -348,7 +333,7 @@ fn guests_that_loop_leave_their_thread_to_others() {
         ("/start", NEVER_STARTS),
     ];
     let settings = Settings {
-        deadline: HOUR,
+        start_deadline: Duration::from_millis(50),
         ..settings()
     };
     let runtime = runtime(NonZero::new(1)).expect("the system has a thread");
@@ -360,7 +345,7 @@ fn guests_that_loop_leave_their_thread_to_others() {
             assert_eq!(server.get("/hello").await.status, 200);
             assert_eq!(server.get("/nap").await.body, "awake\n");
         }
-        // A guest that cannot be preempted does not keep the slot past its deadline.
+        // A guest that cannot be preempted does not keep the slot past the deadline of its start.
         assert_eq!(server.get("/start").await.status, 504);
         assert_eq!(
             server.metric("pirn_slots_used").await,
@@ -377,7 +362,6 @@ fn guests_that_loop_leave_their_thread_to_others() {
 fn guests_that_sleep_hold_no_thread() {
     const SLEEPERS: u32 = 8;
     let settings = Settings {
-        deadline: HOUR,
         slots: SLEEPERS + 1,
         ..settings()
     };
@@ -416,15 +400,10 @@ async fn a_client_that_hangs_up_ends_its_guest() {
         ("/web", "web-rust.wasm"),
     ];
     let settings = Settings {
-        deadline: HOUR,
         slots: 1,
         ..settings()
     };
-    let limits = Limits {
-        wait: HOUR,
-        ..limits()
-    };
-    let server = TestServer::new(&guests, settings, limits).await;
+    let server = TestServer::new(&guests, settings, limits()).await;
     for path in ["/loop", "/sleep"] {
         let running = begin(&server, path).await;
         until("the guest runs", || {
@@ -440,7 +419,7 @@ async fn a_client_that_hangs_up_ends_its_guest() {
         while server.metric("pirn_requests_waiting").await < 1.0 {}
         drop(running);
         while server.count(path, "gone").await < 2.0 {}
-        // The deadline of an hour has not passed, but the waiting request has the slot.
+        // No deadline has passed, but the waiting request has the slot.
         let answer = end(waiting).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert_eq!(server.get("/web").await.status, 200);
@@ -521,7 +500,7 @@ async fn what_runs_when_the_server_stops_is_answered() {
     // The idle connection is closed, and no new one is accepted.
     let closed = soon("the end", idle.read(&mut [0])).await;
     assert!(matches!(closed, Ok(0) | Err(_)));
-    assert!(TcpStream::connect(address).await.is_err());
+    TestServer::is_refused(address).await;
     assert!(!server.served.is_finished());
     server.door.open();
     let answer = soon("the answer", answer).await.expect("no panic");
@@ -534,15 +513,11 @@ async fn what_runs_when_the_server_stops_is_answered() {
 #[tokio::test]
 async fn what_does_not_end_within_the_grace_is_ended() {
     let guests = [("/loop", "loop.wat"), ("/sleep", "sleep.wat")];
-    let settings = Settings {
-        deadline: HOUR,
-        ..settings()
-    };
     let limits = Limits {
         grace: Duration::from_millis(20),
         ..limits()
     };
-    let server = TestServer::new(&guests, settings, limits).await;
+    let server = TestServer::new(&guests, settings(), limits).await;
     let mut clients = vec![];
     for (path, _) in guests {
         let mut client = server.open().await;

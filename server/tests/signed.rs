@@ -72,7 +72,8 @@ impl Folder {
     }
 
     fn configure(&self, first: &str) {
-        let rest = "listen = '127.0.0.1:0'\n[[route]]\npath = '/'\nmodule = 'guest.so'\n";
+        let rest = "listen = '127.0.0.1:0'\ndeadline = '3600s'\nwarm_deadline = '3600s'\n\
+                    [[route]]\npath = '/'\nmodule = 'guest.so'\n";
         self.write("serve.toml", format!("{first}{rest}"));
     }
 

@@ -3,30 +3,20 @@
 use crate::common;
 use pirn_testing::campaign;
 
-use common::{TestServer, module};
+use common::{HOUR, TestServer, limits, module};
 use hyper::Request;
 use pirn_runtime::Module;
 use pirn_server::grants::{GrantedDir, Grants};
 use pirn_server::pirn::warm;
-use pirn_server::{Limits, Pirn, Settings};
+use pirn_server::{Extras, Pirn, Settings};
 use pirn_wasi2::{MemoryBase, MemoryLimits};
 use std::time::Duration;
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 fn settings() -> Settings {
     Settings {
         slots: 2,
         memory_bytes_max: 32 << 20,
-        deadline: Duration::from_secs(20),
-        ..Settings::default()
-    }
-}
-
-fn limits() -> Limits {
-    Limits {
-        wait: MINUTE,
-        ..Limits::default()
+        ..common::settings()
     }
 }
 
@@ -55,7 +45,7 @@ const COMMAND: &str = r#"(module
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
 fn warmed(module: &Module) -> anyhow::Result<Module> {
-    warm(module, &settings(), &Grants::default(), MINUTE, |_| Ok(()))
+    warm(module, &settings(), &Grants::default(), HOUR, |_| Ok(()))
 }
 
 #[tokio::test]
@@ -110,9 +100,10 @@ async fn a_reactor_ends_as_a_command_does() {
         ("/fails", guest(fails)),
         ("/late", guest(late)),
     ];
-    let mut settings = settings();
-    settings.deadline = Duration::from_millis(300);
-    let server = TestServer::of(&guests, settings, limits()).await;
+    // Only the last guest has a deadline that passes.
+    let change = |engine: &mut Pirn| engine.set_deadline(4, Duration::from_millis(300));
+    let extras = Extras::default();
+    let server = TestServer::changed(&guests, settings(), limits(), extras, change).await;
     for (path, status, outcome) in [
         ("/exit", 502, "exit"),
         ("/nothing", 502, "malformed"),
@@ -128,15 +119,9 @@ async fn a_reactor_ends_as_a_command_does() {
 
 #[test]
 fn a_guest_that_cannot_be_served_or_initialised_is_named() {
-    let refused = |body: &str, part: &str| {
+    let refused_within = |limit: Duration, body: &str, part: &str| {
         let guest = module(&format!(r#"(module (memory (export "memory") 1) {body})"#));
-        let made = warm(
-            &guest,
-            &settings(),
-            &Grants::default(),
-            Duration::from_millis(200),
-            |_| Ok(()),
-        );
+        let made = warm(&guest, &settings(), &Grants::default(), limit, |_| Ok(()));
         let made = made.and_then(|warm| Pirn::new(settings(), &[warm], |_| Ok(())).map(drop));
         let error = format!("{:#}", made.expect_err(body));
         assert!(
@@ -144,6 +129,7 @@ fn a_guest_that_cannot_be_served_or_initialised_is_named() {
             "{body}: {error}"
         );
     };
+    let refused = |body: &str, part: &str| refused_within(HOUR, body, part);
     refused("", "it exports neither _start nor handle");
     refused(r#"(func (export "handle") (param i32))"#, "handle");
     refused(
@@ -157,7 +143,11 @@ fn a_guest_that_cannot_be_served_or_initialised_is_named() {
     let with =
         |body: &str| format!(r#"(func (export "_initialize") {body}) (func (export "handle"))"#);
     refused(&with("unreachable"), "its initialisation _initialize: ");
-    refused(&with("(loop (br 0))"), "deadline");
+    refused_within(
+        Duration::from_millis(200),
+        &with("(loop (br 0))"),
+        "deadline",
+    );
     refused(
         r#"(func (export "_initialize")) (func (export "handle"))
            (func (export "after_restore") (param i32))"#,
@@ -193,7 +183,7 @@ fn an_initialisation_that_replaces_a_descriptor_is_refused() {
         base: MemoryBase::empty(),
         limits: MemoryLimits::default(),
     });
-    let warmed = |body: &str| warm(&guest(body), &settings(), &grants, MINUTE, |_| Ok(()));
+    let warmed = |body: &str| warm(&guest(body), &settings(), &grants, HOUR, |_| Ok(()));
     let renumbered = "(if (call $renumber (i32.load (i32.const 64)) (i32.const REPLACED)) \
                       (then unreachable))";
     let left = "";

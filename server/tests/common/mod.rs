@@ -24,8 +24,31 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// A timeout that is longer than any successful operation.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// A timeout that no successful operation reaches, also on a busy machine. It ends what hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+/// A limit that no test reaches.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// Settings without a deadline that a guest could reach.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        deadline: HOUR,
+        start_deadline: HOUR,
+        ..Settings::default()
+    }
+}
+
+/// Limits without a timeout that a client or a request could reach.
+pub(crate) fn limits() -> Limits {
+    Limits {
+        wait: HOUR,
+        header_timeout: HOUR,
+        body_timeout: HOUR,
+        write_timeout: HOUR,
+        grace: HOUR,
+        ..Limits::default()
+    }
+}
 
 /// Waits for an event; panics if it does not happen in time.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -33,13 +56,19 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     came.unwrap_or_else(|_| panic!("{what} did not come within {PATIENCE:?}"))
 }
 
-/// Waits until a condition holds.
+/// Waits until a condition holds. Nothing tells of its change, so it is checked again and again.
 pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();
     while !so() {
         assert!(start.elapsed() < PATIENCE, "{what} within {PATIENCE:?}");
         tokio::task::yield_now().await;
     }
+}
+
+/// Number of complete lines of a file.
+pub(crate) fn newlines(path: &Path) -> usize {
+    let bytes = std::fs::read(path).expect("it is there");
+    bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// Path of a guest.
@@ -202,10 +231,23 @@ impl TestServer {
         limits: Limits,
         extras: Extras,
     ) -> Self {
+        Self::changed(guests, settings, limits, extras, |_| ()).await
+    }
+
+    /// Serves modules at their routes, after a change of the engine.
+    pub(crate) async fn changed(
+        guests: &[(&str, Module)],
+        settings: Settings,
+        limits: Limits,
+        extras: Extras,
+        change: impl FnOnce(&mut Pirn),
+    ) -> Self {
         let modules: Vec<_> = guests.iter().map(|(_, module)| module.clone()).collect();
         let door = Arc::<Door>::default();
         let engine = Pirn::new(settings, &modules, |linker| hooks(linker, &door));
-        let engine = Arc::new(engine.expect("the guests fit"));
+        let mut engine = engine.expect("the guests fit");
+        change(&mut engine);
+        let engine = Arc::new(engine);
         let routes = guests.iter().map(|(path, _)| *path);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let served = Arc::<Pirn>::clone(&engine);
@@ -263,6 +305,27 @@ impl TestServer {
     pub(crate) async fn count(&self, route: &str, outcome: &str) -> f64 {
         let name = format!("pirn_requests_total{{route=\"{route}\",outcome=\"{outcome}\"}}");
         self.metric(&name).await
+    }
+
+    /// Waits until this number of requests to a route has this outcome, and checks that no more
+    /// have. A component may run after its response, and is counted at its end.
+    pub(crate) async fn counted(&self, route: &str, outcome: &str, number: f64) {
+        let all = async {
+            loop {
+                let count = self.count(route, outcome).await;
+                if count >= number {
+                    break count;
+                }
+            }
+        };
+        assert_eq!(soon(outcome, all).await, number, "{route} {outcome}");
+    }
+
+    /// Waits until the system refuses connections to an address. A child that another test starts
+    /// has all descriptors until its execve(2), so that a closed socket may listen for longer.
+    pub(crate) async fn is_refused(address: SocketAddr) {
+        let refused = async { while TcpStream::connect(address).await.is_ok() {} };
+        soon("a refused connection", refused).await;
     }
 
     /// Waits until all slots are free, and checks that none was lost.

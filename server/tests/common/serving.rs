@@ -14,6 +14,24 @@ pub(crate) fn serve() -> Command {
     command
 }
 
+/// Options without a limit of time that a request could reach.
+pub(crate) const PATIENT: [&str; 14] = [
+    "--deadline",
+    "3600s",
+    "--start-deadline",
+    "3600s",
+    "--warm-deadline",
+    "3600s",
+    "--wait",
+    "3600s",
+    "--header-timeout",
+    "3600s",
+    "--body-timeout",
+    "3600s",
+    "--write-timeout",
+    "3600s",
+];
+
 /// A running program. It ends when the test ends, however it ends.
 pub(crate) struct Serving {
     pub(crate) child: Child,
