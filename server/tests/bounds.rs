@@ -197,7 +197,7 @@ async fn connections_that_idle_or_drip_are_closed() {
     let mut feeds = server.open().await;
     let closed = async {
         while feeds.write_all(b"\r\n").await.is_ok() {
-            // As above.
+            // Without the pause, the loop would fill the buffers of the connection.
             sleep(Duration::from_millis(5)).await;
         }
     };

@@ -149,7 +149,11 @@ fn the_page_counts_the_packages_of_each_program() {
         .collect();
     let expected = ["compiler", "wasi", "server", "capi", "shim", "release"];
     assert_eq!(packages, expected.map(|name| format!("pirn-{name}")));
-    let column = if std::env::consts::ARCH == "x86_64" { 2 } else { 3 };
+    let column = if std::env::consts::ARCH == "x86_64" {
+        2
+    } else {
+        3
+    };
     for (row, package) in programs.iter().zip(packages) {
         let manifest = if package == "pirn-shim" {
             "shim/Cargo.toml"

@@ -49,7 +49,7 @@ pub fn echo(to: &str) {
     assert!(received == bytes, "{} bytes came back", received.len());
 }
 
-/// Fills a connection until it takes nothing for 300 ms. On a busy host it may still take more later.
+/// Fills a connection until it takes nothing for 300 ms. A busy host may take more later.
 fn fill(output: &OutputStream) -> usize {
     let mut written = 0;
     let bytes = pattern(1 << 16);
