@@ -55,6 +55,7 @@ kills() {
     esac
 }
 
+test=$(realpath "$test")
 before=$(awk '/^pswpout/ {print $2}' /proc/vmstat)
 cd runtime
 # Of the snapshots, those with large mapped images.
@@ -63,7 +64,7 @@ for suite in tenants:: freshness:: snapshots::mapped; do
     echo "${limit}M" >"$group/$file"
     killed=$(kills)
     # `$$` is the id of the inner shell, which then becomes the test.
-    until GROUP=$group TEST=../$test bash -c \
+    until GROUP=$group TEST=$test bash -c \
         'echo $$ >"$GROUP/cgroup.procs"; exec "$TEST" "$0"' "$suite"; do
         [ "$(kills)" != "$killed" ] && [ "$limit" -lt "$most" ] || exit 1
         killed=$(kills) limit=$((limit + limit / 2))
