@@ -9,9 +9,9 @@
 //!
 //! # Safety
 //!
-//! * [`START`] is in `.init_array`, so the loader calls it once, before `main`, on the main thread.
-//! * The signal handler touches only [`REQUESTED`], [`STACK`] and [`DEPTH`], and calls
-//!   backtrace(3), which allocates no memory after its first call. [`record`] makes the first call.
+//! * `START` is in `.init_array`, so the loader calls it once, before `main`, on the main thread.
+//! * The signal handler touches only `REQUESTED`, `STACK` and `DEPTH`, and calls
+//!   backtrace(3), which allocates no memory after its first call. `record` makes the first call.
 //! * Only the thread for which `REQUESTED` was set writes to `STACK`, and only the watching thread
 //!   reads it, after `DEPTH` says that it is written.
 #![allow(unsafe_code, reason = "stacks of other threads need a signal handler")]
