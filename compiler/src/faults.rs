@@ -1,7 +1,7 @@
 //! Faults of a compiler, for tests of the verifier: each breaks one property of the sandbox.
 //!
-//! This file is compiled only with the feature `faults`, which only the package `verify/faults`
-//! turns on. That package is outside the workspace, so no other build has the feature.
+//! This file is compiled only with the feature `faults`. Only the package `verify/faults` has the
+//! feature: it compiles the sources of this crate once more.
 //!
 //! Most faults are in the translator, next to the code that they break. [`break_code`] changes the
 //! machine code of a function, as a fault of the code generator would.
@@ -151,7 +151,7 @@ fn move_reloads(function: &mut CompiledFunction) {
             && reload.memory_base() == Register::RSP
             && reload.memory_index() == Register::None
             && offset < u64::from(function.frame_bytes);
-        let moved = offset + u64::from(distance);
+        let moved = offset.wrapping_add(u64::from(distance));
         let end = reload.ip() as usize + reload.len();
         match reload.memory_displ_size() {
             1 if is_reload && moved < 0x80 => function.code[end - 1] = moved as u8,

@@ -221,16 +221,6 @@ fn verify_proves_the_machine_code_of_a_module() {
     refused(&aotc(["verify"]), &["FILE"]);
 }
 
-/// Only the package `verify/faults`, which is outside the workspace, compiles the faults.
-#[test]
-fn the_compiler_has_no_faults() {
-    let has_faults = cfg!(feature = "faults");
-    assert!(
-        !has_faults,
-        "no build but verify/faults may have the feature"
-    );
-}
-
 /// Nobody writes to the pipe, so reading it would wait for ever. A device might never end.
 #[test]
 fn pipes_and_devices_are_refused_at_once() {

@@ -77,7 +77,16 @@ fn all() -> Result<Vec<(Package, String)>> {
     let workspace = Workspace::read()?;
     let documents = workspace.target.join("doc");
     let status = cargo()
-        .args(["doc", "--workspace", "--no-deps", "--lib", "--locked"])
+        // With examples, Cargo selects the features that the gate's lints have, and reuses what
+        // they checked.
+        .args([
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--lib",
+            "--examples",
+            "--locked",
+        ])
         // This package's library has the same name as another one; see its manifest.
         .args(["--exclude", "pirn-compiler-client"])
         .env(

@@ -169,9 +169,12 @@ fn a_folder_is_relative_to_the_caller_or_absolute() {
 
 #[test]
 fn packages_are_copied_to_a_folder_of_the_caller() {
-    // No package: a program that prints nothing stands for Cargo.
+    // No package: a program that prints nothing stands for Cargo and for `pirn-release`.
     let bin = tempfile::tempdir().expect("a folder");
-    symlink("/bin/true", bin.path().join("cargo")).expect("a link");
+    fs::create_dir(bin.path().join("debug")).expect("a folder");
+    for program in ["cargo", "debug/pirn-release"] {
+        symlink("/bin/true", bin.path().join(program)).expect("a link");
+    }
     let elsewhere = tempfile::tempdir().expect("a folder");
     let absolute = elsewhere.path().join("absolute");
     for folder in [Path::new("relative"), &absolute] {
@@ -179,6 +182,7 @@ fn packages_are_copied_to_a_folder_of_the_caller() {
         let mut command = Command::new(release().join("packages"));
         command.arg("--out").arg(folder).current_dir(&elsewhere);
         command.env("PATH", format!("{}:{path}", bin.path().display()));
+        command.env("CARGO_TARGET_DIR", bin.path());
         let output = command.output().expect("the script");
         assert!(output.status.success(), "{output:?}");
         assert!(elsewhere.path().join(folder).is_dir(), "{folder:?}");

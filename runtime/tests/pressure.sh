@@ -16,7 +16,7 @@ refused() {
     exit 0
 }
 
-test=$(cargo test --workspace --locked --no-run --test runtime 2>&1 |
+test=$(cargo test --locked --no-run --test runtime 2>&1 |
     sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
 if [ -z "$test" ]; then
     echo "found no test program; build it with cargo test --no-run" >&2

@@ -1,7 +1,7 @@
 //! Guests for compilers with a fault: the example guests, and one hand-written module for each
 //! construct that a fault breaks.
 
-use pirn_compiler::faults::Fault;
+use broken_compiler::faults::Fault;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -61,19 +61,18 @@ const ARGUMENTS: &str = r#"(module
 
 /// A guest in binary form, with a name for messages.
 #[derive(Debug)]
-pub struct Guest {
+pub(crate) struct Guest {
     /// The name.
-    pub name: String,
+    pub(crate) name: String,
     /// The WebAssembly module.
-    pub wasm: Vec<u8>,
+    pub(crate) wasm: Vec<u8>,
     /// The faults for which the guest is, if it is not for most of them.
     only: Option<&'static [Fault]>,
 }
 
 impl Guest {
     /// Whether each change that a fault makes to the guest's machine code breaks the sandbox.
-    #[must_use]
-    pub fn suits(&self, fault: Fault) -> bool {
+    pub(crate) fn suits(&self, fault: Fault) -> bool {
         let is_general = !matches!(fault, Fault::ArgumentClass | Fault::StackProbeDropped);
         self.only
             .map_or(is_general, |faults| faults.contains(&fault))
@@ -90,7 +89,7 @@ impl Guest {
         Self {
             name: name.to_owned(),
             only: None,
-            wasm: pirn_compiler::parse_text(text.as_bytes())
+            wasm: broken_compiler::parse_text(text.as_bytes())
                 .expect("it is a module")
                 .into_owned(),
         }
@@ -98,19 +97,14 @@ impl Guest {
 }
 
 /// All guests.
-///
-/// # Panics
-///
-/// If an example guest is not there.
-#[must_use]
-pub fn guests() -> Vec<Guest> {
+pub(crate) fn guests() -> Vec<Guest> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/guests");
     let read = |name: &&str| {
         let bytes = std::fs::read(folder.join(name)).expect("the guest is there");
         Guest {
             name: (*name).to_owned(),
             only: None,
-            wasm: pirn_compiler::parse_text(&bytes)
+            wasm: broken_compiler::parse_text(&bytes)
                 .expect("it is a module")
                 .into_owned(),
         }

@@ -4,13 +4,15 @@
 //! its machine code is another one, it must be refused. Each fault must change some guest. A fault
 //! may change a guest's code in a harmless way. `Guest::suits` leaves such guests out.
 
-use pirn_compiler::faults::Fault;
-use pirn_compiler::{OptLevel, Options};
+mod guests;
+
+use broken_compiler::faults::Fault;
+use broken_compiler::{OptLevel, Options};
+use guests::{Guest, guests};
 use pirn_format::cpu::Arch;
 use pirn_format::read::Checked;
 use pirn_verify::Property::{self, Accesses, Instructions, Stack, Targets, Types};
 use pirn_verify::{VerifyError, verify};
-use pirn_verify_faults::{Guest, guests};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -68,7 +70,7 @@ fn all_sound(guests: &[Guest], has_fuel: bool) -> Vec<Sound<'_>> {
 }
 
 fn compile(guest: &Guest, options: &Options) -> Vec<u8> {
-    pirn_compiler::compile(&guest.wasm, options).expect(&guest.name)
+    broken_compiler::compile(&guest.wasm, options).expect(&guest.name)
 }
 
 /// The result for each module that the fault changes.
@@ -95,8 +97,8 @@ fn refusals(fault: Fault, all: &[Sound<'_>]) -> Vec<(String, Result<Property, St
     results.collect()
 }
 
-/// The first two calls prove all guests without a fault: a compiler with the feature is sound
-/// until a fault is chosen.
+/// The first two calls prove all guests without a fault: a compiler with faults is sound until one
+/// is chosen.
 #[test]
 fn each_fault_is_refused_for_its_property() {
     let guests = guests();
