@@ -6,6 +6,7 @@ use crate::common;
 use common::listing;
 use pirn_compiler::{Cache, Emit, OptLevel, Options, compile, compile_counting, emit, parse_text};
 use pirn_format::cpu::Arch;
+use pirn_testing::campaign::share;
 use std::sync::Arc;
 
 /// The instructions of the function `run` of a listing, with comments.
@@ -144,7 +145,7 @@ const COSTLY: [&str; 3] = [
 #[test]
 fn a_function_grows_by_a_bounded_amount() {
     for leaf in COSTLY {
-        for count in [1, 10, 1000, 100_000] {
+        for count in [1, 10, 1000, share(100_000, 12) as usize] {
             let body = format!("(local.get 0) {}", "(call $leaf) ".repeat(count));
             let text = module(leaf, &body);
             let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
@@ -168,7 +169,9 @@ fn many_small_functions_grow_by_a_bounded_amount() {
         for calls in [1, 4, 20] {
             let calls = "(call $leaf) ".repeat(calls);
             let func = format!("(func (param i32) (result i32) (local.get 0) {calls})");
-            let text = module(leaf, &format!("(local.get 0)) {} (func", func.repeat(3000)));
+            let count = share(3000, 10) as usize;
+            let body = format!("(local.get 0)) {} (func", func.repeat(count));
+            let text = module(leaf, &body);
             let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
             let options = Options::default();
             let (_, work) = compile_counting(&wasm, &options).expect("it is valid");

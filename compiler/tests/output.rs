@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::campaign::sampled;
+use common::campaign::{every, sampled};
 use common::{guest, leb};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
@@ -14,6 +14,7 @@ use pirn_format::read::{Checked, slice};
 use pirn_format::rewrite;
 use pirn_format::sections::Section;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 const GUESTS: [&str; 6] = [
     "null.wat",
@@ -24,6 +25,24 @@ const GUESTS: [&str; 6] = [
     "tour-rust.wasm",
 ];
 
+/// All guests in a campaign. By default without the last, which has most of the code.
+fn sampled_guests() -> impl Iterator<Item = &'static str> {
+    let left_out = usize::from(every(2) > 1);
+    GUESTS.into_iter().take(GUESTS.len() - left_out)
+}
+
+/// A guest that is compiled with the default options of an architecture, once for all tests.
+fn compiled(name: &str, arch: Arch) -> &'static [u8] {
+    static ALL: [OnceLock<Vec<u8>>; GUESTS.len() * Arch::ALL.len()] =
+        [const { OnceLock::new() }; GUESTS.len() * Arch::ALL.len()];
+    let at = GUESTS.iter().position(|guest| *guest == name);
+    let at = at.expect("it is one of the guests") * Arch::ALL.len() + arch as usize;
+    ALL[at].get_or_init(|| {
+        let so = compile(&guest(name), &Options::new(arch));
+        so.expect("the guest is valid")
+    })
+}
+
 fn threads(count: usize) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new()
         .num_threads(count)
@@ -33,12 +52,12 @@ fn threads(count: usize) -> rayon::ThreadPool {
 
 #[test]
 fn the_same_input_gives_the_same_bytes() {
-    for name in GUESTS {
+    for (at, name) in GUESTS.into_iter().enumerate() {
         let wasm = guest(name);
-        for arch in Arch::ALL {
+        for arch in sampled(Arch::ALL, 2, at) {
             let options = Options::new(arch);
-            let first = compile(&wasm, &options).expect("the guest is valid");
-            for count in [1, 2, 7] {
+            let first = compiled(name, arch);
+            for count in sampled([1, 2, 7], 3, at) {
                 let again = threads(count).install(|| compile(&wasm, &options));
                 assert!(
                     again.expect("the guest is valid") == first,
@@ -103,10 +122,10 @@ fn the_reported_error_is_in_the_first_invalid_function() {
 fn the_file_has_the_shape_that_the_format_specifies() {
     for name in GUESTS {
         for arch in Arch::ALL {
-            let so = compile(&guest(name), &Options::new(arch)).expect("the guest is valid");
-            let checked = Checked::new(&so).expect("it passes its own check");
+            let so = compiled(name, arch);
+            let checked = Checked::new(so).expect("it passes its own check");
             assert_eq!(checked.header.cpu, Options::new(arch).cpu);
-            shape(&so, &checked, arch);
+            shape(so, &checked, arch);
         }
     }
 }
@@ -245,8 +264,8 @@ fn functions_larger_than_a_cache_line_are_aligned_to_one() {
         .into_iter()
         .flat_map(|arch| GUESTS.map(|name| (arch, name)))
     {
-        let so = compile(&guest(name), &Options::new(arch)).expect("the guest is valid");
-        let file = ElfFile64::<LE>::parse(&so[..]).expect("an independent reader accepts the file");
+        let so = compiled(name, arch);
+        let file = ElfFile64::<LE>::parse(so).expect("an independent reader accepts the file");
         let code: Vec<_> = file.symbols().filter(|symbol| symbol.size() > 64).collect();
         assert!(
             !code.is_empty() || name == "null.wat" || name == "add.wat",
@@ -405,17 +424,16 @@ fn listed(asm: &str) -> BTreeMap<u32, Option<u32>> {
 
 #[test]
 fn listings_state_the_operator_of_each_instruction() {
-    for (at, name) in GUESTS.into_iter().enumerate() {
+    for (at, name) in sampled_guests().enumerate() {
         let wasm = guest(name);
         for arch in sampled(Arch::ALL, 2, at) {
-            let options = Options::new(arch);
-            let asm = listing(&wasm, &options);
+            let asm = listing(&wasm, &Options::new(arch));
             let listed = listed(&asm);
-            let so = compile(&wasm, &options).expect("the guest is valid");
-            let checked = Checked::new(&so).expect("it is sound");
+            let so = compiled(name, arch);
+            let checked = Checked::new(so).expect("it is sound");
             // The runtime's tables must describe the same code as the listing.
             let words = |section| {
-                let bytes = slice(&so, checked.header.section(section)).expect("its bytes");
+                let bytes = slice(so, checked.header.section(section)).expect("its bytes");
                 let (pairs, _) = bytes.as_chunks::<8>();
                 let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four"));
                 let words = pairs
@@ -629,7 +647,9 @@ fn every_option_compiles_every_guest() {
     }
     for (at, name) in GUESTS.into_iter().enumerate() {
         let wasm = guest(name);
-        for &(arch, level, opt_level) in sampled(&ways, 5, at) {
+        // Together, the first five guests have all ways. The last one, which is large, has one.
+        let sample = [5, 20][usize::from(at == GUESTS.len() - 1)];
+        for &(arch, level, opt_level) in sampled(&ways, sample, at) {
             let mut options = Options::new(arch);
             options.cpu = CpuFeatures::level(arch, level.name).expect("the level exists");
             options.opt_level = opt_level;
@@ -644,9 +664,11 @@ fn every_option_compiles_every_guest() {
 
 #[test]
 fn code_for_aarch64_does_not_use_x18_and_has_barriers_after_masks() {
-    for name in GUESTS {
+    for (at, name) in GUESTS.into_iter().enumerate() {
         let wasm = guest(name);
-        for (spectre, opt_level) in [(true, OptLevel::Speed), (false, OptLevel::None)] {
+        // By default, the guests with masks have them, and the others are not optimised.
+        let ways = [(true, OptLevel::Speed), (false, OptLevel::None)];
+        for (spectre, opt_level) in sampled(ways, 2, at) {
             let mut options = Options::new(Arch::Aarch64);
             (options.spectre, options.opt_level) = (spectre, opt_level);
             let asm = listing(&wasm, &options);
@@ -671,7 +693,7 @@ fn code_for_aarch64_does_not_use_x18_and_has_barriers_after_masks() {
 #[test]
 fn all_targets_count_equal_fuel() {
     let field = format!("v0{}\n", pirn_format::layout::CONTEXT_FUEL);
-    for name in GUESTS {
+    for name in sampled_guests() {
         let wasm = guest(name);
         let clif = |arch, fuel| {
             let mut options = Options::new(arch);

@@ -3,6 +3,7 @@
 
 use pirn_compiler::{Emit, OptLevel, Options, compile_counting, emit, parse_text};
 use pirn_format::cpu::Arch;
+use pirn_testing::campaign::sampled;
 
 /// A sum by a loop of three blocks, as Go's compiler writes it. `start` is before the table,
 /// `second` is the way after the first block, and `back` ends the second one.
@@ -137,23 +138,22 @@ fn works(text: &dyn Fn(&str) -> String) -> [u64; 2] {
 /// A function that gets too many for its size is compiled with branches to the loop.
 #[test]
 fn a_function_grows_by_a_bounded_amount() {
-    for (blocks, locals) in [
-        (10, 2),
-        (10, 500),
-        (50, 30),
-        (100, 100),
-        (1000, 20),
-        (2000, 10),
-        (2000, 60),
-        (300, 5000),
-    ] {
+    // Some functions are threaded, some would get too many parameters, and some have too many
+    // locals. By default, one of the large functions is compiled.
+    let large_sizes = [(1000, 20), (2000, 10), (2000, 60), (300, 5000)];
+    let sizes = [(10, 2), (10, 500), (50, 30), (100, 100), (100, 600)];
+    for (blocks, locals) in sizes.into_iter().chain(sampled(large_sizes, 4, 0)) {
         let [with, without] = works(&|start| large(blocks, locals, start));
         assert!(
             with < 5 * without,
             "{blocks} blocks, {locals} locals: {with}, {without}"
         );
     }
-    for (blocks, locals) in [(10, 10), (100, 60), (300, 100), (1000, 60), (1000, 500)] {
+    // The first is threaded. The others would be too costly, and the large ones run only in the
+    // whole campaign.
+    let sizes = [(10, 10), (100, 60), (300, 100)];
+    let large_sizes = sampled([(1000, 60), (1000, 500)], 3, 2);
+    for (blocks, locals) in sizes.into_iter().chain(large_sizes) {
         let [with, without] = works(&|start| in_blocks(blocks, locals, start));
         assert!(
             with < 5 * without,

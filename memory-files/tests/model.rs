@@ -1,5 +1,6 @@
 //! Random operations on a directory in memory and on a real one: results, errors, and the trees at
-//! the end are equal. proptest shrinks what differs. `PROPTEST_CASES` sets the number of cases.
+//! the end are equal. proptest shrinks what differs. `PROPTEST_CASES` sets the number of cases, of
+//! which a third runs by default.
 
 use cap_fs_ext::{DirExt as _, FollowSymlinks, MetadataExt as _};
 use cap_fs_ext::{OpenOptionsFollowExt as _, OpenOptionsMaybeDirExt as _};
@@ -8,6 +9,7 @@ use cap_std::fs::{Dir, File, OpenOptions as RealOptions};
 use pirn_memory_files::{
     BaseLimits, FileError, FileKind, Limits, MemoryBase, MemoryDir, MemoryFile, OpenOptions, Opened,
 };
+use pirn_testing::campaign::share;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io;
@@ -417,6 +419,7 @@ fn compare(before: &[Op], after: &[Op]) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
+        cases: share(ProptestConfig::default().cases.into(), 3) as u32,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

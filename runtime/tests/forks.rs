@@ -4,6 +4,7 @@
 
 use crate::common;
 
+use common::campaign::share;
 use common::retry::with_longer_limits;
 use common::setup::{
     GUEST, Setup, child, ended_well, ends_late, everywhere, fork, limit_run_time, load, store,
@@ -38,7 +39,7 @@ fn a_fork_during_calls_of_other_threads_is_harmless() {
 
 #[test]
 fn a_fork_during_initialisation_by_another_thread_is_harmless() {
-    for _ in 0..20 {
+    for _ in 0..share(20, 2) {
         common::exited_with("beginning decommitted", 0);
     }
 }
@@ -226,7 +227,7 @@ fn meanwhile(reset: Reset) {
                 }
             });
         }
-        for _ in 0..60 {
+        for _ in 0..share(60, 3) {
             let pid = fork();
             if pid == 0 {
                 limit_run_time();

@@ -138,7 +138,7 @@ fn open(text: &str, options: &Options) -> (Instance<()>, TypedFunc<u32, u32>) {
 
 #[test]
 fn random_guests_compute_the_same_with_hints_and_without() {
-    for seed in 0..share(GUESTS, 3) {
+    for seed in 0..share(GUESTS, 12) {
         let text = guest(seed);
         let hint = |value| format!("(@metadata.code.branch_hint \"\\0{value}\")");
         let plain = text.replace("UNLIKELY", "").replace("LIKELY", "");

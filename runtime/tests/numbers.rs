@@ -137,7 +137,7 @@ fn resident() -> usize {
 fn guests_distinguish_types_while_numbers_are_reused() {
     let mut random = Random(19);
     let mut modules = |from: u64| -> Vec<Vec<u8>> {
-        let texts = (from..from + share(40, 2)).map(|salt| guest(&mut random, salt));
+        let texts = (from..from + share(40, 5)).map(|salt| guest(&mut random, salt));
         texts.map(|text| compiled(&text)).collect()
     };
     let (one, two, three) = (modules(0), modules(40), modules(80));
@@ -196,8 +196,8 @@ fn modules_come_and_go() {
         let module = Module::from_bytes(&compiled(&(text + ")"))).expect("type numbers are free");
         assert_eq!(module.imports().count(), 0);
     };
-    // The default sample measures 10 modules. They exceed the limit if each type leaks 105 bytes.
-    let count = share(60, 4);
+    // The default sample measures 5 modules. They exceed the limit if each type leaks 210 bytes.
+    let count = share(60, 8);
     (0..count / 3).for_each(cycle);
     let before = resident();
     (count / 3..count).for_each(cycle);

@@ -172,7 +172,7 @@ fn compare(guests: std::ops::Range<u64>) {
 
 #[test]
 fn random_guests_compute_the_same_unoptimised() {
-    compare(0..share(GUESTS, 2));
+    compare(0..share(GUESTS, 6));
 }
 
 #[test]

@@ -574,12 +574,12 @@ fn a_stopped_suspended_guest_has_a_backtrace() {
 fn a_guest_that_asks_can_be_preempted() {
     let prepared = prepare(1);
     let sums = func::<i64>(&prepared, "sums");
-    let (whole, _) = answered(&mut instance(&prepared), &sums, 20_000, None);
+    let (whole, _) = answered(&mut instance(&prepared), &sums, 5_000, None);
     let slice = Some(Duration::from_micros(20));
     let (mut calls, mut preempted) = (0, 0);
     // Repeat the call until a time slice ends between two questions.
     while calls < 20 || preempted == 0 {
-        let (sum, times) = answered(&mut instance(&prepared), &sums, 20_000, slice);
+        let (sum, times) = answered(&mut instance(&prepared), &sums, 5_000, slice);
         assert_eq!(sum, whole);
         calls += 1;
         preempted += times;

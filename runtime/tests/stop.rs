@@ -483,7 +483,7 @@ fn a_kill_switch_stops_any_member_of_a_group() {
 /// Kills at random moments: each must stop its own instance, and no other.
 #[test]
 fn random_kills_stop_only_their_own_instance() {
-    let rounds = share(20_000, 3);
+    let rounds = share(20_000, 12);
     let prepared = prepare(4);
     let killed = AtomicU64::new(0);
     let returned = AtomicU64::new(0);

@@ -171,7 +171,7 @@ fn a_trap_at_the_end_of_a_slice_is_reported() {
         scope.spawn(|| preempts(&switch, &done));
         let _done = Sets(&done);
         let slice = Duration::from_secs(3600);
-        for _ in 0..share(60_000, 2) {
+        for _ in 0..share(60_000, 3) {
             instance.memory_mut().write_u32(0, 0).expect("a page");
             let mut step = instance.timeslice(slice).start(&traps, 0);
             while matches!(step, Ok(Step::Preempted)) {
@@ -190,7 +190,7 @@ fn a_trap_at_the_end_of_a_slice_does_not_reach_the_next_instance() {
     let prepared = prepare(1);
     let (traps, fails) = (func(&prepared, "traps"), func(&prepared, "fails"));
     let slice = Duration::from_secs(3600);
-    for _ in 0..share(600, 2) {
+    for _ in 0..share(600, 8) {
         let mut first = instance(&prepared);
         let switch = first.kill_switch();
         let done = AtomicBool::new(false);
@@ -241,7 +241,7 @@ fn escapes() {
         scope.spawn(|| preempts(&switch, &done));
         let _done = Sets(&done);
         let slice = Duration::from_secs(3600);
-        for _ in 0..share(100_000, 2) {
+        for _ in 0..share(100_000, 5) {
             let mut step = instance.timeslice(slice).start(&escapes, 2000);
             while matches!(step, Ok(Step::Preempted)) {
                 step = instance.timeslice(slice).resume(&escapes);
@@ -691,7 +691,7 @@ fn guests_compute_equal_results_across_threads_and_preemptions() {
         step.expect("it returns")
     };
     assert!(matches!(expected, Step::Returned(_)), "{expected:?}");
-    let steps_max = share(800_000, 8);
+    let steps_max = share(800_000, 14);
     let steps = AtomicU64::new(0);
     let (give, take) =
         std::sync::mpsc::sync_channel::<(I, bool, Result<Step<i32, i32>, CallError>)>(8);

@@ -10,6 +10,7 @@
 
 use crate::common;
 
+use common::campaign::share;
 use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region, Reset, Value};
 use proptest::prelude::*;
 use std::sync::OnceLock;
@@ -27,10 +28,10 @@ struct Shape {
 /// The text of a module with these pages and segments. Every module has the same exports.
 fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
     let segment = |(at, len): &(usize, usize)| {
-        let bytes: String = (0..*len)
-            .map(|i| format!("\\{:02x}", byte(at + i)))
-            .collect();
-        format!("(data (i32.const {at}) \"{bytes}\")")
+        let period = (*at..at + PERIOD).map(|at| format!("\\{:02x}", byte(at)));
+        let bytes = period.collect::<String>().repeat(len.div_ceil(PERIOD));
+        // Each byte is three characters.
+        format!("(data (i32.const {at}) \"{}\")", &bytes[..3 * len])
     };
     let data: String = data.iter().map(segment).collect();
     format!(
@@ -76,9 +77,12 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
     )
 }
 
+/// Number of bytes after which the bytes of an image repeat.
+const PERIOD: usize = 251;
+
 /// A byte of an image. All values occur except zero.
 fn byte(at: usize) -> u8 {
-    (at % 251) as u8 + 1
+    (at % PERIOD) as u8 + 1
 }
 
 /// Modules with an empty memory, no image, a sparse one, a dense one, and an image at the end.
@@ -88,7 +92,9 @@ fn shapes() -> &'static [Shape] {
         let shape = |pages: usize, max: usize, data: &[(usize, usize)]| {
             let mut memory = vec![0; pages * PAGE];
             for (at, len) in data {
-                (*at..at + len).for_each(|i| memory[i] = byte(i));
+                let period: Vec<u8> = (*at..at + PERIOD).map(byte).collect();
+                let bytes = period.repeat(len.div_ceil(PERIOD));
+                memory[*at..at + len].copy_from_slice(&bytes[..*len]);
             }
             Shape {
                 module: common::wat(&text(pages, max, data)),
@@ -199,9 +205,7 @@ fn check(instance: &mut Instance<()>, shape: &Shape) -> Result<(), String> {
             expected.len()
         ));
     }
-    if found != expected
-        && let Some(at) = (0..found.len()).find(|at| found[*at] != expected[*at])
-    {
+    if let Some(at) = first_difference(found, expected) {
         return Err(format!(
             "byte {at:#x} is {}, not {}",
             found[at], expected[at]
@@ -230,6 +234,14 @@ fn check(instance: &mut Instance<()>, shape: &Shape) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The index of the first different byte of two slices of one length.
+fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
+    // A comparison of slices is fast, also in an unoptimised test.
+    let mut parts = found.chunks(4096).zip(expected.chunks(4096));
+    let part = parts.position(|(found, expected)| found != expected)?;
+    (part * 4096..found.len()).find(|at| found[*at] != expected[*at])
 }
 
 fn perform(instance: &mut Instance<()>, act: &Act) {
@@ -301,7 +313,11 @@ fn advise(instance: &mut Instance<()>, advice: i32) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: share(60, 4) as u32,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_instance_finds_its_own_initial_state(tenants in tenants(), slots in 1..3_u32) {

@@ -136,8 +136,8 @@ fn text(seed: u64) -> String {
 /// What a call returns, or its trap, and the word that it writes to memory.
 type Effect = (Result<Vec<Value>, TrapCode>, Vec<u8>);
 
-fn effects(region: &Region, text: &str, options: &Options) -> Vec<Effect> {
-    let module = common::wat_with(text, options);
+fn effects(region: &Region, wasm: &[u8], options: &Options) -> Vec<Effect> {
+    let module = common::open_with(wasm, options).expect("it is valid");
     let prepared = region.prepare(&module, &Linker::new());
     let prepared = prepared.expect("it has no imports");
     let calls = [[0, 1, 2, 3], [1, 0, 0, 0], [2, 5, -1, 7], [9, 1, 1, 1]];
@@ -163,9 +163,10 @@ fn compare(region: &Region, text: &str) -> Vec<Effect> {
     plain.opt_level = OptLevel::None;
     let mut fuel = Options::default();
     fuel.fuel = true;
-    let expected = effects(region, text, &plain);
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
+    let expected = effects(region, &wasm, &plain);
     for options in [&Options::default(), &fuel] {
-        assert_eq!(effects(region, text, options), expected, "{text}");
+        assert_eq!(effects(region, &wasm, options), expected, "{text}");
     }
     expected
 }
@@ -173,7 +174,7 @@ fn compare(region: &Region, text: &str) -> Vec<Effect> {
 #[test]
 fn random_guests_do_the_same() {
     let region = Region::builder().slots(1).build().expect("a region");
-    let guests = share(GUESTS, 4);
+    let guests = share(GUESTS, 40);
     let (mut returned, mut looped) = (0, 0);
     for seed in 0..guests {
         let text = text(seed);

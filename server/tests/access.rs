@@ -6,6 +6,7 @@ use crate::common::serving;
 
 use common::{TestServer, WAITS, prints, soon, until};
 use hyper::Request;
+use hyper::header::HeaderValue;
 use pirn_server::access::{Format, QUEUE_BYTES_MAX, TEXT_BYTES_MAX};
 use pirn_server::{AccessLog, Limits, Settings};
 use serde_json::Value;
@@ -245,16 +246,20 @@ async fn a_log_that_nobody_takes_delays_no_request() {
     // Reads nothing. Without it, the server would refuse the pipe.
     let reader = fs::OpenOptions::new().read(true).write(true).open(&path);
     let hello = prints("Status: 200\n\nhello");
-    let server = server(&[("/", &hello)], &path, Format::Json, limits()).await;
-    let long = format!("/{}", "x".repeat(TEXT_BYTES_MAX));
+    let server = server(&[("/", &hello)], &path, Format::Combined, limits()).await;
+    // The log escapes each of these bytes with four.
+    let long = HeaderValue::from_bytes(&[0xff; TEXT_BYTES_MAX]).expect("it is allowed");
+    let line_bytes_min = 2 * 4 * TEXT_BYTES_MAX;
     let mut client = pirn_server::load::connect(server.address)
         .await
         .expect("it listens");
     // The kernel's pipe takes some of them.
-    for _ in 0..QUEUE_BYTES_MAX / TEXT_BYTES_MAX + 500 {
+    for _ in 0..QUEUE_BYTES_MAX / line_bytes_min + 100 {
         client.ready().await.expect("the connection stays");
-        let request = Request::get(&long)
+        let request = Request::get("/")
             .header("host", "a")
+            .header("referer", &long)
+            .header("user-agent", &long)
             .body(Default::default());
         let answer = client.send_request(request.expect("it is a request"));
         let answer = soon("an answer", answer).await.expect("an answer");

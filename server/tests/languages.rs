@@ -6,33 +6,27 @@
 use crate::common;
 
 use bytes::Bytes;
-use common::{Answer, TestServer, guest, soon};
+use common::{Answer, TestServer, guest, module, soon};
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
-use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::Module;
 use pirn_server::grants::Grants;
 use pirn_server::load::connect;
 use pirn_server::{Limits, Pirn, Server, Settings};
+use pirn_testing::campaign::every;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The module of a handler; `None` if the handler was not built.
-fn handler(file: &str) -> Option<Module> {
-    let path = guest(file);
-    if !path.exists() {
+/// Whether a handler was built. If not, says so.
+fn is_there(file: &str) -> bool {
+    let is_there = guest(file).exists();
+    if !is_there {
         let made_by = "build it with examples/guests/build.sh components";
         let said = writeln!(std::io::stderr(), "NOT RUN: {file} is not there; {made_by}");
         said.expect("stderr is open");
-        return None;
     }
-    let wasm = std::fs::read(path).expect("the guest");
-    // Engines of other languages have 15,000 functions.
-    let mut options = Options::default();
-    options.opt_level = OptLevel::None;
-    let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
-    Some(Module::from_bytes(&so).expect("it opens"))
+    is_there
 }
 
 fn settings() -> Settings {
@@ -71,9 +65,10 @@ async fn ask(
 
 /// What every handler answers.
 async fn answers(file: &str, language: &str) {
-    let Some(module) = handler(file) else {
+    if !is_there(file) {
         return;
-    };
+    }
+    let module = module(file);
     let server = TestServer::of(&[("/", module.clone())], settings(), limits()).await;
     let ok = |answer: Answer| {
         assert_eq!(answer.status, 200, "{language}: {answer:?}");
@@ -158,12 +153,15 @@ async fn javascript_answers() {
     answers("built/http-js.wasm", "JavaScript").await;
 }
 
-/// A JavaScript guest that calls the functions of `wasi:http`, and does not use `fetch` events.
+/// A JavaScript guest that calls the functions of `wasi:http`, and does not use `fetch` events. It
+/// has the engine of the other one, which takes long to compile: only a whole campaign runs it.
 #[tokio::test]
 async fn javascript_answers_by_the_functions_of_the_interface() {
-    let Some(module) = handler("built/http-js-hello.wasm") else {
+    let file = "built/http-js-hello.wasm";
+    if every(2) != 1 || !is_there(file) {
         return;
-    };
+    }
+    let module = module(file);
     let server = TestServer::of(&[("/", module)], settings(), limits()).await;
     for _ in 0..3 {
         let answer = server.get("/any").await;

@@ -19,7 +19,7 @@ const CONNECTIONS: usize = 8;
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 
 /// The deadline of endless guests.
-const LOOP_TIME: Duration = Duration::from_secs(2);
+const LOOP_TIME: Duration = Duration::from_millis(200);
 
 /// Number of requests in a default run.
 const REQUESTS: usize = 3_000;

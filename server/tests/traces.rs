@@ -286,18 +286,41 @@ async fn a_collector_that_fails_delays_no_request_and_no_end_for_ever() {
     let closed = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let closed = closed.local_addr().expect("it listens");
     let closed = format!("http://{closed}").parse().expect("an endpoint");
-    for endpoint in [
-        closed,
+    let unknown = "http://name.invalid:1".parse().expect("an endpoint");
+    let (hangs, fails) = (
         collector(Habit::Hangs).await.0,
         collector(Habit::Fails).await.0,
-        "http://name.invalid:1".parse().expect("an endpoint"),
-    ] {
-        let server = server(&endpoint, 1.0).await;
-        // More spans than the queue of the exporter has room for.
-        for _ in 0..1_000 {
-            assert_eq!(soon("an answer", server.get("/")).await.body, "hello");
-        }
-        // A server that waited for its collector would never end.
-        server.stop().await;
+    );
+    // At once: a server waits up to five seconds for a collector that hangs.
+    tokio::join!(
+        answers_and_ends(&closed, BATCH),
+        answers_and_ends(&hangs, QUEUE),
+        answers_and_ends(&fails, BATCH),
+        answers_and_ends(&unknown, BATCH),
+    );
+}
+
+/// Requests with more spans than one batch of the exporter (512), so that it sends some before the
+/// server stops. A request has three spans.
+const BATCH: usize = 200;
+
+/// Requests with more spans than the queue of the exporter (2,048) and the batch that it sends.
+const QUEUE: usize = 900;
+
+/// Checks that a server with this collector answers requests, and then ends.
+async fn answers_and_ends(collector: &Endpoint, requests: usize) {
+    let server = server(collector, 1.0).await;
+    let client = pirn_server::load::connect(server.address).await;
+    let mut client = client.expect("it listens");
+    for _ in 0..requests {
+        client.ready().await.expect("the connection stays");
+        let request = Request::get("/").header("host", "a");
+        let request = request.body(Default::default()).expect("a request");
+        let answer = soon("an answer", client.send_request(request)).await;
+        let answer = common::read(answer.expect("an answer")).await;
+        assert_eq!(answer.body, "hello");
     }
+    drop(client);
+    // A server that waited for its collector would never end.
+    server.stop().await;
 }

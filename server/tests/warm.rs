@@ -212,7 +212,7 @@ async fn go_answers_each_request_from_a_snapshot() {
     }
     let guest = warmed(&module("built/web-go-reactor.wasm")).expect("it is initialised");
     let server = TestServer::of(&[("/go", guest)], settings(), limits()).await;
-    for n in 0..campaign::share(REQUESTS, 20) {
+    for n in 0..campaign::share(REQUESTS, 100) {
         let own = format!("request {n}");
         let request = Request::post(format!("/go/request?{n}")).header("x-number", n);
         let answer = server.ask(request, &own).await;

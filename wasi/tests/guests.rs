@@ -3,6 +3,7 @@
 use crate::common;
 
 use common::{aotrun, built, fixture, guest, guests, run, stderr, stdout};
+use pirn_compiler::{OptLevel, Options, compile};
 use std::fs;
 use std::path::Path;
 
@@ -112,6 +113,14 @@ fn a_json_handler_in_go_answers() {
     let Some(program) = built("json.wasm") else {
         return;
     };
+    // Compiled once for all runs, and quickly. The tour compiles a program in Go as `aotrun` does.
+    let mut options = Options::default();
+    options.opt_level = OptLevel::None;
+    let wasm = fs::read(program).expect("the guest is readable");
+    let so = compile(&wasm, &options).expect("the guest is valid");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let program = folder.path().join("json.so");
+    fs::write(&program, so).expect("room for a module");
     for (name, code) in [("order", 0), ("broken", 2), ("type", 2), ("refused", 2)] {
         let output = run(
             aotrun().arg(&program),

@@ -336,7 +336,15 @@ fn an_initialisation_that_fails_gives_no_file() {
         124,
         &["raise --fuel"],
     );
-    let output = case.run(&["--snapshot", "no/out.so", "--init", "grows", "guest.wat"]);
+    let output = case.run(&[
+        "--snapshot",
+        "no/out.so",
+        "--memory-max",
+        "1MiB",
+        "--init",
+        "grows",
+        "guest.wat",
+    ]);
     assert!(
         stderr(&output).contains("folder no does not exist"),
         "{}",

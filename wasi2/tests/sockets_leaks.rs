@@ -47,7 +47,7 @@ async fn guests_are_dropped() {
     let none = Guest::new(Network::none(), &["denied"]);
     none.start().end().await;
     let before = descriptors();
-    for _ in 0..4 {
+    for _ in 0..2 {
         // It waits with bytes that the peer does not read.
         let guest = Guest::new(network.clone(), &["stuck", &address]).start();
         let (mut peer, _) = listener.accept().await.expect("a connection");

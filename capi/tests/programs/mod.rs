@@ -5,6 +5,7 @@
 
 mod tools;
 
+use pirn_testing::campaign;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -108,7 +109,9 @@ fn a_c_program_links_the_static_library() {
     }
     let program = folder().join("hello-static");
     let mut build = cc("gcc", &STRICT, &example("c/hello.c"), &program);
-    built(build.arg(tools::library("libpirn.a")).args(STATIC));
+    build.arg(tools::library("libpirn.a")).args(STATIC);
+    // Copying the debug information takes most of the time.
+    built(build.arg("-Wl,--strip-debug"));
     // The program does not look for the shared library.
     let linked = run(Command::new("ldd").arg(&program));
     assert!(!linked.contains("libpirn"), "{linked}");
@@ -116,16 +119,18 @@ fn a_c_program_links_the_static_library() {
     assert_eq!(output, example_output("c/hello"));
 }
 
+/// A compiler takes seconds for each example. By default each example has a compiler of its own.
 #[test]
 fn cpp_examples_print_what_they_say() {
-    for compiler in ["g++", "clang++"] {
-        if !have("examples in C++", compiler, "--version") {
-            continue;
-        }
-        for (name, guests) in [
-            ("embed", &["guest.so"][..]),
-            ("component", &["shop.so", "hello-p2.so"]),
-        ] {
+    let compilers = ["g++", "clang++"];
+    let is_there = |compiler: &&str| have("examples in C++", compiler, "--version");
+    let compilers: Vec<_> = compilers.into_iter().filter(is_there).collect();
+    let examples = [
+        ("embed", &["guest.so"][..]),
+        ("component", &["shop.so", "hello-p2.so"]),
+    ];
+    for (at, compiler) in compilers.iter().enumerate() {
+        for (name, guests) in campaign::sampled(examples, compilers.len(), at) {
             let strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"];
             let source = example(&format!("cpp/{name}.cpp"));
             let program = linked(compiler, &strict, &source, &format!("{name}-{compiler}"));
@@ -162,22 +167,26 @@ fn go_examples_print_what_they_say() {
     }
     let library = tools::library("libpirn.so");
     let library = library.parent().expect("a folder").display();
-    for (name, package, guests) in [
-        ("embed", ".", ["guest.so", "hello.so"]),
-        ("component", "./component", ["shop.so", "hello-p2.so"]),
+    let programs = folder().join("go");
+    fs::create_dir_all(&programs).expect("a folder");
+    // Both at once: a program has the name of its folder or module.
+    let mut go = Command::new("go");
+    go.current_dir(example("go"))
+        .args(["build", "-buildvcs=false", "-o"])
+        .arg(&programs)
+        .args([".", "./component"])
+        .env("CGO_ENABLED", "1")
+        .env("GOFLAGS", "")
+        .env("GOPROXY", "off")
+        .env("GOTOOLCHAIN", "local")
+        .env("GOWORK", "off")
+        .env("CGO_LDFLAGS", format!("-L{library} -Wl,-rpath,{library}"));
+    built(&mut go);
+    for (name, guests) in [
+        ("embed", ["guest.so", "hello.so"]),
+        ("component", ["shop.so", "hello-p2.so"]),
     ] {
-        let program = folder().join(format!("{name}-go"));
-        let mut go = Command::new("go");
-        go.current_dir(example("go"))
-            .args(["build", "-buildvcs=false", "-o"])
-            .args([program.as_path(), package.as_ref()])
-            .env("CGO_ENABLED", "1")
-            .env("GOFLAGS", "")
-            .env("GOPROXY", "off")
-            .env("GOTOOLCHAIN", "local")
-            .env("GOWORK", "off")
-            .env("CGO_LDFLAGS", format!("-L{library} -Wl,-rpath,{library}"));
-        built(&mut go);
+        let program = programs.join(name);
         let output = run(Command::new(&program).args(guests.map(guest)));
         assert_eq!(output, example_output(&format!("go/{name}")));
     }
@@ -266,30 +275,38 @@ fn address_sanitizer_finds_nothing() {
     let mut value = Command::new(&probe);
     let value = fails(value.arg("value").arg(guest("component.so")));
     assert!(value.contains("heap-use-after-free"), "{value}");
-    for (source, arguments) in [
-        (sources("check.c"), check_arguments().to_vec()),
+    let programs = [
         (sources("component.c"), component_arguments().to_vec()),
+        (sources("check.c"), check_arguments().to_vec()),
         (sources("shared.c"), shared_arguments().to_vec()),
-        (sources("group.c"), group_arguments().to_vec()),
-        (sources("values.c"), vec![guest("values.so")]),
         (example("c/embed.c"), vec![guest("guest.so")]),
+        (sources("group.c"), group_arguments().to_vec()),
         (
             example("c/component.c"),
             ["shop.so", "hello-p2.so"].map(guest).to_vec(),
         ),
-    ] {
+        (sources("values.c"), vec![guest("values.so")]),
+    ];
+    // By default every second program runs, from the first one on: all that valgrind does not check
+    // then, but for the examples.
+    for (source, arguments) in campaign::sampled(programs, 2, 0) {
         let program = linked("gcc", &sanitized, &source, "sanitized");
         run(Command::new(&program).args(arguments));
     }
 }
 
+/// By default only the program of misuse runs, because each takes seconds. AddressSanitizer checks
+/// the others.
 #[test]
 fn valgrind_finds_nothing() {
     if !have("valgrind", "valgrind", "--version") || !have("valgrind", "gcc", "--version") {
         return;
     }
+    let stripped = tools::stripped();
     let valgrind = || {
         let mut valgrind = Command::new("valgrind");
+        // Searched before the path in the program, which is a `RUNPATH`.
+        valgrind.env("LD_LIBRARY_PATH", &stripped);
         // Static tables and the timer thread are still there at the end, and valgrind calls memory
         // to which only interior pointers are left "possibly lost". No suppressions are needed.
         valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
@@ -297,22 +314,24 @@ fn valgrind_finds_nothing() {
         valgrind.arg("--show-leak-kinds=definite,indirect");
         valgrind
     };
-    let names = ["canary", "check", "values", "component", "shared", "group"];
-    let programs = names.map(|name| {
+    let program = |name: &str| {
         let source = sources(&format!("{name}.c"));
         linked("gcc", &STRICT, &source, &format!("{name}-valgrind"))
-    });
-    let [canary, check, values, component, shared, group] = &programs;
-    let leak = fails(valgrind().arg(canary).arg("leak"));
-    assert!(leak.contains("definitely lost"), "{leak}");
-    let freed = fails(valgrind().arg(canary).arg("freed"));
-    assert!(freed.contains("Invalid read"), "{freed}");
-    // It says on stderr that it does not know userfaultfd(2): regions use another reset then.
-    succeeds(valgrind().arg(check).args(check_arguments()));
-    succeeds(valgrind().arg(values).arg(guest("values.so")));
-    succeeds(valgrind().arg(component).args(component_arguments()));
-    succeeds(valgrind().arg(shared).args(shared_arguments()));
-    succeeds(valgrind().arg(group).args(group_arguments()));
+    };
+    let both = fails(valgrind().arg(program("canary")).arg("both"));
+    assert!(both.contains("definitely lost"), "{both}");
+    assert!(both.contains("Invalid read"), "{both}");
+    let programs = [
+        ("check", check_arguments().to_vec()),
+        ("values", vec![guest("values.so")]),
+        ("group", group_arguments().to_vec()),
+        ("component", component_arguments().to_vec()),
+        ("shared", shared_arguments().to_vec()),
+    ];
+    for (name, arguments) in campaign::sampled(programs, 5, 0) {
+        // It says on stderr that it does not know userfaultfd(2): regions use another reset then.
+        succeeds(valgrind().arg(program(name)).args(arguments));
+    }
 }
 
 /// A library without the symbol of the header's version: the linker refuses it, and so does the

@@ -20,12 +20,14 @@ static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
         pirn_compiler::compile(&wasm, options).expect("it compiles")
     };
     let read = |path: &str| fs::read(root.join(path)).expect("a guest");
-    let plain = pirn_compiler::Options::default();
+    // These tests are about the library: the code need not be fast.
+    let mut plain = pirn_compiler::Options::default();
+    plain.opt_level = pirn_compiler::OptLevel::None;
     let guest = compile(&read("examples/c/guest.wat"), &plain);
     let mut damaged = guest.clone();
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;
-    let mut fuel = pirn_compiler::Options::default();
+    let mut fuel = plain.clone();
     fuel.fuel = true;
     let other = b"(module $other
         (func (export \"add\") (param i32 i32) (result i32) (i32.const 0)))";
@@ -106,6 +108,17 @@ pub(crate) fn library(name: &str) -> PathBuf {
     let library = test.with_file_name(name);
     assert!(library.exists(), "{} is built", library.display());
     library
+}
+
+/// A folder with a copy of the shared library without its debug information, which valgrind would
+/// read at each start of a program. The library keeps its symbols.
+pub(crate) fn stripped() -> PathBuf {
+    let stripped = folder().join("stripped");
+    fs::create_dir_all(&stripped).expect("a folder");
+    let mut strip = Command::new("strip");
+    strip.arg("--strip-debug").arg(library("libpirn.so"));
+    built(strip.arg("-o").arg(stripped.join("libpirn.so")));
+    stripped
 }
 
 /// The arguments that link the shared library.

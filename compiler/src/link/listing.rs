@@ -373,6 +373,7 @@ fn absolute(instruction: &str, address: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pirn_testing::campaign::share;
 
     #[test]
     fn targets_are_addresses() {
@@ -393,7 +394,7 @@ mod tests {
         };
         for arch in Arch::ALL {
             let mut disassembler = Disassembler::new(arch);
-            for _ in 0..300_000 {
+            for _ in 0..share(300_000, 4) {
                 let bytes: [u8; 16] = std::array::from_fn(|_| random());
                 for len in [1, 3, 4, 16] {
                     let Instruction {

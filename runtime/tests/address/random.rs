@@ -300,7 +300,7 @@ fn random_guests_equal_unoptimised_code() {
     if !is_rewritten() {
         return;
     }
-    let [returned, trapped] = run(0..share(PROGRAMS, 3));
+    let [returned, trapped] = run(0..share(PROGRAMS, 6));
     let calls = returned + trapped;
     assert!(
         returned * 10 > calls && trapped * 10 > calls,

@@ -288,13 +288,16 @@ fn addresses_at_boundaries_equal_unoptimised_ones() {
     let (mut returned, mut trapped) = (0, 0);
     let far = PAGE as u32 - 8;
     for (fuel, seconds) in [(false, &[0, far][..]), (true, &[1])] {
-        for (shape, code) in sampled(SHAPES, 2, fuel.into()) {
-            let functions = CONSTANTS
-                .map(|constant| function(&constant.to_string(), &code(i64::from(constant))))
-                .concat();
+        // By default each shape has half of the constants, and each of these half of the indices.
+        for (number, (shape, code)) in sampled(SHAPES.iter().enumerate(), 2, fuel.into()) {
+            let constants: Vec<_> = sampled(CONSTANTS, 2, number / 2).collect();
+            let functions = constants
+                .iter()
+                .map(|constant| function(&constant.to_string(), &code(i64::from(*constant))));
+            let functions: String = functions.collect();
             let mut guests = Guests::new(&region, &module(&functions), fuel);
-            for constant in CONSTANTS {
-                for p in ends(constant) {
+            for (at, constant) in constants.into_iter().enumerate() {
+                for p in sampled(ends(constant), 2, at + number) {
                     for q in seconds {
                         let left =
                             guests.call(&constant.to_string(), (p, *q, constant), &image, shape);
@@ -324,7 +327,7 @@ fn apparently_small_indices_equal_unoptimised_ones() {
         return;
     }
     let (region, image) = (region(), image());
-    for index in sampled(indices(), 2, 0) {
+    for (number, index) in sampled(indices(), 4, 0).enumerate() {
         let functions = CONSTANTS.map(|constant| {
             let at = plus(&index, i64::from(constant));
             function(
@@ -333,8 +336,8 @@ fn apparently_small_indices_equal_unoptimised_ones() {
             )
         });
         let mut guests = Guests::new(&region, &module(&functions.concat()), false);
-        for constant in CONSTANTS {
-            for p in ends(constant) {
+        for (at, constant) in CONSTANTS.into_iter().enumerate() {
+            for p in sampled(ends(constant), 2, at + number) {
                 for q in [1, PAGE as u32 - 8] {
                     guests.call(&constant.to_string(), (p, q, 0), &image, &index);
                 }

@@ -5,6 +5,7 @@
 use crate::common;
 mod relaxed;
 
+use common::campaign::share;
 use common::file::File;
 use common::random::Random;
 use common::values::{external, group, instance, levels, number};
@@ -127,7 +128,7 @@ fn compiler_runtime_and_linker_agree_on_equal_types() {
     const COUNT: usize = 12;
     const ROUNDS: u64 = 12;
     let linker = Linker::new();
-    for round in 0..ROUNDS {
+    for round in 0..share(ROUNDS, 4) {
         let mut random = Random(round);
         let [one, other] = [(); 2].map(|()| types(&mut random, COUNT));
         // The first types equal those of `one`, so that many types are equal.
@@ -615,7 +616,7 @@ fn damaged_types_are_refused_or_harmless() {
       (func $f (export "f") (type $i) (call_ref $i (local.get 0) (global.get $g)))
       (func $r (export "r") (type $r) (table.get $t (i32.const 1)))
       (func (export "far") (type $far) (table.get $u (i32.const 0))))"#;
-    const FILES: usize = 6000;
+    let files = share(6000, 6);
     let file = File::new(TEXT);
     let region = Region::builder().slots(1).build().expect("a region");
     let mut linker = Linker::<()>::new();
@@ -623,12 +624,12 @@ fn damaged_types_are_refused_or_harmless() {
     linker.global("h", "e", external(3)).expect("it is free");
     let mut random = Random(7);
     let mut taken = 0;
-    for _ in 0..FILES {
+    for _ in 0..files {
         let Ok(module) = file.damaged(&mut random, 3, 16) else {
             continue;
         };
         taken += 1;
         let _ = region.prepare(&module, &linker);
     }
-    assert!(taken > 0 && taken < FILES, "{taken} were taken");
+    assert!(taken > 0 && taken < files, "{taken} were taken");
 }

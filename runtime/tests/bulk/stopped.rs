@@ -73,10 +73,14 @@ fn call(prepared: &Prepared<()>, instance: &mut Instance<()>, name: &str) -> i32
     result.expect("it returns")
 }
 
-/// Bytes in which no part equals another.
+/// Bytes that repeat after a prime number of bytes, which is the distance of no copy.
 fn pattern() -> Vec<u8> {
+    const PERIOD: usize = 65_537;
     let byte = |n: usize| (n.wrapping_mul(0x9e37_79b9) >> 13) as u8;
-    (0..BYTES).map(byte).collect()
+    let period: Vec<u8> = (0..PERIOD).map(byte).collect();
+    let mut bytes = period.repeat(BYTES.div_ceil(PERIOD));
+    bytes.truncate(BYTES);
+    bytes
 }
 
 /// Runs a function in time slices; returns the result and the number of preemptions.

@@ -72,15 +72,18 @@ fn tail_called(outer: usize, inner: usize) -> String {
 /// whether the tail-called function returns or throws.
 #[test]
 fn tail_calls_with_other_stack_arguments_keep_the_callers_frame() {
-    for options in levels() {
-        for outer in [0, 1, 5, 6, 7, 20, 300] {
-            for inner in [0, 1, 5, 6, 7, 20, 300] {
-                let mut guest = instance(&tail_called(outer, inner), &options);
-                for (throws, of_calls) in [(0, 2), (1, 8)] {
-                    let sum = guest.call_values("run", &[Value::I64(1), Value::I32(throws)]);
-                    let sum = sum.unwrap_or_else(|e| panic!("{outer} {inner} {throws}: {e}"));
-                    assert_eq!(sum, [Value::I64(100 * (8 + of_calls))], "{outer} {inner}");
-                }
+    const COUNTS: [usize; 7] = [0, 1, 5, 6, 7, 20, 300];
+    for (level, options) in levels().iter().enumerate() {
+        let pairs = COUNTS
+            .iter()
+            .flat_map(|outer| COUNTS.map(|inner| (*outer, inner)));
+        // By default each pair has one of the three levels.
+        for (outer, inner) in sampled(pairs, 3, level) {
+            let mut guest = instance(&tail_called(outer, inner), options);
+            for (throws, of_calls) in [(0, 2), (1, 8)] {
+                let sum = guest.call_values("run", &[Value::I64(1), Value::I32(throws)]);
+                let sum = sum.unwrap_or_else(|e| panic!("{outer} {inner} {throws}: {e}"));
+                assert_eq!(sum, [Value::I64(100 * (8 + of_calls))], "{outer} {inner}");
             }
         }
     }
@@ -246,7 +249,7 @@ fn time_slices_end_during_unwinding() {
         let mut guest = prepared.try_instantiate(()).expect("a slot is free");
         let (mut slices, mut us) = (0, 20);
         // The longest call is repeated until enough slices end.
-        let longest = share(100_000, 3) as i32 + 1;
+        let longest = share(100_000, 6) as i32 + 1;
         let longest = std::iter::repeat_n(longest, SLICED_CALLS_MAX);
         for (call, n) in [1, 2000].into_iter().chain(longest).enumerate() {
             if call > 2 && slices > 20 {
@@ -360,7 +363,7 @@ fn a_stop_during_the_search_for_exceptions_frees_none_in_use() {
     let value = prepared.func::<(), i32>("value").expect("it is exported");
     let mut guest = prepared.try_instantiate(()).expect("the slot is free");
     guest.call(&begin, ()).expect("it returns");
-    for n in sampled(0..30, 3, 0) {
+    for n in sampled(0..30, 6, 0) {
         let limit = Duration::from_micros(500 * (n + 1));
         let late = guest.deadline(limit).call(&waste, i32::MAX);
         assert!(matches!(late, Err(CallError::Deadline(_))), "{late:?}");

@@ -225,7 +225,7 @@ fn random_functions_with_handlers_equal_the_model() {
     for seed in 0..12 {
         let (text, left) = made(seed);
         let ways = levels().map(|options| [false, true].map(|fuel| (options.clone(), fuel)));
-        for (mut options, fuel) in sampled(ways.into_iter().flatten(), 2, seed as usize / 2) {
+        for (mut options, fuel) in sampled(ways.into_iter().flatten(), 6, seed as usize) {
             options.fuel = fuel;
             let module = common::wat_with(&text, &options);
             let prepared = region

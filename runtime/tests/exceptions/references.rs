@@ -135,7 +135,7 @@ fn instance(options: &Options) -> Instance<()> {
 fn a_referenced_exception_is_not_freed() {
     for options in levels() {
         let mut guest = instance(&options);
-        for n in [1, 1000, 5000, share(100_000, 3) as i32] {
+        for n in [1, 1000, 5000, share(100_000, 5) as i32] {
             let sum = guest
                 .call_values("places", &[Value::I32(n)])
                 .expect("it returns");
@@ -163,7 +163,7 @@ fn referenced_exceptions_are_limited_and_others_freed() {
                 "{many:?}"
             );
             guest
-                .call_values("waste", &[Value::I32(share(100_000, 3) as i32)])
+                .call_values("waste", &[Value::I32(share(100_000, 5) as i32)])
                 .expect("it returns");
         }
     }
@@ -182,8 +182,8 @@ fn a_full_heap_of_exceptions_is_not_searched_at_every_throw() {
         .expect("it is linked");
     let mut guest = prepared.try_instantiate(()).expect("the slot is free");
     for n in [12_000, 12_280, 12_300, 16_000, 16_370] {
-        let params = [n, 60_000].map(Value::I32);
-        // The call takes well under a second. With a search of the table at each of 60,000 throws,
+        let params = [n, 20_000].map(Value::I32);
+        // The call takes well under a second. With a search of the table at each of 20,000 throws,
         // it takes minutes. The budget counts processor time, which other processes do not change.
         let limited = guest.cpu_budget(Duration::from_secs(30));
         match limited.call_values("hoard", &params) {

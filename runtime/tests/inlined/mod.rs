@@ -7,7 +7,7 @@ mod random;
 
 use pirn_compiler::{Emit, OptLevel, Options};
 use pirn_runtime::{
-    CallError, Instance, Linker, Prepared, Region, Trap, TrapCode, TypedFunc, Value,
+    CallError, Instance, Linker, Module, Prepared, Region, Trap, TrapCode, TypedFunc, Value,
 };
 use std::time::Duration;
 
@@ -55,14 +55,17 @@ struct Guest {
 
 impl Guest {
     fn new(region: &Region, text: &str, options: &Options) -> Self {
-        let module = common::wat_with(text, options);
+        Self::of(region, &common::wat_with(text, options))
+    }
+
+    fn of(region: &Region, module: &Module) -> Self {
         let mut linker = Linker::new();
         let traps = |x: u32| match x {
             7 => Err(Trap::new(TrapCode::Unreachable)),
             x => Ok(x.wrapping_mul(3)),
         };
         linker.func("h", "f", traps).expect("the name is free");
-        let prepared = region.prepare(&module, &linker).expect("it fits");
+        let prepared = region.prepare(module, &linker).expect("it fits");
         let instance = prepared.try_instantiate(()).expect("a slot is free");
         Self { prepared, instance }
     }
@@ -114,21 +117,25 @@ fn region() -> Region {
 
 /// Makes calls of `run` in all variants of a guest. Returns the effects.
 fn compare(region: &Region, text: &str, calls: &[Vec<Value>]) -> Vec<Effect> {
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
     let mut effects = vec![];
-    for fuel in [None, Some(FUEL), Some(15)] {
-        let options = options(fuel.is_some());
-        let mut guests = options
+    for fuels in [&[None][..], &[Some(FUEL), Some(15)]] {
+        let options = options(fuels[0].is_some());
+        let modules = options
             .each_ref()
-            .map(|options| Guest::new(region, text, options));
-        for params in calls {
-            let [first, others @ ..] = &mut guests;
-            let effect = first.call("run", params, fuel);
-            for (other, options) in others.iter_mut().zip(&options[1..]) {
-                let other = other.call("run", params, fuel);
-                // The stack of a fault may have an older count of fuel, equal in all variants.
-                assert_eq!(effect, other, "{params:?}, {options:?}: {text}");
+            .map(|options| common::open_with(&wasm, options).expect("it is valid"));
+        for fuel in fuels {
+            let mut guests = modules.each_ref().map(|module| Guest::of(region, module));
+            for params in calls {
+                let [first, others @ ..] = &mut guests;
+                let effect = first.call("run", params, *fuel);
+                for (other, options) in others.iter_mut().zip(&options[1..]) {
+                    let other = other.call("run", params, *fuel);
+                    // The stack of a fault may have an older count of fuel, equal in all variants.
+                    assert_eq!(effect, other, "{params:?}, {options:?}: {text}");
+                }
+                effects.push(effect);
             }
-            effects.push(effect);
         }
     }
     effects

@@ -148,7 +148,7 @@ fn random_guests_do_the_same() {
     let region = region();
     let calls: Vec<_> = [0, 1, 3, 8, 65_530, -7].map(|x| vec![Value::I32(x)]).into();
     let (mut with, mut traps, mut returned) = (0, 0, 0);
-    let guests = share(GUESTS, 4);
+    let guests = share(GUESTS, 32);
     for seed in 0..guests {
         let text = text(seed);
         with += u64::from(!inlined(&text, &Options::default()).is_empty());

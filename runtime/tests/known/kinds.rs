@@ -1,5 +1,6 @@
 //! Functions of every kind in tables, and operators in every encoding.
 
+use super::common::campaign::sampled;
 use super::{EXPORT, FUEL, Guest, both, common, is_known, options, region};
 use pirn_compiler::{Emit, Options};
 use pirn_runtime::{Linker, TrapCode, Value};
@@ -71,7 +72,8 @@ fn functions_with_the_maximum_of_values_are_called() {
             _ => Value::V128(at as u128 | 1 << 127),
         })
         .collect();
-    for mut options in options() {
+    // By default one set of options without the optimiser, and one with it and without masks.
+    for mut options in sampled(options(), 2, 0) {
         // The fuel of these tests suffices only for a few operators.
         options.fuel = false;
         let mut calls = vec![("second", params.clone())];

@@ -73,7 +73,7 @@ fn run(modules: u64, seed: u64) {
 
 #[test]
 fn calls_through_random_tables_are_equal() {
-    run(share(MODULES, 4), 5);
+    run(share(MODULES, 10), 5);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tables of every shape: which functions the segments leave in a table, and in which cases the
 //! compiler must not know the content.
 
-use super::common::campaign::sampled;
+use super::common::campaign::{every, sampled};
 use super::{both, common, compare, is_known, module, options, region};
 use pirn_compiler::Options;
 use pirn_runtime::{Group, Linker, Region, Value};
@@ -105,8 +105,12 @@ fn check(region: &Region, shape: &str, known: bool) -> usize {
     let first = shape.contains("\"first\"").then_some("first");
     let mut returned = 0;
     for options in sampled(options(), 4, shape.len()) {
-        let [one, other] = both(&text).map(|text| is_known(&text, &options));
-        assert_eq!([one, other], [known, false], "{shape}");
+        let [one, other] = both(&text);
+        assert_eq!(is_known(&one, &options), known, "{shape}");
+        // A listing takes longer than a compilation. By default some shapes have a second one.
+        if shape.len().is_multiple_of(every(3)) {
+            assert!(!is_known(&other, &options), "{shape}");
+        }
         returned = compare(region, &text, &["$t", "$u"], &options, first);
     }
     returned

@@ -325,9 +325,9 @@ fn run(seed: u64, count: u64) -> (u64, u64) {
 
 #[test]
 fn random_guests_equal_guests_with_a_32_bit_memory() {
-    let (returned, trapped) = run(0, share(300, 3));
+    let (returned, trapped) = run(0, share(300, 10));
     assert!(
-        returned > share(300, 3) && trapped > share(200, 3),
+        returned > share(300, 10) && trapped > share(200, 10),
         "{returned} returned, {trapped} trapped"
     );
 }

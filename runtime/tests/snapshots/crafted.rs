@@ -31,7 +31,7 @@ fn damage_with_a_right_hash_panics_nowhere() {
     // Each file is read and hashed, which an emulator does at a fiftieth of the speed. Tests that
     // run in one send their modules to a compiler of the host.
     let emulated = std::env::var_os("PIRN_COMPILE_SERVER").is_some();
-    let all = share(400_000, if emulated { 4000 } else { 100 });
+    let all = share(400_000, if emulated { 4000 } else { 300 });
     for _ in 0..all {
         let original = &files[random.below(files.len() as u64) as usize];
         let at = Checked::new(original).expect("sound").header_at as usize;

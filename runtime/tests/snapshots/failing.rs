@@ -49,16 +49,16 @@ fn spoil(instance: &mut pirn_runtime::Instance<()>, random: &mut Random) {
 
 /// In a child process of its own: see [`case`](super::case).
 pub(super) fn calls(reset: Reset) {
-    let module = common::wat(GUEST);
+    let snapshots = Snapshots::new(reset);
     let mut random = Random(3);
     // Resets that failed, and slots that were lost.
     let mut failures = 0;
     for (name, call, argument) in CALLS {
-        let (mut region, mut warm) = setup(reset, &module);
-        for round in 0..share(120, 8) {
+        let (mut region, mut warm) = setup(reset, &snapshots);
+        for round in 0..share(120, 12) {
             if region.slots_free() == 0 {
                 failures += region.describe().slots_lost();
-                (region, warm) = setup(reset, &module);
+                (region, warm) = setup(reset, &snapshots);
             }
             // Each instance is made here or there, and ends here or there.
             let (make_there, end_there) = (random.below(3) == 0, random.below(2) == 0);
@@ -105,16 +105,33 @@ pub(super) fn calls(reset: Reset) {
     assert!(failures > 0, "no call failed");
 }
 
-/// Snapshots of three sizes, one of them also saved and opened again.
-fn setup(reset: Reset, module: &Module) -> (Region, [Warm; 4]) {
+/// Snapshots of three sizes, taken once in each process, and the bytes of the last one.
+struct Snapshots {
+    taken: [Warm; 3],
+    saved: Vec<u8>,
+}
+
+impl Snapshots {
+    fn new(reset: Reset) -> Self {
+        let (region, module) = (super::tenants::region(reset, 1), common::wat(GUEST));
+        let taken = [2, 20, LARGE].map(|pages| Warm::new(&region, &module, pages));
+        let saved = taken[2].prepared.module().to_bytes();
+        let saved = saved.expect("it can be saved");
+        Self { taken, saved }
+    }
+}
+
+/// A new region with the three snapshots, and with the last one opened from its bytes.
+fn setup(reset: Reset, snapshots: &Snapshots) -> (Region, [Warm; 4]) {
     let region = super::tenants::region(reset, 1);
-    let [small, middle, large] = [2, 20, LARGE].map(|pages| Warm::new(&region, module, pages));
-    let saved = large.prepared.module().to_bytes().expect("it can be saved");
-    let saved = Module::from_bytes(&saved).expect("it opens");
-    let saved = Warm {
-        prepared: region.prepare(&saved, &Linker::new()).expect("it links"),
-        sum: large.sum,
+    let prepare = |module: &Module, sum| Warm {
+        prepared: region.prepare(module, &Linker::new()).expect("it links"),
+        sum,
     };
+    let taken = snapshots.taken.each_ref();
+    let [small, middle, large] = taken.map(|warm| prepare(warm.prepared.module(), warm.sum));
+    let saved = Module::from_bytes(&snapshots.saved).expect("it opens");
+    let saved = prepare(&saved, large.sum);
     let mut instance = middle.instance();
     assert_eq!(sum(&mut instance), middle.sum);
     drop(instance);

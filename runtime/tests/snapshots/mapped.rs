@@ -3,6 +3,7 @@
 use crate::common;
 use crate::common::random::Random;
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset, Value};
+use std::sync::LazyLock;
 
 /// Pages of 64 KiB: 10 MiB, which a tracked slot maps.
 const PAGES: u32 = 160;
@@ -33,8 +34,12 @@ const GUEST: &str = r#"(module
 
 /// What an instance finds.
 pub(super) fn wanted() -> Vec<u8> {
-    let word = |at: u64| ((at * 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes();
-    (0..(MEMORY_BYTES / 8) as u64).flat_map(word).collect()
+    let mut bytes = vec![0; MEMORY_BYTES];
+    for (at, word) in (0_u64..).zip(bytes.chunks_exact_mut(8)) {
+        let value = (at * 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        word.copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
 }
 
 pub(super) fn region(reset: Reset) -> Region {
@@ -42,11 +47,11 @@ pub(super) fn region(reset: Reset) -> Region {
     region.reset(reset).build().expect("the region is built")
 }
 
+static MODULE: LazyLock<Module> = LazyLock::new(|| common::wat(GUEST));
+
 pub(super) fn warm(region: &Region) -> Prepared<()> {
     let linker = Linker::new();
-    let cold = region
-        .prepare(&common::wat(GUEST), &linker)
-        .expect("it links");
+    let cold = region.prepare(&MODULE, &linker).expect("it links");
     let mut instance = cold.try_instantiate(()).expect("a slot is free");
     instance.call_values("fill", &[]).expect("it returns");
     let snapshot: Module = instance.snapshot().expect("it can be taken");
@@ -98,15 +103,9 @@ fn each_instance_finds_the_image_whatever_others_wrote() {
         let mut random = Random(7);
         // The same pages again and again, so that a page that lost its protection is written.
         let few: Vec<usize> = (0..60).map(|_| random.below(pages) as usize).collect();
-        for round in 0..common::campaign::share(1500, 6) {
+        for round in 0..common::campaign::share(1500, 15) {
             let mut instance = prepared.try_instantiate(()).expect("a slot is free");
-            let found = instance.memory().as_slice().to_vec();
-            assert_eq!(found.len(), MEMORY_BYTES, "{reset:?} {round}");
-            assert!(
-                found == wanted,
-                "{reset:?} {round}: {:?}",
-                first_difference(&found, &wanted)
-            );
+            assert_found(&instance, &wanted, &format!("{reset:?} {round}"));
             // Most instances write so little that pages become idle.
             let count = if round % 20 == 0 {
                 few.len()
@@ -121,6 +120,18 @@ fn each_instance_finds_the_image_whatever_others_wrote() {
             }
         }
     }
+}
+
+/// Checks that an instance finds these bytes in its memory.
+fn assert_found(instance: &Instance<()>, wanted: &[u8], what: &str) {
+    let memory = instance.memory();
+    let found = memory.as_slice();
+    assert_eq!(found.len(), wanted.len(), "{what}");
+    assert!(
+        found == wanted,
+        "{what}: {:?}",
+        first_difference(found, wanted)
+    );
 }
 
 pub(super) fn first_difference(found: &[u8], wanted: &[u8]) -> Option<(usize, u8)> {
@@ -138,12 +149,7 @@ fn an_instance_that_writes_everything_leaves_nothing() {
         let prepared = warm(&region);
         for round in 0..12 {
             let mut instance = prepared.try_instantiate(()).expect("a slot is free");
-            let found = instance.memory().as_slice().to_vec();
-            assert!(
-                found == wanted,
-                "{reset:?} {round}: {:?}",
-                first_difference(&found, &wanted)
-            );
+            assert_found(&instance, &wanted, &format!("{reset:?} {round}"));
             // Every second time few pages, some of them written before.
             let pages = if round % 2 == 0 {
                 MEMORY_BYTES / PAGE
@@ -168,9 +174,7 @@ fn a_slot_changes_between_images() {
         call(&mut instance, "store", &[5 << 16]);
         let other = instance.snapshot().expect("it can be taken");
         let other = region.prepare(&other, &linker).expect("it links");
-        let empty = region
-            .prepare(&common::wat(GUEST), &linker)
-            .expect("it links");
+        let empty = region.prepare(&MODULE, &linker).expect("it links");
         let mut changed = wanted.clone();
         changed[5 << 16] = 0xee;
         let zeros = vec![0; MEMORY_BYTES];
@@ -305,8 +309,8 @@ fn images_of_all_shapes_are_found_in_all_slots() {
                 let made = (0..70).map(|_| warm.try_instantiate(()).expect("a slot is free"));
                 let mut all: Vec<_> = made.collect();
                 for (slot, instance) in all.iter_mut().enumerate() {
-                    let found = instance.memory().as_slice().to_vec();
-                    assert!(found == wanted, "{address} {reset:?} {round} {slot}");
+                    let is_found = instance.memory().as_slice() == wanted;
+                    assert!(is_found, "{address} {reset:?} {round} {slot}");
                     // The last byte, a page of zeros, and one that no other slot writes.
                     for at in [bytes as i32 - 1, 4096, slot as i32 * 8192] {
                         call(instance, "store", &[at]);

@@ -124,7 +124,7 @@ fn every_instance_finds_the_state_of_the_snapshot() {
     for reset in common::resets() {
         let region = region(reset, 1);
         let warm = [2, 20, LARGE].map(|pages| Warm::new(&region, &module, pages));
-        for _ in 0..share(300, 5) {
+        for _ in 0..share(300, 10) {
             warm[random.below(3) as usize].request(&mut random);
         }
         assert_eq!(region.slots_free(), 1, "{reset}");
@@ -157,7 +157,7 @@ fn instances_on_two_threads_find_the_state_of_the_snapshot() {
                 let warm = &warm;
                 scope.spawn(move || {
                     let mut random = Random(seed);
-                    for _ in 0..share(100, 5) {
+                    for _ in 0..share(100, 10) {
                         warm[random.below(2) as usize].request(&mut random);
                     }
                 });
@@ -194,7 +194,7 @@ pub(super) fn forks(reset: Reset) {
     spoil(0..40);
     let all = || {
         let mut random = Random(5);
-        for _ in 0..10 {
+        for _ in 0..share(10, 4) {
             for warm in &warm {
                 warm.request(&mut random);
             }

@@ -1,12 +1,13 @@
 //! Tail calls of every kind, compared with ordinary calls: results, stack usage and fuel.
 
+use super::common::campaign::sampled;
 use super::{LOOPS, both, instance, levels, loops, number, tables, trapped};
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu;
 use pirn_runtime::{TrapCode, Value};
 
 /// More calls than any stack has frames for.
-const MANY: i32 = 10_000_000;
+const MANY: i32 = 4_000_000;
 
 #[test]
 fn loops_of_tail_calls_need_no_stack() {
@@ -91,7 +92,7 @@ fn a_tail_call_passes_the_maximum_of_values() {
             _ => Value::V128(at.cast_unsigned().into()),
         })
         .collect();
-    for options in levels() {
+    for options in sampled(levels(), 2, 0) {
         let [mut tail, mut plain] = both(&text).map(|text| instance(&text, &options));
         let [one, other] = [&mut tail, &mut plain]
             .map(|guest| guest.call_values("all", &params).expect("it returns"));

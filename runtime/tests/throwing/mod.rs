@@ -7,7 +7,7 @@ mod oracle;
 mod program;
 mod text;
 
-use common::campaign::sampled;
+use common::campaign::{every, sampled};
 use common::random::Random;
 use common::values::group;
 use oracle::{End, Oracle, Val, answer};
@@ -182,13 +182,21 @@ fn compare(seed: u64, counts: &mut Counts) {
     }
     counts.catches += oracle.catches;
     let (mut left, mut cut) = (vec![], vec![]);
+    // One program of four counts fuel. By default it only runs with fuel, and each other program at
+    // one level.
+    let (is_whole, counts_fuel) = (every(2) == 1, seed.is_multiple_of(4));
+    let is_chosen = |level: OptLevel| seed.is_multiple_of(2) == (level == OptLevel::None);
     for (level, fuel) in [
         (OptLevel::None, false),
         (OptLevel::Speed, false),
         (OptLevel::None, true),
         (OptLevel::Speed, true),
     ] {
-        if fuel && !seed.is_multiple_of(4) {
+        let runs = match fuel {
+            true => counts_fuel,
+            false => is_whole || !counts_fuel && is_chosen(level),
+        };
+        if !runs {
             continue;
         }
         let mut options = Options::default();

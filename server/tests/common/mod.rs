@@ -8,15 +8,17 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::header::HeaderMap;
 use hyper::{Request, Response};
+use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{LinkError, Linker, Module};
 use pirn_server::load::connect;
 use pirn_server::{AccessLog, Engine as _, Extras, Handle, Limits, Pirn, Server, Settings};
 use pirn_wasi::WasiCtx;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -81,16 +83,34 @@ pub(crate) fn guest(name: &str) -> PathBuf {
     server.join("../examples/guests").join(name)
 }
 
-/// A module from its text, or from a file with this name.
+/// A module from its text, or from a file with this name. A file is compiled once in a process.
 pub(crate) fn module(source: &str) -> Module {
-    let bytes = if source.contains("(module") {
-        source.as_bytes().to_vec()
-    } else {
-        std::fs::read(guest(source)).expect("the guest is there")
-    };
-    let wasm = pirn_compiler::parse_text(&bytes).expect("it is well-formed");
-    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-    Module::from_bytes(&so.expect("it is valid")).expect("it opens")
+    static FILES: Mutex<BTreeMap<String, Arc<OnceLock<Module>>>> = Mutex::new(BTreeMap::new());
+    if source.contains("(module") {
+        return compiled(source.as_bytes(), &Options::default());
+    }
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = Arc::clone(files.entry(source.to_owned()).or_default());
+    // Other files are compiled meanwhile.
+    drop(files);
+    let module = file.get_or_init(|| {
+        let mut options = Options::default();
+        // Engines of other languages have 15,000 functions. The suites of WASI compile programs in
+        // Go, Java and JavaScript with optimisation.
+        if source.starts_with("built/") {
+            options.opt_level = OptLevel::None;
+        }
+        let bytes = std::fs::read(guest(source)).expect("the guest is there");
+        compiled(&bytes, &options)
+    });
+    module.clone()
+}
+
+/// A module from its text or its bytes.
+fn compiled(bytes: &[u8], options: &Options) -> Module {
+    let wasm = pirn_compiler::parse_text(bytes).expect("it is well-formed");
+    let so = pirn_compiler::compile(&wasm, options).expect("it is valid");
+    Module::from_bytes(&so).expect("it opens")
 }
 
 /// The text of a guest that prints this output.

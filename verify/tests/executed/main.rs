@@ -10,8 +10,8 @@
 //! * [`canaries`] runs the attacks of `verify/tests/attacks` without the verifier: the rules and
 //!   the comparison must see them.
 //!
-//! `PIRN_PIECES` is the number of pieces, and `PIRN_PIECES_SEED` the first one's seed. A message
-//! about a violation has the seed and the code.
+//! `PIRN_PIECES` is the number of pieces, 1,000 in the whole campaign, and `PIRN_PIECES_SEED` the
+//! first one's seed. A message about a violation has the seed and the code.
 #![cfg(target_arch = "x86_64")]
 
 #[path = "../common/mod.rs"]

@@ -2,7 +2,9 @@
 
 use super::wit;
 use pirn_compiler::parse_text;
+use std::sync::LazyLock;
 use wit_component::{StringEncoding, embed_component_metadata};
+use wit_parser::{Resolve, WorldId};
 
 /// The imports that such a module may use, and its export.
 const WORLD: &str = "package pirn:handlers;
@@ -16,6 +18,14 @@ const WORLD: &str = "package pirn:handlers;
       import wasi:http/outgoing-handler@0.2.12;
       export wasi:http/incoming-handler@0.2.12;
     }";
+
+/// That world, and the interfaces of WASI, whose files are read once in a process.
+static RESOLVED: LazyLock<(Resolve, WorldId)> = LazyLock::new(|| {
+    let mut resolve = wit::wasi();
+    let package = resolve.push_str("handlers.wit", WORLD).expect("a package");
+    let world = resolve.select_world(&[package], Some("handler"));
+    (resolve, world.expect("the world"))
+});
 
 /// Functions that these modules import.
 const IMPORTS: &str = r#"
@@ -91,10 +101,7 @@ pub(crate) fn handler(core: &str) -> Vec<u8> {
     let text = format!("(module {IMPORTS} {SHARED} {core})");
     let wasm = parse_text(text.as_bytes()).expect("it is well-formed");
     let mut wasm = wasm.into_owned();
-    let mut resolve = wit::wasi();
-    let package = resolve.push_str("handlers.wit", WORLD).expect("a package");
-    let world = resolve.select_world(&[package], Some("handler"));
-    let world = world.expect("the world");
-    embed_component_metadata(&mut wasm, &resolve, world, StringEncoding::UTF8).expect("it fits");
+    let (resolve, world) = &*RESOLVED;
+    embed_component_metadata(&mut wasm, resolve, *world, StringEncoding::UTF8).expect("it fits");
     wasm
 }

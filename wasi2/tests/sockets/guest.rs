@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no suite uses all of it")]
 
-use pirn_compiler::{Options, compile};
+use pirn_compiler::{OptLevel, Options, compile};
 use pirn_component::{CallError, Component, Instance, Limits, Linker, TypedFunc};
 use pirn_runtime::{Module, Region};
 use pirn_wasi2::{Collected, Network, Pipe, RUN, Wasi, WasiBuilder};
@@ -18,7 +18,9 @@ fn component() -> &'static Component {
     static COMPONENT: OnceLock<Component> = OnceLock::new();
     COMPONENT.get_or_init(|| {
         let wasm = include_bytes!("../guests/sockets.wasm");
-        let so = compile(wasm, &Options::default()).expect("it compiles");
+        let mut options = Options::default();
+        options.opt_level = OptLevel::None;
+        let so = compile(wasm, &options).expect("it compiles");
         let module = Module::from_bytes(&so).expect("it opens");
         Component::new(&module).expect("it is a component")
     })

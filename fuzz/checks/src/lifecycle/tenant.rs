@@ -47,8 +47,8 @@ pub(super) struct Tenant {
     funcs: Funcs,
     shape: &'static Shape,
     state: State,
-    /// Hash of its memory after the last operation.
-    sum: u64,
+    /// Its memory after the last operation.
+    memory: Vec<u8>,
 }
 
 type Result<T> = std::result::Result<T, String>;
@@ -67,7 +67,7 @@ impl Tenant {
             funcs,
             shape,
             state: State::Idle,
-            sum: 0,
+            memory: vec![],
         }
     }
 
@@ -121,24 +121,20 @@ impl Tenant {
                 return Err(format!("byte {beyond:#x} is beyond the memory: {loaded:?}"));
             }
         }
-        self.sum = self.sum();
+        self.copy_memory();
         Ok(())
     }
 
-    /// A hash of the whole memory.
-    fn sum(&self) -> u64 {
+    /// Copies the whole memory. Unoptimised code copies and compares far faster than it hashes.
+    fn copy_memory(&mut self) {
+        self.memory.clear();
         let memory = self.instance.memory();
-        let (words, _) = memory.as_slice().as_chunks::<8>();
-        words.iter().fold(words.len() as u64, |sum, word| {
-            (sum ^ u64::from_le_bytes(*word))
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .rotate_left(29)
-        })
+        self.memory.extend_from_slice(memory.as_slice());
     }
 
     /// Performs an operation and checks its result.
     pub(super) fn act(&mut self, act: u8, random: &mut Random) -> Result<Outcome> {
-        if self.sum != self.sum() {
+        if self.memory.as_slice() != self.instance.memory().as_slice() {
             return Err("somebody else has changed its memory".to_owned());
         }
         let outcome = match self.state {
@@ -147,7 +143,7 @@ impl Tenant {
             State::Preempted(func, end) => self.act_preempted(act, func, end),
             State::Asked(said) => self.act_asked(act, said, random),
         }?;
-        self.sum = self.sum();
+        self.copy_memory();
         Ok(outcome)
     }
 

@@ -32,10 +32,15 @@ import (
 	"unsafe"
 )
 
-const (
-	threads = 6
-	rounds  = 6
-)
+const threads = 6
+
+// rounds returns how often guests perform every action. By default it is a sample.
+func rounds() int {
+	if os.Getenv("PIRN_CAMPAIGN") != "" {
+		return 6
+	}
+	return 2
+}
 
 // The host function of a guest calls goBack: Go code runs with the guest's frames on the stack.
 //
@@ -122,7 +127,7 @@ func run() {
 	for i := 0; i < threads; i++ {
 		go func() { // on any thread, and possibly another one after each call
 			defer mine.Done()
-			guests(rounds)
+			guests(rounds())
 		}()
 	}
 	mine.Wait()

@@ -270,9 +270,10 @@ pub(super) fn full(what: &str, found: usize, limit: usize) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
-    /// Takes and releases parts of random sizes in random order: no two overlap, and in the end all
-    /// are merged into blocks.
+    /// Takes and releases parts of random sizes in random order: no new part overlaps another, and
+    /// in the end all are merged into blocks.
     #[test]
     fn parts_never_overlap_and_become_blocks_again() {
         let mut table = Table::new(64).expect("there is address space");
@@ -282,6 +283,8 @@ mod tests {
             (seed >> 33) as usize % below
         };
         let mut taken: Vec<(u32, usize)> = vec![];
+        // The end of each taken part, by its offset.
+        let mut ends: BTreeMap<u32, u32> = BTreeMap::new();
         let mut refused = 0;
         for round in 0..20_000 {
             // The sizes and the balance of taking and releasing vary, so that parts of one size
@@ -289,19 +292,21 @@ mod tests {
             if random(5) > usize::from(round % 4_000 > 2_000) * 2 {
                 let size = (round / 700 + random(2)) % SIZES;
                 match table.take(size) {
-                    Ok(offset) => taken.push((offset, size)),
+                    Ok(offset) => {
+                        let end = offset + bytes_of(size);
+                        let before = ends.range(..end).next_back();
+                        let is_apart = before.is_none_or(|(_, before)| *before <= offset);
+                        assert!(is_apart, "round {round}: {offset}, {size}: {ends:?}");
+                        ends.insert(offset, end);
+                        taken.push((offset, size));
+                    }
                     Err(_) => refused += 1,
                 }
             } else if !taken.is_empty() {
                 let (offset, size) = taken.swap_remove(random(taken.len()));
+                ends.remove(&offset);
                 table.chains.give(offset, size);
             }
-            let mut sorted = taken.clone();
-            sorted.sort_unstable();
-            let ends = sorted
-                .windows(2)
-                .all(|pair| pair[0].0 + bytes_of(pair[0].1) <= pair[1].0);
-            assert!(ends, "round {round}: {sorted:?}");
         }
         assert!(refused > 0, "it was full");
         for (offset, size) in taken {

@@ -101,18 +101,22 @@ fn linker() -> Linker<Data> {
 
 impl Tenant {
     fn new(region: &Region, pages: &'static [usize], mark: u8) -> Self {
+        let modules = [false, true].map(|start| common::wat(&tenant_text(pages, mark, start)));
+        Self::of(region, &modules, pages, mark)
+    }
+
+    /// Takes both variants, compiled.
+    fn of(region: &Region, modules: &[Module; 2], pages: &'static [usize], mark: u8) -> Self {
         let linker = linker();
-        let prepare = |start| {
-            let module = common::wat(&tenant_text(pages, mark, start));
-            region.prepare(&module, &linker).expect("it fits")
-        };
-        let prepared = prepare(false);
+        let [prepared, failing] = modules
+            .each_ref()
+            .map(|module| region.prepare(module, &linker).expect("it fits"));
         Self {
             pages,
             mark,
             run: prepared.func("run").expect("it is exported"),
             prepared,
-            failing: prepare(true),
+            failing,
         }
     }
 
@@ -195,15 +199,19 @@ impl Tenant {
 
 #[test]
 fn no_memory_keeps_data_however_an_instance_ends() {
+    let shapes: [&[usize]; 6] = [&[1, 1], &[2, 1, 3, 0], &[0, 2], &[1], &[0], &[1, 0, 0, 5]];
+    let mut mark = 0;
+    let shapes = shapes.map(|pages| {
+        mark += 1;
+        let modules = [false, true].map(|start| common::wat(&tenant_text(pages, mark, start)));
+        (modules, pages, mark)
+    });
     for reset in common::resets() {
         let region = Region::builder().slots(1).memories(4).reset(reset);
         let region = region.memory_bytes_max(8 * PAGE).build().expect("a region");
-        let shapes: [&[usize]; 6] = [&[1, 1], &[2, 1, 3, 0], &[0, 2], &[1], &[0], &[1, 0, 0, 5]];
-        let mut mark = 0;
-        let tenants = shapes.map(|pages| {
-            mark += 1;
-            Tenant::new(&region, pages, mark)
-        });
+        let tenants = shapes
+            .each_ref()
+            .map(|(modules, pages, mark)| Tenant::of(&region, modules, pages, *mark));
         for round in 0..shapes.len() * ENDS.len() * 2 {
             // In the slot, each guest follows itself and every other guest.
             let tenant = &tenants[(round / 2 + round / 12) % shapes.len()];
