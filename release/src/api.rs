@@ -87,8 +87,9 @@ fn all() -> Result<Vec<(Package, String)>> {
             "--examples",
             "--locked",
         ])
-        // This package's library has the same name as another one; see its manifest.
+        // These libraries have the name or the sources of the compiler.
         .args(["--exclude", "pirn-compiler-client"])
+        .args(["--exclude", "pirn-verify-faults"])
         .env(
             "RUSTDOC",
             concat!(env!("CARGO_MANIFEST_DIR"), "/rustdoc-json"),
