@@ -1,8 +1,13 @@
-//! The suites that depend on the switch between stacks once more, for an optimised runtime: only
-//! there is the switch inlined in its callers. The package of `runtime/hosts` has this program, so
-//! that the runtime is optimised and the tests are not.
+//! The suites that depend on the switch between stacks once more, optimised: only there is the
+//! switch inlined in its callers. The callers are generic, so the compiler makes them with this
+//! program, which must be optimised as the runtime is. It is part of the package of
+//! `runtime/hosts`, because the runtime's own program has six times as many tests.
 //!
-//!     cargo test --config profile.dev.package.pirn-runtime.opt-level=3 --test optimised
+//! Under an emulator, it also has the other suites whose code differs by architecture: that of
+//! operators, and the routines that restore memory (`.ci/aarch64`).
+//!
+//!     cargo test --config profile.dev.package.pirn-runtime.opt-level=3 \
+//!         --config profile.dev.package.pirn-hosts.opt-level=3 --test optimised
 
 mod common;
 
@@ -17,6 +22,41 @@ mod steps;
 mod suspended;
 mod tenants;
 mod traps;
+
+#[cfg(pirn_emulated)]
+mod address;
+#[cfg(pirn_emulated)]
+mod bulk;
+#[cfg(pirn_emulated)]
+mod floats;
+#[cfg(pirn_emulated)]
+mod freshness;
+#[cfg(pirn_emulated)]
+mod intrinsics;
+#[cfg(pirn_emulated)]
+mod memory64;
+#[cfg(pirn_emulated)]
+mod multiply;
+#[cfg(pirn_emulated)]
+mod operands;
+#[cfg(pirn_emulated)]
+mod relaxed;
+#[cfg(pirn_emulated)]
+mod signals;
+#[cfg(pirn_emulated)]
+mod snapshots;
+#[cfg(pirn_emulated)]
+mod stop;
+#[cfg(pirn_emulated)]
+mod tail_calls;
+#[cfg(pirn_emulated)]
+mod threads;
+#[cfg(pirn_emulated)]
+mod throwing;
+#[cfg(pirn_emulated)]
+mod touch;
+#[cfg(pirn_emulated)]
+mod wide;
 
 use pirn_testing::allocator::Counting;
 

@@ -5,7 +5,6 @@ use super::common::random::Random;
 use super::{cpus, instance, operand, options};
 use pirn_format::cpu::CpuFeatures;
 use pirn_runtime::{Instance, Value};
-use std::path::Path;
 
 /// Offsets in the guest's buffer.
 const STATE: u32 = 0;
@@ -19,9 +18,8 @@ struct Crypto {
 
 impl Crypto {
     fn new(cpu: CpuFeatures) -> Self {
-        let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests/crypto.wasm");
-        let wasm = std::fs::read(guest).expect("the guest is there");
-        let module = super::common::open_with(&wasm, &options(cpu)).expect("it is valid");
+        let wasm = include_bytes!("../../../examples/guests/crypto.wasm");
+        let module = super::common::open_with(wasm, &options(cpu)).expect("it is valid");
         assert_eq!(module.imports().count(), 0, "the module has no imports");
         let mut instance = instance(&module);
         let buffer = instance.call_values("buffer", &[]).expect("it returns");
