@@ -47,8 +47,8 @@ static LARGE: LazyLock<(Vec<u8>, Vec<u8>, u64)> = LazyLock::new(|| {
     (wasm, so, work)
 });
 
-/// The options with the lowest work per byte with which [`LARGE`] compiles. The limit grows with
-/// the module's bytes: each unit of `work_per_byte` adds as many units as there are bytes.
+/// The options with the lowest work per byte with which [`LARGE`] compiles. The limit is [`FREE`]
+/// plus the number of the module's bytes times `work_per_byte`.
 fn exact() -> Options {
     let (wasm, _, work) = &*LARGE;
     let mut options = plain(Arch::X86_64);

@@ -15,8 +15,9 @@ use pirn_testing::campaign::every;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The least that a check must count. `all` is for every seed. A sample, by default one seed of
-/// `sample`, must reach half of its share, because few seeds vary more.
+/// The number that a check must exceed. `all` is that number if all seeds run. If one seed of
+/// `sample` runs, as by default, the number is half of the share, because the counts of few seeds
+/// vary more.
 fn least(all: usize, sample: usize) -> usize {
     match every(sample) {
         1 => all,
