@@ -34,7 +34,9 @@ const PROPOSALS: [Proposal; 12] = [
 
 /// Architecture, level of its features, optimisation, and whether the code counts fuel. The level
 /// decides which vector instructions and, on aarch64, atomic instructions the code uses.
-const SETTINGS: [(Arch, &str, OptLevel, bool); 8] = [
+type Setting = (Arch, &'static str, OptLevel, bool);
+
+const SETTINGS: [Setting; 8] = [
     (Arch::X86_64, "baseline", OptLevel::Speed, false),
     (Arch::X86_64, "x86-64-v4", OptLevel::Speed, true),
     (Arch::X86_64, "x86-64-v3", OptLevel::SpeedAndSize, false),
@@ -45,7 +47,7 @@ const SETTINGS: [(Arch, &str, OptLevel, bool); 8] = [
     (Arch::Aarch64, "baseline", OptLevel::None, false),
 ];
 
-fn options(arch: Arch, cpu: &str, opt_level: OptLevel, fuel: bool) -> Options {
+fn options((arch, cpu, opt_level, fuel): Setting) -> Options {
     let mut options = Options::new(arch);
     options.cpu = CpuFeatures::level(arch, cpu).expect("the architecture has the level");
     options.opt_level = opt_level;
@@ -53,9 +55,10 @@ fn options(arch: Arch, cpu: &str, opt_level: OptLevel, fuel: bool) -> Options {
     options
 }
 
-/// The settings for the large module of a number: one of each architecture by default, which
-/// differ from those of the modules before and after it.
-fn some_settings(number: usize) -> impl Iterator<Item = (Arch, &'static str, OptLevel, bool)> {
+/// The settings for which a large module is compiled. By default these are one setting of each
+/// architecture. The next `number` gets the next setting of both, so that the modules of a test
+/// together have all settings.
+fn some_settings(number: usize) -> impl Iterator<Item = Setting> {
     campaign::sampled(SETTINGS, SETTINGS.len() / 2, number)
 }
 
@@ -66,20 +69,15 @@ fn prove_with_all_settings(what: &str, text: &[u8], masks: &[bool]) {
 }
 
 /// As [`prove_with_all_settings`], with those settings.
-fn prove(
-    what: &str,
-    text: &[u8],
-    settings: impl Iterator<Item = (Arch, &'static str, OptLevel, bool)>,
-    masks: &[bool],
-) {
+fn prove(what: &str, text: &[u8], settings: impl Iterator<Item = Setting>, masks: &[bool]) {
     let wasm = pirn_compiler::parse_text(text).expect("it is a module");
-    for (arch, cpu, level, fuel) in settings {
+    for setting in settings {
         for spectre in masks {
-            let mut options = options(arch, cpu, level, fuel);
+            let mut options = options(setting);
             options.spectre = *spectre;
             let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
             if let Err(error) = verify(&so) {
-                panic!("{what}: {arch}, {level:?}, masks: {spectre}: {error}");
+                panic!("{what}: {setting:?}, masks: {spectre}: {error}");
             }
         }
     }
@@ -122,32 +120,29 @@ fn modules_of_the_specification_are_proven() {
         .par_iter()
         .enumerate()
         .flat_map_iter(|(number, (name, line, wasm))| {
-            some_settings(number).filter_map(move |(arch, cpu, level, fuel)| {
+            some_settings(number).filter_map(move |setting| {
                 // Some exceed a limit of the compiler.
-                let so = pirn_compiler::compile(wasm, &options(arch, cpu, level, fuel)).ok()?;
+                let so = pirn_compiler::compile(wasm, &options(setting)).ok()?;
                 let checked = Checked::new(&so).expect("the compiler wrote it");
                 if let Err(error) = verify(&so) {
-                    panic!("{arch}, {cpu}, {level:?} {name}:{line}: {error}");
+                    panic!("{setting:?} {name}:{line}: {error}");
                 }
-                Some((arch, cpu, level, checked.metadata.has_object_types()))
+                Some((setting, checked.metadata.has_object_types()))
             })
         })
         .collect();
     let at_least = 3 * modules.len() / 4 / campaign::every(SETTINGS.len() / 2);
-    for (arch, cpu, level, _) in SETTINGS {
-        let proven = results
-            .iter()
-            .filter(|result| (result.0, result.1, result.2) == (arch, cpu, level));
-        let with_objects = proven.clone().filter(|result| result.3).count();
+    for setting in SETTINGS {
+        let proven = results.iter().filter(|(of, _)| *of == setting);
+        let with_objects = proven.clone().filter(|(_, objects)| *objects).count();
         let proven = proven.count();
         println!(
-            "{arch}, {cpu}, {level:?}: {proven} modules proven, {with_objects} with structs, \
-             arrays or 31-bit references"
+            "{setting:?}: {proven} modules proven, {with_objects} with structs, arrays or 31-bit \
+             references"
         );
         assert!(
             proven > at_least && with_objects > at_least / 50,
-            "{arch}, {cpu}, {level:?}: {proven} modules were proven, {with_objects} with structs \
-             or arrays"
+            "{setting:?}: {proven} modules were proven, {with_objects} with structs or arrays"
         );
     }
 }
@@ -245,18 +240,25 @@ fn fields_far_away_are_proven() {
 #[test]
 fn large_frames_are_proven() {
     for pages in [1, 2, 3, 4, 5, 6] {
-        let values = 1..=pages * 256;
-        let loads = values
-            .clone()
-            .map(|at| format!("(local.set {at} (v128.load offset={at} (local.get 0)))"));
-        let uses = values
-            .clone()
-            .map(|at| format!("(v128.xor (local.get {at}))"));
+        // Vectors fill the frame. The numbers among them are stored and loaded by other
+        // instructions.
+        let (vectors, numbers) = (pages * 256, 32);
+        let ty = |at| if at <= vectors { "v128" } else { "i64" };
+        let values = 1..=vectors + numbers;
+        let locals = values.clone().map(|at| ty(at).to_owned() + " ");
+        let loads = values.clone().map(|at| {
+            let ty = ty(at);
+            format!("(local.set {at} ({ty}.load offset={at} (local.get 0)))")
+        });
+        let uses = values.map(|at| match ty(at) {
+            "v128" => format!("(v128.xor (local.get {at}))"),
+            _ => format!("(v128.xor (i64x2.splat (local.get {at})))"),
+        });
         let text = format!(
             r#"(module (import "m" "f" (func $f)) (memory 1)
             (func (export "a") (param i32) (result v128) (local {})
                 (call $f) {} (call $f) (v128.const i64x2 0 0) {}))"#,
-            "v128 ".repeat(*values.end()),
+            locals.collect::<String>(),
             loads.collect::<String>(),
             uses.collect::<String>(),
         );

@@ -182,8 +182,8 @@ fn a_full_heap_of_exceptions_is_not_searched_at_every_throw() {
         .expect("it is linked");
     let mut guest = prepared.try_instantiate(()).expect("the slot is free");
     for n in [12_000, 12_280, 12_300, 16_000, 16_370] {
-        let params = [n, 20_000].map(Value::I32);
-        // The call takes well under a second. With a search of the table at each of 20,000 throws,
+        let params = [n, 60_000].map(Value::I32);
+        // The call takes well under a second. With a search of the table at each of 60,000 throws,
         // it takes minutes. The budget counts processor time, which other processes do not change.
         let limited = guest.cpu_budget(Duration::from_secs(30));
         match limited.call_values("hoard", &params) {

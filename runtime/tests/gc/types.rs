@@ -370,7 +370,7 @@ fn structs_may_have_the_maximum_number_of_fields() {
 #[test]
 fn long_chains_of_types_and_casts_compile_fast() {
     let mut text = format!("(module {} (type $n (struct (field i32)))", chain(64));
-    for at in 0..10_000 {
+    for at in 0..20_000 {
         let _ = write!(
             text,
             "(type (struct (field (ref null {})) (field i{})))",
@@ -379,7 +379,7 @@ fn long_chains_of_types_and_casts_compile_fast() {
         );
     }
     text += "(func (export \"f\") (param anyref) (result i32)";
-    for at in 0..1_000 {
+    for at in 0..2_000 {
         let _ = write!(
             text,
             "(drop (block (result anyref) (br_on_cast 0 anyref (ref {}) (local.get 0))))",

@@ -142,7 +142,7 @@ fn as_many_types_as_there_are_numbers_are_open_at_once_and_any_number_in_turn() 
         let types = (first..first + count).map(|number| func(&unlike(number), &[]));
         metadata(types.collect(), &[])
     };
-    for round in 0..40 {
+    for round in 0..100 {
         let first = round * 2000;
         let most = Held::new(&mut known, &types(first, limit)).expect("as many as there may be");
         let error = known.hold(&types(first + limit, 1)).expect_err("one more");
