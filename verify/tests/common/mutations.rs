@@ -10,6 +10,7 @@ use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, TrapTable};
+use pirn_testing::campaign;
 use pirn_verify::{Property, Verifier, VerifyError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -154,8 +155,8 @@ pub(crate) struct Trial {
     /// An instruction that the verifier refuses on every path that reaches it. The verifier may
     /// know that a comparison always fails: then it reads one side of the branch only.
     pub(crate) forbidden: &'static [u8],
-    /// Number of changes, if the environment does not say another one.
-    pub(crate) count: usize,
+    /// Number of changes in the whole campaign, if the environment does not say another one.
+    pub(crate) count: u64,
     /// At most one of so many places may be unreachable.
     pub(crate) reached_of: usize,
     /// Whether a change that was proven breaks no property.
@@ -167,9 +168,8 @@ impl Trial {
     /// refuse every change at a place that can be reached, under any property.
     pub(crate) fn run(&self, mut guests: Vec<Guest>) {
         let count = std::env::var("PIRN_MUTATIONS").ok();
-        let count: usize = count
-            .and_then(|count| count.parse().ok())
-            .unwrap_or(self.count);
+        let count = count.and_then(|count| count.parse().ok());
+        let count = count.unwrap_or_else(|| campaign::share(self.count, 5)) as usize;
         // By kind of change, its places.
         let mut kinds: BTreeMap<(Property, &str), Vec<(usize, usize)>> = BTreeMap::new();
         for (number, guest) in guests.iter().enumerate() {

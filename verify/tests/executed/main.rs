@@ -47,3 +47,8 @@ fn number(name: &str, default: u64) -> u64 {
         .and_then(|value| value.parse().ok());
     value.unwrap_or(default)
 }
+
+/// The number of random pieces.
+fn pieces() -> u64 {
+    number("PIRN_PIECES", pirn_testing::campaign::share(1_000, 4))
+}
