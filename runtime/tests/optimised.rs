@@ -3,11 +3,10 @@
 //! program, which must be optimised as the runtime is. It is part of the package of
 //! `runtime/hosts`, because the runtime's own program has six times as many tests.
 //!
-//! Under an emulator, it also has the other suites whose code differs by architecture: that of
-//! operators, and the routines that restore memory (`.ci/aarch64`).
+//! Under an emulator, this program also has the suites of operators, and of the routines that
+//! restore memory: their code differs by architecture, too (`.ci/aarch64`).
 //!
-//!     cargo test --config profile.dev.package.pirn-runtime.opt-level=3 \
-//!         --config profile.dev.package.pirn-hosts.opt-level=3 --test optimised
+//!     cargo test --config runtime/tests/optimised.toml --test optimised
 
 mod common;
 
