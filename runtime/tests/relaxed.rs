@@ -9,6 +9,7 @@
 use crate::common;
 
 use common::campaign::share;
+use common::not_run;
 use common::program::has_runner;
 use common::random::Random;
 use common::values::instance;
@@ -381,7 +382,10 @@ fn operands(kind: Kind, random: &mut Random) -> [u128; 3] {
 /// `tcg/optimize.c` returns that vector even where the mask's bit is 0.
 fn emulated(op: &Relaxed, mut operands: [u128; 3]) -> [u128; 3] {
     if has_runner() && op.name.ends_with("laneselect") && operands[1] == u128::MAX {
-        eprintln!("NOT RUN: {} of constants, the second all ones", op.name);
+        not_run(format_args!(
+            "{} of constants, the second all ones",
+            op.name
+        ));
         operands[1] = u128::MAX - 1;
     }
     operands

@@ -11,6 +11,7 @@
 use crate::common;
 
 use common::campaign::share;
+use common::first_difference;
 use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region, Reset, Value};
 use proptest::prelude::*;
 use std::sync::OnceLock;
@@ -234,14 +235,6 @@ fn check(instance: &mut Instance<()>, shape: &Shape) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The index of the first different byte of two slices of one length.
-fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
-    // A comparison of slices is fast, also in an unoptimised test.
-    let mut parts = found.chunks(4096).zip(expected.chunks(4096));
-    let part = parts.position(|(found, expected)| found != expected)?;
-    (part * 4096..found.len()).find(|at| found[*at] != expected[*at])
 }
 
 fn perform(instance: &mut Instance<()>, act: &Act) {

@@ -9,6 +9,7 @@ use hyper::Request;
 use hyper::header::HeaderValue;
 use pirn_server::access::{Format, QUEUE_BYTES_MAX, TEXT_BYTES_MAX};
 use pirn_server::{AccessLog, Limits, Settings};
+use pirn_testing::process::not_run;
 use serde_json::Value;
 use serving::{PATIENT, Serving, serve};
 use std::fs;
@@ -276,7 +277,7 @@ async fn a_log_that_nobody_takes_delays_no_request() {
 async fn a_log_that_cannot_be_written_is_counted() {
     let full = Path::new("/dev/full");
     if !full.exists() {
-        eprintln!("NOT RUN: there is no /dev/full");
+        not_run("there is no /dev/full");
         return;
     }
     let hello = prints("Status: 200\n\nhello");

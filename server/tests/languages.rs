@@ -14,7 +14,7 @@ use pirn_server::grants::Grants;
 use pirn_server::load::connect;
 use pirn_server::{Limits, Pirn, Server, Settings};
 use pirn_testing::campaign::every;
-use std::io::Write as _;
+use pirn_testing::process::not_run;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -23,8 +23,7 @@ fn is_there(file: &str) -> bool {
     let is_there = guest(file).exists();
     if !is_there {
         let made_by = "build it with examples/guests/build.sh components";
-        let said = writeln!(std::io::stderr(), "NOT RUN: {file} is not there; {made_by}");
-        said.expect("stderr is open");
+        not_run(format_args!("{file} is not there; {made_by}"));
     }
     is_there
 }

@@ -6,7 +6,7 @@ use common::{NAPS, PANICS, TestServer, WAITS, guest, limits, module, prints, soo
 use hyper::Request;
 use pirn_server::program::runtime;
 use pirn_server::{Limits, Pirn, Server, Settings};
-use std::io::Write as _;
+use pirn_testing::process::not_run;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,11 +126,7 @@ async fn a_rust_program_answers() {
 async fn a_go_handler_answers() {
     let name = "built/web-go.wasm";
     if !guest(name).exists() {
-        let said = writeln!(
-            std::io::stderr(),
-            "NOT RUN: web-go.wasm is not built; run examples/guests/build.sh go, which needs Go"
-        );
-        said.expect("stderr is open");
+        not_run("web-go.wasm is not built; run examples/guests/build.sh go, which needs Go");
         return;
     }
     let settings = Settings {

@@ -2,6 +2,7 @@
 
 use crate::common;
 use pirn_testing::campaign;
+use pirn_testing::process::not_run;
 
 use common::{HOUR, TestServer, limits, module};
 use hyper::Request;
@@ -207,7 +208,7 @@ const REQUESTS: u64 = 10_000;
 async fn go_answers_each_request_from_a_snapshot() {
     let path = common::guest("built/web-go-reactor.wasm");
     if !path.exists() {
-        eprintln!("NOT RUN: web-go-reactor.wasm is not built; run examples/guests/build.sh go");
+        not_run("web-go-reactor.wasm is not built; run examples/guests/build.sh go");
         return;
     }
     let guest = warmed(&module("built/web-go-reactor.wasm")).expect("it is initialised");

@@ -16,7 +16,7 @@ use std::thread;
 const MEMORY: i64 = 4;
 const APPEND: i64 = 1;
 const OUT: u32 = 64;
-const ROUNDS: usize = 2000;
+const ROUNDS: u64 = 2000;
 
 /// A context with a directory of the host and one in memory.
 fn context(setup: &Setup, dir: &MemoryDir) -> WasiCtx {
@@ -52,7 +52,7 @@ fn open_in(guest: &mut Guest, dir: i64, name: &str, how: i64) -> Result<i64, i32
 #[test]
 fn a_descriptor_that_changes_its_kind_is_closed() {
     // In each round, each thread waits for the other one.
-    let rounds = ROUNDS / campaign::every(10);
+    let rounds = campaign::share(ROUNDS, 10);
     for with_memory in [false, true] {
         let setup = Setup::several(2, 2);
         std::fs::create_dir(setup.folder.path().join("below")).expect("room");
@@ -67,7 +67,7 @@ fn a_descriptor_that_changes_its_kind_is_closed() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let _ends_other = Ends(&shared, -1);
-                for _ in 0..rounds.max(1) {
+                for _ in 0..rounds {
                     let file = one.open("file");
                     let below = open_in(&mut one, FOLDER.into(), "below", DIRECTORY);
                     let below = below.expect("it opens");

@@ -186,3 +186,11 @@ pub(crate) fn alternate_stack_now() -> (usize, usize) {
         (stack.ss_sp as usize, stack.ss_size)
     }
 }
+
+/// The index of the first different byte of two slices of one length.
+pub(crate) fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
+    // A comparison of slices is fast, also in an unoptimised test.
+    let mut parts = found.chunks(4096).zip(expected.chunks(4096));
+    let part = parts.position(|(found, expected)| found != expected)?;
+    (part * 4096..found.len()).find(|at| found[*at] != expected[*at])
+}

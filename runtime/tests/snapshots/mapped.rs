@@ -1,6 +1,7 @@
 //! Snapshots whose image is mapped: instances share its pages, and what they write is private.
 
 use crate::common;
+use crate::common::first_difference;
 use crate::common::random::Random;
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset, Value};
 use std::sync::LazyLock;
@@ -132,12 +133,6 @@ fn assert_found(instance: &Instance<()>, wanted: &[u8], what: &str) {
         "{what}: {:?}",
         first_difference(found, wanted)
     );
-}
-
-pub(super) fn first_difference(found: &[u8], wanted: &[u8]) -> Option<(usize, u8)> {
-    let mut pairs = found.iter().zip(wanted).enumerate();
-    let (at, (found, _)) = pairs.find(|(_, (found, wanted))| found != wanted)?;
-    Some((at, *found))
 }
 
 /// More pages than a slot lists: the slot discards all of them, and later uses another backing.

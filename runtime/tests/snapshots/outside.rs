@@ -9,7 +9,8 @@
 
 use super::common;
 use super::common::setup::{child, ended_well, fork, limit_run_time};
-use super::mapped::{MEMORY_BYTES, call, first_difference, wanted, warm};
+use super::mapped::{MEMORY_BYTES, call, wanted, warm};
+use crate::common::first_difference;
 use core::ffi::c_void;
 use pirn_runtime::{Instance, Linker, Reset};
 use std::fs::{self, File};

@@ -1,12 +1,17 @@
 //! Shared by the tests of hosts: finds the library, and builds and runs host programs.
 
-use std::io::Write;
+use pirn_testing::campaign::share;
+use pirn_testing::process::not_run;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Time limit of a host in seconds. timeout(1) kills a host that hangs, and the test fails. A host
 /// takes a few seconds; a busy machine may need many times as long.
 const TIMEOUT_SECONDS: &str = "900";
+
+/// How often guests perform every action in the whole campaign. Hosts read the number of rounds
+/// from `PIRN_ROUNDS`.
+const ROUNDS: u64 = 6;
 
 /// The folder of the library, which is that of this test program: both are built together.
 pub(crate) fn library_folder() -> PathBuf {
@@ -28,9 +33,7 @@ pub(crate) fn have(what: &str, tool: &str, argument: &str) -> bool {
     let there = Command::new(tool).arg(argument).output();
     let there = there.is_ok_and(|output| output.status.success());
     if !there {
-        // Written to stderr directly: the test harness hides what a passing test prints.
-        let said = writeln!(std::io::stderr(), "NOT RUN: {what}, for want of `{tool}`");
-        said.expect("stderr is open");
+        not_run(format_args!("{what}, for want of `{tool}`"));
     }
     there
 }
@@ -50,6 +53,7 @@ pub(crate) fn host(
     let mut command = Command::new("timeout");
     command.args(["--signal=KILL", TIMEOUT_SECONDS]);
     command.arg(program.as_ref()).args(arguments);
+    command.env("PIRN_ROUNDS", share(ROUNDS, 3).to_string());
     let output = command.current_dir(folder).output();
     output.expect("timeout(1) starts")
 }

@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -34,12 +35,13 @@ import (
 
 const threads = 6
 
-// rounds returns how often guests perform every action. By default it is a sample.
+// rounds returns how often guests perform every action.
 func rounds() int {
-	if os.Getenv("PIRN_CAMPAIGN") != "" {
-		return 6
+	rounds, err := strconv.Atoi(os.Getenv("PIRN_ROUNDS"))
+	if err != nil {
+		panic(err)
 	}
-	return 2
+	return rounds
 }
 
 // The host function of a guest calls goBack: Go code runs with the guest's frames on the stack.

@@ -9,10 +9,8 @@ import java.util.List;
  */
 public final class Hosts {
     static final int THREADS = 3;
-    /** Whether all rounds run. By default a sample does. */
-    static final boolean WHOLE = System.getenv("PIRN_CAMPAIGN") != null;
-    static final int ROUNDS = WHOLE ? 5 : 1;
-    static final int LATE_THREADS = WHOLE ? 8 : 2;
+    static final int ROUNDS = Integer.parseInt(System.getenv("PIRN_ROUNDS"));
+    static final int LATE_THREADS = ROUNDS + 2;
 
     static volatile boolean done;
     static volatile Object kept;
