@@ -1,19 +1,23 @@
 //! Serves the pages of the server itself on an address of its own.
 
+use crate::clients::client;
 use crate::front::Front;
 use crate::stream::Stream;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use std::cmp::Reverse;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-/// Most connections to the admin address at a time. Further ones wait to be accepted.
+/// Most connections to the admin address at a time. A further one takes the place of another one,
+/// so that clients that send nothing cannot keep a health check waiting.
 pub const ADMIN_CONNECTIONS_MAX: usize = 32;
 
 /// Serves the pages of the server itself.
@@ -27,34 +31,86 @@ pub(crate) struct Admin {
     pub(crate) pause: Duration,
 }
 
+/// The time of the last use of each connection, as a number that each use increments.
+#[derive(Debug, Default, Clone)]
+struct Clock(Arc<AtomicU64>);
+
+/// The last use of a connection: its acceptance, or the begin of its last request.
+#[derive(Debug, Clone)]
+struct LastUse {
+    clock: Clock,
+    number: Arc<AtomicU64>,
+}
+
+/// An open connection.
+struct Open {
+    client: IpAddr,
+    last_use: LastUse,
+    task: AbortHandle,
+}
+
+impl Clock {
+    /// The last use of a connection that begins now.
+    fn begin(&self) -> LastUse {
+        let last_use = LastUse {
+            clock: self.clone(),
+            number: Arc::default(),
+        };
+        last_use.renew();
+        last_use
+    }
+}
+
+impl LastUse {
+    fn renew(&self) {
+        let now = self.clock.0.fetch_add(1, Ordering::Relaxed);
+        self.number.store(now, Ordering::Relaxed);
+    }
+
+    fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+}
+
 impl Admin {
     /// Serves until the future is dropped, also while the server stops.
     pub(crate) async fn run(self) {
-        let permits = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+        let clock = Clock::default();
         let mut connections = JoinSet::new();
+        let mut open: Vec<Open> = vec![];
         loop {
-            // The semaphore is never closed.
-            let permit = Arc::clone(&permits).acquire_owned().await;
-            while connections.try_join_next().is_some() {}
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let connection = self.serve(stream);
-                    connections.spawn(async move {
-                        let _permit = permit;
-                        connection.await;
-                    });
-                }
+            let (stream, remote) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "no admin connection accepted");
                     sleep(self.pause).await;
+                    continue;
                 }
+            };
+            while connections.try_join_next().is_some() {}
+            open.retain(|connection| !connection.task.is_finished());
+            while connections.len() >= ADMIN_CONNECTIONS_MAX {
+                if let Some(at) = expendable(&open) {
+                    tracing::debug!("admin connection closed for a new one");
+                    open.swap_remove(at).task.abort();
+                }
+                // An aborted task ends without waiting for its client.
+                connections.join_next().await;
             }
+            let last_use = clock.begin();
+            let task = connections.spawn(self.serve(stream, last_use.clone()));
+            open.push(Open {
+                client: client(remote.ip()),
+                last_use,
+                task,
+            });
         }
     }
 
-    fn serve(&self, stream: TcpStream) -> impl Future<Output = ()> + use<> {
+    fn serve(&self, stream: TcpStream, last_use: LastUse) -> impl Future<Output = ()> + use<> {
         let front = Arc::clone(&self.front);
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            last_use.renew();
             let reply = front.own_or_missing(request.uri().path());
             async move { Ok::<_, Infallible>(reply) }
         });
@@ -66,4 +122,15 @@ impl Admin {
             }
         }
     }
+}
+
+/// The connection to close for a new one: of the client with the most connections, the one that was
+/// not used for the longest time. Thus a client with many connections closes only its own ones.
+fn expendable(open: &[Open]) -> Option<usize> {
+    let connections_of = |client| open.iter().filter(|other| other.client == client).count();
+    (0..open.len()).min_by_key(|at| {
+        let connection = &open[*at];
+        let connections = connections_of(connection.client);
+        (Reverse(connections), connection.last_use.number())
+    })
 }

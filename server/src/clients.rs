@@ -62,7 +62,7 @@ impl Drop for Counted {
 }
 
 /// The address that identifies a client.
-fn client(address: IpAddr) -> IpAddr {
+pub(crate) fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
         address => address,

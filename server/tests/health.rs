@@ -12,8 +12,8 @@ use serving::{PATIENT, get, refusal, serve};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::AsyncReadExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 const PAGES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
@@ -131,26 +131,107 @@ async fn before_the_end_there_is_a_delay_in_which_requests_are_answered() {
     server.served.abort();
 }
 
+/// What a client sends, before it neither sends nor receives anything.
+const IDLE: [(&str, &str, usize); 5] = [
+    ("nothing", "", 1),
+    ("a part of a header", "GET /healthz HTTP/1.1\r\nHo", 1),
+    ("a request", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", 1),
+    (
+        "no body",
+        "POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
+        1,
+    ),
+    // The answers are more than the buffers of a socket hold.
+    (
+        "more requests than it takes answers",
+        "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
+        300,
+    ),
+];
+
+/// A connection from an address of the loopback network, with a small receive buffer.
+async fn connect_from(client: [u8; 4], server: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("the system has a socket");
+    let bound = socket.bind((client, 0).into());
+    bound.expect("it is an address of this machine");
+    socket.set_recv_buffer_size(4096).expect("it is a size");
+    socket.connect(server).await.expect("it listens")
+}
+
+/// Sends a request, and checks that the connection answers.
+async fn is_served(client: &mut TcpStream) {
+    let request = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.write_all(request).await.expect("it is open");
+    let mut answer = vec![];
+    while !answer.ends_with(b"\r\n\r\nok\n") {
+        let read = soon("an answer", client.read_buf(&mut answer)).await;
+        assert_ne!(read.expect("it is open"), 0, "{answer:?}");
+    }
+}
+
+/// Waits until the server has closed a connection.
+async fn is_closed(client: &mut TcpStream) {
+    // The end is an error if the server has not read all that the client sent.
+    let _ = soon("the end", client.read_to_end(&mut vec![])).await;
+}
+
+/// The header timeout is an hour, so only the server's choice to close connections makes room.
 #[tokio::test]
-async fn admin_connections_are_limited() {
+async fn idle_admin_connections_keep_no_page_waiting() {
+    for (what, request, times) in IDLE {
+        let (server, admin) = server(&[("/", "exit.wat")], Duration::ZERO).await;
+        let mut idle = vec![];
+        for _ in 0..2 * ADMIN_CONNECTIONS_MAX {
+            let mut client = connect_from([127, 0, 0, 1], admin).await;
+            let sent = client.write_all(request.repeat(times).as_bytes()).await;
+            sent.expect("it is open");
+            idle.push(client);
+        }
+        for path in PAGES {
+            assert_eq!(page(admin, path).await.0, 200, "{path} beside {what}");
+        }
+        // No more are open than may be: the oldest ones are closed.
+        for client in &mut idle[..ADMIN_CONNECTIONS_MAX] {
+            is_closed(client).await;
+        }
+        drop(idle);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_admin_connection_that_is_used_outlives_idle_ones() {
     let (server, admin) = server(&[("/", "exit.wat")], Duration::ZERO).await;
+    let mut used = TcpStream::connect(admin).await.expect("it listens");
+    is_served(&mut used).await;
     let mut idle = vec![];
-    for _ in 0..ADMIN_CONNECTIONS_MAX {
-        let mut client = connect(admin).await.expect("it listens");
-        let request = Request::get("/healthz")
-            .header("host", "a")
-            .body(Default::default());
-        let answer = client.send_request(request.expect("it is a request"));
-        assert!(soon("an answer", answer).await.is_ok());
+    for _ in 1..ADMIN_CONNECTIONS_MAX {
+        let mut client = TcpStream::connect(admin).await.expect("it listens");
+        is_served(&mut client).await;
         idle.push(client);
     }
-    let late = tokio::spawn(async move { page(admin, "/healthz").await });
-    // The public address still works, and so does the next admin connection once one is closed.
-    assert_eq!(server.get("/").await.status, 502);
-    assert!(!late.is_finished());
-    drop(idle.pop());
-    assert_eq!(soon("room", late).await.expect("no panic").0, 200);
-    drop(idle);
+    is_served(&mut used).await;
+    let mut further = TcpStream::connect(admin).await.expect("it listens");
+    is_served(&mut further).await;
+    is_closed(&mut idle[0]).await;
+    for client in [&mut used, &mut further].into_iter().chain(&mut idle[1..]) {
+        is_served(client).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_with_many_admin_connections_closes_only_its_own() {
+    let (server, admin) = server(&[("/", "exit.wat")], Duration::ZERO).await;
+    let mut others = connect_from([127, 0, 0, 2], admin).await;
+    is_served(&mut others).await;
+    let mut own = vec![];
+    for _ in 0..3 * ADMIN_CONNECTIONS_MAX {
+        own.push(connect_from([127, 0, 0, 3], admin).await);
+    }
+    // The server accepts connections in their order.
+    is_served(own.last_mut().expect("it has many")).await;
+    is_served(&mut others).await;
     server.stop().await;
 }
 
