@@ -113,6 +113,22 @@ mod tests {
         assert_eq!(format!("{:?}", config.limits), format!("{limits:?}"));
     }
 
+    #[test]
+    fn the_memory_for_bodies_has_room_for_the_largest_one() {
+        let buffered_max = |options: &[&str]| {
+            let args = ["pirn-serve", "--route", "/=a"].iter().chain(options);
+            let args = Args::try_parse_from(args).unwrap();
+            args.config().unwrap().limits.buffered_max
+        };
+        assert_eq!(buffered_max(&[]), 128 << 20);
+        assert_eq!(buffered_max(&["--body-max=128MiB"]), 128 << 20);
+        assert_eq!(buffered_max(&["--body-max=1GiB"]), 1 << 30);
+        assert_eq!(buffered_max(&["--buffered-max=2MiB"]), 2 << 20);
+        // What is given stays as it is, and the server refuses it if it is too small.
+        let given = ["--body-max=3MiB", "--buffered-max=2MiB"];
+        assert_eq!(buffered_max(&given), 2 << 20);
+    }
+
     /// A default that the help gives, parsed as the option is, is the default.
     #[test]
     fn the_help_has_the_defaults() {

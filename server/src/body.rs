@@ -1,9 +1,9 @@
 //! Reads the whole body of a request, with limits of size and time.
 
+use crate::buffered::{NoRoom, Reserved};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body;
-use std::collections::TryReserveError;
 use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
@@ -18,12 +18,32 @@ pub(crate) enum Unread {
     Slow,
     /// The body is malformed or incomplete.
     Malformed(String),
+    /// The body and those of other requests would exceed a limit.
+    NoRoom(NoRoom),
     /// The system refused memory for the body.
     NoMemory(String),
 }
 
-/// Reads a body of at most `bytes_max` bytes within `time_max`.
-pub(crate) async fn read<B>(body: B, bytes_max: usize, time_max: Duration) -> Result<Bytes, Unread>
+/// A body that has arrived. Its bytes count until it is dropped.
+struct Whole {
+    bytes: Vec<u8>,
+    _reserved: Reserved,
+}
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a body of at most `bytes_max` bytes within `time_max`. The capacity of its buffer counts
+/// in `reserved`, which must be empty, until the result is dropped.
+pub(crate) async fn read<B>(
+    body: B,
+    bytes_max: usize,
+    time_max: Duration,
+    reserved: Reserved,
+) -> Result<Bytes, Unread>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -35,8 +55,14 @@ where
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
+    // No more bytes than the declared length arrive, so the buffer needs no more.
+    let declared = body.size_hint().upper().map(usize::try_from);
+    let capacity_max = match declared {
+        Some(Ok(declared)) => declared.min(bytes_max),
+        Some(Err(_)) | None => bytes_max,
+    };
     let body = Limited::new(body, bytes_max);
-    let read = timeout(time_max, copied(body, bytes_max)).await;
+    let read = timeout(time_max, copied(body, capacity_max, reserved)).await;
     read.unwrap_or(Err(Unread::Slow))
 }
 
@@ -44,7 +70,11 @@ where
 ///
 /// `BodyExt::collect` keeps the frames. Each frame keeps the connection's read buffer alive. If a
 /// client sends single bytes, the server would hold 8 KiB for each of them.
-async fn copied<B>(body: Limited<B>, bytes_max: usize) -> Result<Bytes, Unread>
+async fn copied<B>(
+    body: Limited<B>,
+    capacity_max: usize,
+    mut reserved: Reserved,
+) -> Result<Bytes, Unread>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -59,27 +89,41 @@ where
         let Ok(data) = frame.into_data() else {
             continue; // trailers, which CGI does not have
         };
-        make_room(&mut all, data.len(), bytes_max)
-            .map_err(|error| Unread::NoMemory(error.to_string()))?;
+        make_room(&mut all, data.len(), capacity_max, &mut reserved)?;
         all.extend_from_slice(&data);
     }
-    Ok(all.into())
+    Ok(Bytes::from_owner(Whole {
+        bytes: all,
+        _reserved: reserved,
+    }))
 }
 
-/// Makes room for `more` bytes. The capacity doubles, as in any `Vec`, but never exceeds the limit
-/// of a body.
-fn make_room(all: &mut Vec<u8>, more: usize, bytes_max: usize) -> Result<(), TryReserveError> {
+/// Makes room for `more` bytes, and counts them. The capacity doubles, as in any `Vec`, but only
+/// exceeds `capacity_max` if the bytes need it.
+fn make_room(
+    all: &mut Vec<u8>,
+    more: usize,
+    capacity_max: usize,
+    reserved: &mut Reserved,
+) -> Result<(), Unread> {
     let needed = all.len().saturating_add(more);
     if needed <= all.capacity() {
         return Ok(());
     }
-    let capacity = needed.max(2 * all.capacity()).min(bytes_max.max(needed));
+    let capacity = needed
+        .max(all.capacity().saturating_mul(2))
+        .min(capacity_max.max(needed));
+    reserved.grow(capacity).map_err(Unread::NoRoom)?;
     all.try_reserve_exact(capacity - all.len())
+        .map_err(|error| Unread::NoMemory(error.to_string()))?;
+    // An allocator may give more than it was asked for.
+    reserved.grow(all.capacity()).map_err(Unread::NoRoom)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffered::Buffered;
     use hyper::body::{Frame, SizeHint};
     use std::convert::Infallible;
     use std::future::pending;
@@ -87,6 +131,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll};
+
+    /// Nothing yet, without limits.
+    fn unlimited() -> Reserved {
+        let (server, client) = (Buffered::default(), Buffered::default());
+        Reserved::new((&server, usize::MAX), (&client, usize::MAX))
+    }
 
     /// A read buffer of a connection. A frame is a slice of it. It counts the live buffers.
     struct Buffer {
@@ -149,7 +199,11 @@ mod tests {
 
         fn size_hint(&self) -> SizeHint {
             let mut hint = SizeHint::new();
-            hint.set_lower(self.declared);
+            match self.declared {
+                // As in chunks: nothing is known.
+                0 => {}
+                declared => hint.set_exact(declared),
+            }
             hint
         }
     }
@@ -158,7 +212,9 @@ mod tests {
     async fn a_body_in_small_pieces_does_not_keep_their_buffers() {
         let drip = Drip::new(1000);
         let (alive, alive_max) = (Arc::clone(&drip.alive), Arc::clone(&drip.alive_max));
-        let body = read(drip, 1000, Duration::MAX).await.expect("it fits");
+        let body = read(drip, 1000, Duration::MAX, unlimited())
+            .await
+            .expect("it fits");
         assert_eq!(body, "x".repeat(1000));
         assert_eq!(alive_max.load(Ordering::Relaxed), 1, "buffers of frames");
         assert_eq!(alive.load(Ordering::Relaxed), 0);
@@ -167,17 +223,17 @@ mod tests {
     #[tokio::test]
     async fn bodies_are_bounded() {
         for (bytes, max) in [(0, 0), (1, 1), (999, 1000), (1000, 1000)] {
-            let body = read(Drip::new(bytes), max, Duration::MAX).await;
+            let body = read(Drip::new(bytes), max, Duration::MAX, unlimited()).await;
             assert_eq!(body.map(|body| body.len()), Ok(bytes));
         }
         for (bytes, max) in [(1, 0), (1001, 1000), (usize::MAX, 1000)] {
-            let body = read(Drip::new(bytes), max, Duration::MAX).await;
+            let body = read(Drip::new(bytes), max, Duration::MAX, unlimited()).await;
             assert_eq!(body, Err(Unread::TooLarge));
         }
         let mut declared = Drip::new(1);
         declared.declared = 1001;
         let alive_max = Arc::clone(&declared.alive_max);
-        let body = read(declared, 1000, Duration::MAX).await;
+        let body = read(declared, 1000, Duration::MAX, unlimited()).await;
         assert_eq!(body, Err(Unread::TooLarge));
         assert_eq!(alive_max.load(Ordering::Relaxed), 0, "nothing is read");
     }
@@ -199,7 +255,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_only_so_long() {
-        let body = read(Never, 1, Duration::from_millis(1)).await;
+        let body = read(Never, 1, Duration::from_millis(1), unlimited()).await;
         assert_eq!(body, Err(Unread::Slow));
     }
 
@@ -207,15 +263,84 @@ mod tests {
     fn room_is_made_up_to_the_limit_and_where_there_is_none_it_is_said() {
         let mut all = vec![];
         let mut capacities = vec![];
+        let mut reserved = unlimited();
         for _ in 0..100 {
-            make_room(&mut all, 10, 1000).expect("there is memory");
+            make_room(&mut all, 10, 1000, &mut reserved).expect("there is memory");
             all.extend([0; 10]);
             capacities.push(all.capacity());
         }
         capacities.dedup();
         assert_eq!(capacities, [10, 20, 40, 80, 160, 320, 640, 1000]);
-        assert!(make_room(&mut all, isize::MAX as usize, usize::MAX).is_err());
-        assert!(make_room(&mut all, usize::MAX, usize::MAX).is_err());
+        for more in [isize::MAX as usize, usize::MAX] {
+            let refused = make_room(&mut all, more, usize::MAX, &mut unlimited());
+            assert!(matches!(refused, Err(Unread::NoMemory(_))), "{refused:?}");
+        }
         assert_eq!(all.len(), 1000);
+    }
+
+    /// Bodies of this number of bytes, one after another, while the server has room for `bytes_max`
+    /// bytes. Returns the results, and the counted bytes after each.
+    async fn read_all(
+        bytes_max: usize,
+        bodies: &[(usize, u64)],
+    ) -> Vec<(Result<Bytes, Unread>, usize)> {
+        let (server, client) = (Buffered::default(), Buffered::default());
+        let mut all = vec![];
+        for (bytes, declared) in bodies {
+            let reserved = Reserved::new((&server, bytes_max), (&client, usize::MAX));
+            let mut body = Drip::new(*bytes);
+            body.declared = *declared;
+            let read = read(body, 1000, Duration::MAX, reserved).await;
+            all.push((read, server.bytes()));
+        }
+        assert_eq!(client.bytes(), server.bytes());
+        all
+    }
+
+    #[tokio::test]
+    async fn the_capacity_of_a_body_counts_until_the_body_is_dropped() {
+        // Single bytes double the capacity: 513 bytes without a declared length take 1000.
+        for (bytes, declared, counted) in [(0, 0, 0), (1, 0, 1), (513, 0, 1000), (513, 513, 513)] {
+            let mut all = read_all(1000, &[(bytes, declared)]).await;
+            let (body, bytes_counted) = all.remove(0);
+            assert_eq!(body.map(|body| body.len()), Ok(bytes));
+            assert_eq!(bytes_counted, counted, "{bytes} of {declared}");
+        }
+        let server = Buffered::default();
+        let reserved = Reserved::new((&server, 1000), (&Buffered::default(), 1000));
+        let body = read(Drip::new(1000), 1000, Duration::MAX, reserved).await;
+        let part = body.expect("it fits").slice(..1);
+        assert_eq!(server.bytes(), 1000, "a part keeps the whole");
+        drop(part);
+        assert_eq!(server.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn bodies_together_are_bounded() {
+        let all = read_all(1500, &[(600, 600), (900, 900), (1, 1)]).await;
+        let counted: Vec<_> = all.iter().map(|(_, counted)| *counted).collect();
+        assert_eq!(counted, [600, 1500, 1500]);
+        let refused = NoRoom {
+            needed: 1501,
+            bytes_max: 1500,
+        };
+        assert_eq!(all[2].0, Err(Unread::NoRoom(refused)));
+        // A refused body gives its bytes back.
+        let all = read_all(1500, &[(600, 600), (901, 901), (900, 900)]).await;
+        let counted: Vec<_> = all.iter().map(|(_, counted)| *counted).collect();
+        assert_eq!(counted, [600, 600, 1500]);
+        assert!(matches!(all[1].0, Err(Unread::NoRoom(_))), "{:?}", all[1].0);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_counts_nothing() {
+        let server = Buffered::default();
+        let reserved = || Reserved::new((&server, 1), (&Buffered::default(), 1));
+        let body = read(Never, 1, Duration::from_millis(1), reserved()).await;
+        assert_eq!((body, server.bytes()), (Err(Unread::Slow), 0));
+        let mut declared = Drip::new(1);
+        declared.declared = u64::MAX;
+        let body = read(declared, 1, Duration::MAX, reserved()).await;
+        assert_eq!((body, server.bytes()), (Err(Unread::TooLarge), 0));
     }
 }

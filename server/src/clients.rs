@@ -1,5 +1,6 @@
 //! [`Clients`]: limits the connections of each client, so that one client cannot take all of them.
 
+use crate::buffered::Buffered;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,8 +13,16 @@ const NETWORK: u128 = !0 << 64;
 #[derive(Debug)]
 pub(crate) struct Clients {
     connections_max: usize,
-    /// Number of connections of each client that has at least one.
-    open: Mutex<HashMap<IpAddr, usize>>,
+    /// The clients that have at least one connection.
+    open: Mutex<HashMap<IpAddr, Client>>,
+}
+
+/// What a client has.
+#[derive(Debug, Default)]
+struct Client {
+    connections: usize,
+    /// Bytes of the bodies of its requests.
+    buffered: Buffered,
 }
 
 /// Counts a connection until it is dropped.
@@ -21,6 +30,8 @@ pub(crate) struct Clients {
 pub(crate) struct Counted {
     clients: Arc<Clients>,
     client: IpAddr,
+    /// Bytes of the bodies that come by all connections of the client.
+    pub(crate) buffered: Buffered,
 }
 
 impl Clients {
@@ -34,16 +45,17 @@ impl Clients {
     /// Counts a connection of the client at this address. Returns `None` if the client has reached
     /// its limit.
     pub(crate) fn count(self: &Arc<Self>, address: IpAddr) -> Option<Counted> {
-        let client = client(address);
+        let address = client(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let connections = open.entry(client).or_default();
-        if *connections >= self.connections_max {
+        let client = open.entry(address).or_default();
+        if client.connections >= self.connections_max {
             return None;
         }
-        *connections += 1;
+        client.connections += 1;
         Some(Counted {
             clients: Arc::clone(self),
-            client,
+            client: address,
+            buffered: client.buffered.clone(),
         })
     }
 }
@@ -52,10 +64,10 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let open = &self.clients.open;
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut connections) = open.entry(self.client) {
-            *connections.get_mut() -= 1;
-            if *connections.get() == 0 {
-                connections.remove();
+        if let Entry::Occupied(mut client) = open.entry(self.client) {
+            client.get_mut().connections -= 1;
+            if client.get().connections == 0 {
+                client.remove();
             }
         }
     }

@@ -238,6 +238,9 @@ fn limits(options: &Options) -> Limits {
     set(&mut limits.route_requests, options.route_requests);
     set(&mut limits.wait, options.wait);
     set(&mut limits.body_max, options.body_max);
+    // The default has room for the largest body, too.
+    limits.buffered_max = limits.buffered_max.max(limits.body_max);
+    set(&mut limits.buffered_max, options.buffered_max);
     set(&mut limits.header_timeout, options.header_timeout);
     set(&mut limits.body_timeout, options.body_timeout);
     set(&mut limits.write_timeout, options.write_timeout);

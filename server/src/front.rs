@@ -3,6 +3,7 @@
 use crate::access::AccessLog;
 use crate::answer;
 use crate::body::{self, Unread};
+use crate::buffered::{Buffered, NoRoom, Reserved};
 use crate::engine::{Begun, End, Ended, Engine, Exchange, Ran, Work};
 use crate::environment::{Ends, environment};
 use crate::guest_body::GuestBody;
@@ -20,13 +21,12 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
-use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use pirn_wasi2::http::ErrorCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
 
 /// A response.
@@ -50,6 +50,8 @@ pub(crate) struct Front {
     pub(crate) traces: Option<Traces>,
     journal: Arc<Journal>,
     pub(crate) guests: Guests,
+    /// Bytes of the bodies of all requests, those to earlier sites included.
+    buffered: Buffered,
     /// Paths of the public address that belong to the server.
     reserved: &'static [&'static str],
     /// Whether the server was told to stop.
@@ -88,6 +90,7 @@ impl Front {
             traces,
             journal: Arc::new(journal),
             guests: Guests::default(),
+            buffered: Buffered::default(),
             reserved,
             is_stopping: AtomicBool::new(false),
         })
@@ -118,8 +121,13 @@ impl Front {
         self.site.load_full()
     }
 
-    /// Answers a request.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, ends: Ends) -> Reply {
+    /// Answers a request. `buffered` counts the bytes of the bodies of its client.
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        ends: Ends,
+        buffered: &Buffered,
+    ) -> Reply {
         let path = request.uri().path();
         let site = self.site();
         if self.reserved.contains(&path) {
@@ -141,7 +149,20 @@ impl Front {
                 Err((record, refusal)) => self.refuse(record, refusal),
             };
         }
-        match self.serve(&site, request, route, ends, &mut record).await {
+        let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
+        let served = match route.ok_or_else(no_route) {
+            Ok(number) => {
+                let limits = &site.limits;
+                let reserved = Reserved::new(
+                    (&self.buffered, limits.buffered_max),
+                    (buffered, limits.client_buffered_max()),
+                );
+                let served = self.serve(&site, request, number, ends, reserved, &mut record);
+                served.await
+            }
+            Err(refusal) => Err(refusal),
+        };
+        match served {
             Ok(reply) => {
                 let (status, took) = (reply.status().as_u16(), record.took());
                 tracing::debug!(route = record.route(), status, ?took, "answered");
@@ -259,23 +280,28 @@ impl Front {
         &self,
         site: &Site,
         request: Request<Incoming>,
-        route: Option<usize>,
+        number: usize,
         ends: Ends,
+        reserved: Reserved,
         record: &mut Record,
     ) -> Result<Reply, Refusal> {
-        let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
-        let number = route.ok_or_else(no_route)?;
         let route = &site.routes[number];
+        // The permit is held until the guest has ended, and the place until it has a slot. A client
+        // whose body comes slowly has both until `Limits::body_timeout`.
+        let (_turn, place) = admit(site, number, request.body())?;
         let (mut parts, body) = request.into_parts();
-        let body = read(body, &site.limits).await?;
+        let body = read(body, &site.limits, reserved).await?;
         record.bytes_in = body.len() as u64;
-        // Held until the guest has ended.
-        let _turn = route.turns.try_acquire().map_err(|_| {
-            let why = "the route has as many requests as it may";
-            Refusal::new(Outcome::Full, why)
-        })?;
         record.pass_trace(&mut parts.headers);
-        let work = work(site, number, &parts, body, ends)?;
+        let environment = environment(&parts, &route.prefix, body.len(), ends);
+        let environment =
+            environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
+        let work = Work {
+            route: number,
+            environment,
+            body,
+            place,
+        };
         let since = Instant::now();
         record.before = Some(record.took());
         let ran = site.engine.run(work).await;
@@ -301,7 +327,8 @@ impl Front {
         match path {
             METRICS_PATH => {
                 let dropped = self.access.as_ref().map_or(0, |access| access.dropped());
-                let text = self.metrics.render(slots, site.waiting(), dropped);
+                let (waiting, buffered) = (site.waiting(), self.buffered.bytes());
+                let text = self.metrics.render(slots, waiting, buffered, dropped);
                 page(StatusCode::OK, "text/plain; version=0.0.4", text)
             }
             HEALTH_PATH => page(StatusCode::OK, "text/plain", "ok\n"),
@@ -329,21 +356,51 @@ fn page(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Reply
 }
 
 /// Reads the body of a request, with limits of size and time.
-async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refusal> {
+async fn read(body: Incoming, limits: &Limits, reserved: Reserved) -> Result<Bytes, Refusal> {
     let (bytes_max, time_max) = (limits.body_max, limits.body_timeout);
-    let read = body::read(body, bytes_max, time_max).await;
+    let read = body::read(body, bytes_max, time_max, reserved).await;
     read.map_err(|unread| match unread {
-        Unread::TooLarge => {
-            let why = format!("body is larger than {bytes_max} bytes");
-            Refusal::new(Outcome::TooLarge, why)
-        }
+        Unread::TooLarge => too_large(bytes_max),
         Unread::Slow => {
             let why = format!("body did not come within {time_max:?}");
             Refusal::new(Outcome::Slow, why)
         }
         Unread::Malformed(error) => Refusal::new(Outcome::Bad, format!("body: {error}")),
+        Unread::NoRoom(NoRoom { needed, bytes_max }) => {
+            let why = format!(
+                "bodies would take {needed} bytes of {bytes_max}; raise --buffered-max, or the \
+                 part of a client by --client-connections"
+            );
+            Refusal::new(Outcome::Full, why)
+        }
         Unread::NoMemory(error) => Refusal::new(Outcome::Failed, format!("body: {error}")),
     })
+}
+
+fn too_large(bytes_max: usize) -> Refusal {
+    let why = format!("body is larger than {bytes_max} bytes");
+    Refusal::new(Outcome::TooLarge, why)
+}
+
+/// Admits a request before any of its body is read: takes a permit of its route and a place in the
+/// queue for slots. Returns at once if there is none.
+fn admit(
+    site: &Site,
+    number: usize,
+    body: &Incoming,
+) -> Result<(OwnedSemaphorePermit, Place), Refusal> {
+    let bytes_max = site.limits.body_max;
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large(bytes_max));
+    }
+    let take = |permits: &Arc<Semaphore>, why| {
+        let permit = Arc::clone(permits).try_acquire_owned();
+        permit.map_err(|_| Refusal::new(Outcome::Full, why))
+    };
+    let why = "the route has as many requests as it may";
+    let turn = take(&site.routes[number].turns, why)?;
+    let place = take(&site.places, "the queue of waiting requests is full")?;
+    Ok((turn, Place::new(place, site.limits.wait)))
 }
 
 /// Lets the other connections of this thread run until they reach this point too, or wait.
@@ -365,22 +422,13 @@ fn begin(
     record: &mut Record,
     bytes_in: &Arc<AtomicU64>,
 ) -> Result<(Begun, OwnedSemaphorePermit), Refusal> {
-    let bytes_max = site.limits.body_max;
-    if request.body().size_hint().lower() > bytes_max as u64 {
-        let why = format!("body is larger than {bytes_max} bytes");
-        return Err(Refusal::new(Outcome::TooLarge, why));
-    }
-    let turns = Arc::clone(&site.routes[number].turns);
-    let turn = turns.try_acquire_owned().map_err(|_| {
-        let why = "the route has as many requests as it may";
-        Refusal::new(Outcome::Full, why)
-    })?;
-    let mut request = request.map(|body| GuestBody::new(body, bytes_max, bytes_in));
+    let (turn, place) = admit(site, number, request.body())?;
+    let mut request = request.map(|body| GuestBody::new(body, site.limits.body_max, bytes_in));
     record.pass_trace(request.headers_mut());
     let exchange = Exchange {
         route: number,
         request,
-        place: place(site)?,
+        place,
     };
     record.before = Some(record.took());
     let begun = site.engine.begin(exchange);
@@ -408,34 +456,9 @@ fn no_response(ended: Option<&Ended>, error: Option<ErrorCode>) -> Refusal {
     }
 }
 
-/// Takes a place in the queue for slots.
-fn place(site: &Site) -> Result<Place, Refusal> {
-    let full = |_| Refusal::new(Outcome::Full, "the queue of waiting requests is full");
-    let place = Arc::clone(&site.places).try_acquire_owned().map_err(full)?;
-    Ok(Place::new(place, site.limits.wait))
-}
-
 /// A body that is complete in memory.
 fn whole(body: impl Into<Bytes>) -> ReplyBody {
     ReplyBody::Whole(Full::new(body.into()))
-}
-
-/// Builds the input of the guest.
-fn work(
-    site: &Site,
-    route: usize,
-    parts: &Parts,
-    body: Bytes,
-    ends: Ends,
-) -> Result<Work, Refusal> {
-    let environment = environment(parts, &site.routes[route].prefix, body.len(), ends);
-    let environment = environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
-    Ok(Work {
-        route,
-        environment,
-        body,
-        place: place(site)?,
-    })
 }
 
 /// Builds the response from the output of a CGI guest.

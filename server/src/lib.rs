@@ -2,7 +2,7 @@
 //! CGI.
 //!
 //! ```text
-//!  connection ─▶ front: route, body, limits ─▶ Engine::run: a slot ─▶ the guest, by slices ─▶ front: answer
+//!  connection ─▶ front: route, limits, body ─▶ Engine::run: a slot ─▶ the guest, by slices ─▶ front: answer
 //!   hyper, tokio      │                                      │         within its deadline       │
 //!                     └── 404 400 413 408                    └── 503                             └── 200 502 504
 //! ```
@@ -24,6 +24,7 @@ mod handler;
 pub mod pirn;
 mod refusal;
 mod limits;
+mod buffered;
 mod clients;
 pub mod answer;
 mod body;

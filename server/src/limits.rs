@@ -5,15 +5,22 @@ use std::time::Duration;
 /// Limits for clients. The engine has the limits for guests.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Most requests that wait for a slot.
+    /// Most requests that wait for a slot. A request to a CGI guest counts from before its body is
+    /// read.
     pub waiting_max: usize,
-    /// Most requests of one route that wait for a guest or have one. Set it lower than the number
-    /// of slots, so that a route with slow guests leaves slots to other routes.
+    /// Most requests of one route that wait for a guest or have one. A request counts from before
+    /// its body is read. Set it lower than the number of slots, so that a route with slow guests
+    /// leaves slots to other routes.
     pub route_requests: usize,
     /// Longest time that a request waits for a slot.
     pub wait: Duration,
     /// Most bytes of a request's body.
     pub body_max: usize,
+    /// Most bytes of the bodies of all requests together that the server keeps in memory, by the
+    /// capacity of their buffers: bodies that arrive, and bodies of CGI guests that have not ended.
+    /// At least [`body_max`](Self::body_max). A client has as large a part of these bytes as of the
+    /// connections.
+    pub buffered_max: usize,
     /// Longest time until a request's header has arrived, and longest time that a connection may
     /// idle.
     pub header_timeout: Duration,
@@ -38,6 +45,7 @@ impl Default for Limits {
             route_requests: usize::MAX,
             wait: Duration::from_millis(500),
             body_max: 1 << 20,
+            buffered_max: 128 << 20,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
@@ -45,6 +53,46 @@ impl Default for Limits {
             client_connections: 256,
             log_max: 256 << 10,
             grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    /// Most bytes of the bodies of one client: as large a part of [`Limits::buffered_max`] as a
+    /// client may have of the connections, but at least one body.
+    pub(crate) fn client_buffered_max(&self) -> usize {
+        let (all, part) = (self.connections.max(1), self.client_connections);
+        let bytes = self.buffered_max as u128 * part as u128 / all as u128;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        bytes.max(self.body_max).min(self.buffered_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_a_part_of_the_bytes_of_bodies() {
+        let limits = |buffered_max, body_max, connections, client_connections| Limits {
+            buffered_max,
+            body_max,
+            connections,
+            client_connections,
+            ..Limits::default()
+        };
+        let default = Limits::default().client_buffered_max();
+        assert_eq!(default, 32 << 20, "256 of 1,024 connections");
+        for (limits, part) in [
+            (limits(1000, 10, 4, 1), 250),
+            (limits(1000, 300, 4, 1), 300),
+            (limits(1000, 10, 4, 4), 1000),
+            (limits(1000, 10, 4, 5), 1000),
+            (limits(1000, 1000, 4, 1), 1000),
+            (limits(usize::MAX, 1, usize::MAX, usize::MAX), usize::MAX),
+            (limits(usize::MAX, 1, 1, usize::MAX), usize::MAX),
+        ] {
+            assert_eq!(limits.client_buffered_max(), part, "{limits:?}");
         }
     }
 }

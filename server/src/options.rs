@@ -93,6 +93,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) body_max: Option<Size>,
+    /// Most bytes of all requests' bodies together that the server keeps in memory; at least
+    /// --body-max [default: 128MiB]
+    #[arg(long, value_name = "BYTES")]
+    #[serde(deserialize_with = "parsed")]
+    pub(crate) buffered_max: Option<Size>,
     /// Most requests that wait for a slot; more are refused at once [default: 1024]
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "parsed")]
@@ -197,9 +202,9 @@ impl Options {
     pub(crate) fn or(self, file: Self) -> Self {
         either!(self, file:
             listen admin slots workers deadline start_deadline warm warm_deadline timeslice
-            memory_max stack answer_max stderr_max body_max waiting_max route_requests wait
-            header_timeout body_timeout write_timeout connections client_connections log_max grace
-            log access_log access_log_format otlp otlp_ratio stop_delay http_allow
-            memory_dirs memory_dir_max memory_dir_files trust)
+            memory_max stack answer_max stderr_max body_max buffered_max waiting_max
+            route_requests wait header_timeout body_timeout write_timeout connections
+            client_connections log_max grace log access_log access_log_format otlp otlp_ratio
+            stop_delay http_allow memory_dirs memory_dir_max memory_dir_files trust)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::access::AccessLog;
 use crate::admin::Admin;
+use crate::buffered::Buffered;
 use crate::clients::{Clients, Counted};
 use crate::engine::Engine;
 use crate::environment::Ends;
@@ -181,7 +182,9 @@ impl Server {
                             continue;
                         };
                         let open = Open::new(&front, permit, counted);
-                        let connection = serve(Arc::clone(&front), stream, remote, graceful.watcher());
+                        let buffered = open.counted.buffered.clone();
+                        let (front, watcher) = (Arc::clone(&front), graceful.watcher());
+                        let connection = serve(front, stream, remote, buffered, watcher);
                         connections.spawn(async move {
                             let _open = open;
                             connection.await;
@@ -264,7 +267,7 @@ impl Handle {
 struct Open {
     gauge: Arc<Gauge>,
     _permit: Result<OwnedSemaphorePermit, AcquireError>,
-    _counted: Counted,
+    counted: Counted,
 }
 
 impl Open {
@@ -278,7 +281,7 @@ impl Open {
         Self {
             gauge,
             _permit: permit,
-            _counted: counted,
+            counted,
         }
     }
 }
@@ -289,11 +292,12 @@ impl Drop for Open {
     }
 }
 
-/// Serves one connection until it ends.
+/// Serves one connection until it ends. `buffered` counts the bytes of the bodies of its client.
 async fn serve(
     front: Arc<Front>,
     stream: TcpStream,
     remote: SocketAddr,
+    buffered: Buffered,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let Ok(local) = stream.local_addr() else {
@@ -313,14 +317,14 @@ async fn serve(
     let http = http(header_timeout);
     let ends = Ends { local, remote };
     let service = service_fn(move |request| {
-        let front = Arc::clone(&front);
+        let (front, buffered) = (Arc::clone(&front), buffered.clone());
         async move {
             if !is_served(request.method()) {
                 let mut reply = Response::default();
                 *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
                 return Ok(reply);
             }
-            Ok::<_, Infallible>(front.answer(request, ends).await)
+            Ok::<_, Infallible>(front.answer(request, ends, &buffered).await)
         }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);

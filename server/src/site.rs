@@ -32,7 +32,7 @@ pub(crate) struct Site {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) limits: Limits,
     pub(crate) routes: Vec<Route>,
-    /// One permit for each request that may wait for a slot.
+    /// One permit for each request that may wait for a slot, or for its body before that.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) counters: RouteCounters,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Site {
 /// A route of a site.
 pub(crate) struct Route {
     pub(crate) prefix: String,
-    /// One permit for each request that may wait for a guest or have one.
+    /// One permit for each request that may wait for its body or a guest, or have a guest.
     pub(crate) turns: Arc<Semaphore>,
     turns_max: usize,
 }
@@ -71,6 +71,14 @@ impl Site {
             if limit == 0 {
                 bail!("--{name} is 0, so no request could be answered; set it to 1 or more");
             }
+        }
+        if limits.buffered_max < limits.body_max {
+            bail!(
+                "--buffered-max is {} bytes and --body-max {}, so the largest body could never be \
+                 read; raise --buffered-max or lower --body-max",
+                limits.buffered_max,
+                limits.body_max
+            );
         }
         // `Semaphore::MAX_PERMITS` is as good as no limit.
         limits.waiting_max = limits.waiting_max.min(Semaphore::MAX_PERMITS);
@@ -111,7 +119,7 @@ impl Site {
         Some(fitting.max_by_key(|(_, route)| route.prefix.len())?.0)
     }
 
-    /// Number of requests that wait for a slot.
+    /// Number of requests that wait for a slot, or for their body before that.
     pub(crate) fn waiting(&self) -> usize {
         self.limits.waiting_max - self.places.available_permits()
     }

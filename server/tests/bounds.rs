@@ -546,6 +546,7 @@ async fn limits_without_end_serve() {
         route_requests: usize::MAX,
         wait: Duration::MAX,
         body_max: usize::MAX,
+        buffered_max: usize::MAX,
         header_timeout: Duration::MAX,
         body_timeout: Duration::MAX,
         write_timeout: Duration::MAX,

@@ -1,6 +1,7 @@
 //! All suites of the server and of `pirn-serve`.
 
 mod access;
+mod admission;
 mod bounds;
 mod common;
 mod components;

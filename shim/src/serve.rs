@@ -54,12 +54,14 @@ pub(crate) fn serve(
             ..Extras::default()
         };
         let public = tokio::net::TcpListener::from_std(public)?;
+        let defaults = pirn_server::Limits::default();
         let of_clients = pirn_server::Limits {
             wait: limits.wait,
             body_max: limits.body_max,
+            buffered_max: defaults.buffered_max.max(limits.body_max),
             grace: limits.grace,
             client_connections: CLIENT_CONNECTIONS,
-            ..pirn_server::Limits::default()
+            ..defaults
         };
         let server = Server::new(public, Arc::new(engine), ["/"], of_clients, extras)?;
         tracing::info!("listening on {}", server.address()?);

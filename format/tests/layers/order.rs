@@ -284,6 +284,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "pirn",
             "refusal",
             "limits",
+            "buffered",
             "clients",
             "answer",
             "body",

@@ -40,6 +40,7 @@ pub(crate) struct Metrics {
 struct Now {
     slots: Slots,
     waiting: usize,
+    buffered_bytes: usize,
     access_dropped: u64,
     resident_bytes: u64,
 }
@@ -87,10 +88,17 @@ impl Metrics {
     }
 
     /// All metrics as text.
-    pub(crate) fn render(&self, slots: Slots, waiting: usize, access_dropped: u64) -> String {
+    pub(crate) fn render(
+        &self,
+        slots: Slots,
+        waiting: usize,
+        buffered_bytes: usize,
+        access_dropped: u64,
+    ) -> String {
         self.text(&Now {
             slots,
             waiting,
+            buffered_bytes,
             access_dropped,
             resident_bytes: crate::load::resident_bytes().unwrap_or(0),
         })

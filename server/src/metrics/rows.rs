@@ -45,7 +45,7 @@ const fn row(name: &'static str, help: &'static str, source: Source) -> Row {
 }
 
 /// All metrics, in the order of the text.
-pub(super) const ROWS: [Row; 20] = [
+pub(super) const ROWS: [Row; 21] = [
     row(
         "pirn_requests_total",
         "Requests by what became of them",
@@ -116,8 +116,13 @@ pub(super) const ROWS: [Row; 20] = [
     ),
     row(
         "pirn_requests_waiting",
-        "Requests that wait for a slot",
+        "Requests that wait for a slot, or for their body before that",
         Source::Gauge(|_, now| now.waiting as u64),
+    ),
+    row(
+        "pirn_buffered_bytes",
+        "Memory for the bodies of requests",
+        Source::Gauge(|_, now| now.buffered_bytes as u64),
     ),
     row(
         "pirn_connections",

@@ -60,6 +60,7 @@ const NOW: Now = Now {
         lost: 1,
     },
     waiting: 3,
+    buffered_bytes: 70_000,
     access_dropped: 4,
     resident_bytes: 123_456_789,
 };
