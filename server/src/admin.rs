@@ -8,7 +8,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::cmp::Reverse;
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -87,6 +87,9 @@ impl Admin {
                     continue;
                 }
             };
+            let Ok(local) = stream.local_addr() else {
+                continue; // it is closed already
+            };
             while connections.try_join_next().is_some() {}
             open.retain(|connection| !connection.task.is_finished());
             while connections.len() >= ADMIN_CONNECTIONS_MAX {
@@ -98,7 +101,7 @@ impl Admin {
                 connections.join_next().await;
             }
             let last_use = clock.begin();
-            let task = connections.spawn(self.serve(stream, last_use.clone()));
+            let task = connections.spawn(self.serve(stream, local, last_use.clone()));
             open.push(Open {
                 client: client(remote.ip()),
                 last_use,
@@ -107,11 +110,16 @@ impl Admin {
         }
     }
 
-    fn serve(&self, stream: TcpStream, last_use: LastUse) -> impl Future<Output = ()> + use<> {
+    fn serve(
+        &self,
+        stream: TcpStream,
+        local: SocketAddr,
+        last_use: LastUse,
+    ) -> impl Future<Output = ()> + use<> {
         let front = Arc::clone(&self.front);
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             last_use.renew();
-            let reply = front.own_or_missing(request.uri().path());
+            let reply = front.answer_admin(request, local);
             async move { Ok::<_, Infallible>(reply) }
         });
         let stream = TokioIo::new(Stream::new(stream, self.write_timeout));

@@ -1,6 +1,7 @@
 //! Converts a request to the environment of a CGI program (RFC 3875, section 4.1).
 
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
+use crate::authority;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -43,7 +44,7 @@ pub(crate) struct Ends {
 }
 
 /// The environment of the guest at a prefix of the request's path, for a body of `body_bytes`
-/// bytes.
+/// bytes. [`authority::read`] has accepted the request.
 pub(crate) fn environment(
     request: &Parts,
     prefix: &str,
@@ -119,12 +120,9 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     all
 }
 
-/// The host that the client names, without its port, or else the server's IP address.
+/// The host of the request, without its port, or else the server's IP address.
 fn server_name(headers: &HeaderMap, local: SocketAddr) -> String {
-    let named = text(headers, &HOST).and_then(|host| {
-        let authority: hyper::http::uri::Authority = host.parse().ok()?;
-        Some(authority.host().to_owned())
-    });
+    let named = authority::host(headers).map(str::to_owned);
     named.unwrap_or_else(|| local.ip().to_string())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::access::AccessLog;
 use crate::answer;
+use crate::authority;
 use crate::body::{self, Unread};
 use crate::buffered::{Buffered, NoRoom, Reserved};
 use crate::engine::{Begun, End, Ended, Engine, Exchange, Ran, Work};
@@ -20,9 +21,10 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use pirn_wasi2::http::ErrorCode;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -124,22 +126,27 @@ impl Front {
     /// Answers a request. `buffered` counts the bytes of the bodies of its client.
     pub(crate) async fn answer(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         ends: Ends,
         buffered: &Buffered,
     ) -> Reply {
+        // First, so that the record and the guest get the same path and host.
+        let read = authority::read(&mut request, ends.local);
         let path = request.uri().path();
         let site = self.site();
-        if self.reserved.contains(&path) {
+        if read.is_ok() && !is_served(request.method()) {
+            let mut reply = Reply::default();
+            *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            return reply;
+        }
+        if read.is_ok() && self.reserved.contains(&path) {
             return self.own_or_missing(path);
         }
         let route = site.route(path);
         let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
         let mut record = Record::new(&site, route, log, traces, &request, ends);
-        // A proxy could have routed the request by the other `Host` (RFC 9112, section 3.2).
-        if request.headers().get_all(HOST).iter().nth(1).is_some() {
-            let refusal = Refusal::new(Outcome::Bad, "the request has two Host fields");
-            return self.refuse(record, refusal);
+        if let Err(error) = read {
+            return self.refuse(record, Refusal::new(Outcome::Bad, error.to_string()));
         }
         if let Some(number) = route
             && site.engine.is_handler(number)
@@ -320,8 +327,19 @@ impl Front {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
+    /// Answers a request that came to the admin address at `local`.
+    pub(crate) fn answer_admin<B>(&self, mut request: Request<B>, local: SocketAddr) -> Reply {
+        match authority::read(&mut request, local) {
+            Ok(()) => self.own_or_missing(request.uri().path()),
+            Err(error) => {
+                tracing::debug!(%error, "admin request refused");
+                refused(Outcome::Bad)
+            }
+        }
+    }
+
     /// The response to one of the server's own paths, or 404 for another path.
-    pub(crate) fn own_or_missing(&self, path: &str) -> Reply {
+    fn own_or_missing(&self, path: &str) -> Reply {
         let site = self.site();
         let slots = site.engine.slots();
         match path {
@@ -510,6 +528,6 @@ fn refused(outcome: Outcome) -> Reply {
 
 /// Whether guests get requests with this method. CONNECT asks for a tunnel, which guests cannot
 /// provide.
-pub(crate) fn is_served(method: &Method) -> bool {
+fn is_served(method: &Method) -> bool {
     *method != Method::CONNECT
 }

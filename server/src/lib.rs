@@ -4,7 +4,7 @@
 //! ```text
 //!  connection ─▶ front: route, limits, body ─▶ Engine::run: a slot ─▶ the guest, by slices ─▶ front: answer
 //!   hyper, tokio      │                                      │         within its deadline       │
-//!                     └── 404 400 413 408                    └── 503                             └── 200 502 504
+//!                     └── 400 404 413 408                    └── 503                             └── 200 502 504
 //! ```
 //!
 //! One future per connection does all of this. Dropping it ends the guest and frees the slot.
@@ -29,6 +29,7 @@ mod clients;
 pub mod answer;
 mod body;
 mod stream;
+mod authority;
 mod environment;
 pub mod load;
 mod metrics;

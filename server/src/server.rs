@@ -6,7 +6,7 @@ use crate::buffered::Buffered;
 use crate::clients::{Clients, Counted};
 use crate::engine::Engine;
 use crate::environment::Ends;
-use crate::front::{Front, RESERVED, is_served};
+use crate::front::{Front, RESERVED};
 use crate::limits::Limits;
 use crate::metrics::Gauge;
 use crate::site::Mount;
@@ -15,7 +15,6 @@ use crate::traces::Traces;
 use anyhow::{Context as _, Result};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use std::convert::Infallible;
@@ -318,14 +317,7 @@ async fn serve(
     let ends = Ends { local, remote };
     let service = service_fn(move |request| {
         let (front, buffered) = (Arc::clone(&front), buffered.clone());
-        async move {
-            if !is_served(request.method()) {
-                let mut reply = Response::default();
-                *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-                return Ok(reply);
-            }
-            Ok::<_, Infallible>(front.answer(request, ends, &buffered).await)
-        }
+        async move { Ok::<_, Infallible>(front.answer(request, ends, &buffered).await) }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
@@ -350,8 +342,8 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use http_body_util::{BodyExt as _, Empty};
-    use hyper::Request;
     use hyper::body::Incoming;
+    use hyper::{Request, Response};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 

@@ -1,14 +1,8 @@
 //! Component routes whose guests answer in unusual ways and at unusual times.
 
 use crate::common;
-#[path = "../../wasi2/tests/common/handler.rs"]
-mod handler;
-#[path = "../../wasi2/tests/common/wit.rs"]
-mod wit;
 
-use common::{HOUR, TestServer, limits, soon};
-use handler::handler;
-use pirn_runtime::Module;
+use common::{HOUR, TestServer, component, limits, soon};
 use pirn_server::access::Format;
 use pirn_server::{AccessLog, Extras, Limits, Settings};
 use std::path::Path;
@@ -23,13 +17,8 @@ fn settings() -> Settings {
     }
 }
 
-fn module(core: &str) -> Module {
-    let so = pirn_compiler::compile(&handler(core), &pirn_compiler::Options::default());
-    Module::from_bytes(&so.expect("it is valid")).expect("it opens")
-}
-
 async fn server(core: &str, limits: Limits) -> TestServer {
-    TestServer::of(&[("/", module(core))], settings(), limits).await
+    TestServer::of(&[("/", component(core))], settings(), limits).await
 }
 
 /// A handler that gives a response with the body `abc`. Its text runs between the head of the
@@ -170,7 +159,7 @@ async fn stopped_after_response(after: &str, grace: Duration) -> bool {
         ..Extras::default()
     };
     let core = answers(200, "", "", "", after);
-    let routes = [("/", module(&core))];
+    let routes = [("/", component(&core))];
     let mut server = TestServer::with(&routes, settings(), limits, extras).await;
     exchange(&server, GET).await;
     let region = server.engine.region().clone();
@@ -198,7 +187,7 @@ async fn requests_that_arrive_together_take_turns() {
         timeslice: HOUR,
         ..settings()
     };
-    let guest = module(&answers(200, "3", "", "", ""));
+    let guest = component(&answers(200, "3", "", "", ""));
     let server = TestServer::of(&[("/", guest)], settings, limits).await;
     let mut clients = vec![];
     for _ in 0..8 {

@@ -2,6 +2,7 @@
 
 mod access;
 mod admission;
+mod authority;
 mod bounds;
 mod common;
 mod components;

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{TestServer, module, prints, soon, until};
+use common::{ENVIRONMENT, TestServer, module, prints, soon, until, variable};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -110,20 +110,6 @@ fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A guest that prints its environment.
-const ENVIRONMENT: &str = r#"(module
-  (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))
-  (import "wasi_snapshot_preview1" "environ_get" (func $get (param i32 i32) (result i32)))
-  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
-  (memory (export "memory") 2)
-  (data (i32.const 16) "\40\00\00\00\0d\00\00\00\00\40\00\00")
-  (data (i32.const 64) "Status: 200\n\n")
-  (func (export "_start")
-    (drop (call $sizes (i32.const 0) (i32.const 4)))
-    (drop (call $get (i32.const 1024) (i32.const 16384)))
-    (i32.store (i32.const 28) (i32.load (i32.const 4)))
-    (drop (call $write (i32.const 1) (i32.const 16) (i32.const 2) (i32.const 8)))))"#;
-
 async fn server(endpoint: &Endpoint, ratio: f64) -> TestServer {
     let settings = Settings {
         slots: 2,
@@ -139,12 +125,6 @@ async fn server(endpoint: &Endpoint, ratio: f64) -> TestServer {
         ..Extras::default()
     };
     TestServer::with(&guests, settings, common::limits(), extras).await
-}
-
-/// The variable of a guest that printed its environment.
-fn variable<'a>(body: &'a str, name: &str) -> Option<&'a str> {
-    body.split('\0')
-        .find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -289,6 +289,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "answer",
             "body",
             "stream",
+            "authority",
             "environment",
             "load",
             "metrics",

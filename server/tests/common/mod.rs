@@ -1,7 +1,11 @@
 //! Shared by the server's tests: a server with guests, and clients of all kinds.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+#[path = "../../../wasi2/tests/common/handler.rs"]
+mod handler;
 pub(crate) mod serving;
+#[path = "../../../wasi2/tests/common/wit.rs"]
+mod wit;
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -106,6 +110,12 @@ pub(crate) fn module(source: &str) -> Module {
     module.clone()
 }
 
+/// A handler: a component of the text of its core module.
+pub(crate) fn component(core: &str) -> Module {
+    let so = pirn_compiler::compile(&handler::handler(core), &Options::default());
+    Module::from_bytes(&so.expect("it is valid")).expect("it opens")
+}
+
 /// A module from its text or its bytes.
 fn compiled(bytes: &[u8], options: &Options) -> Module {
     let wasm = pirn_compiler::parse_text(bytes).expect("it is well-formed");
@@ -134,6 +144,26 @@ pub(crate) fn prints(output: &str) -> String {
 pub(crate) const PANICS: &str = r#"(module
   (import "test" "panic" (func $panic)) (memory (export "memory") 1)
   (func (export "_start") (call $panic)))"#;
+
+/// A guest that prints its environment.
+pub(crate) const ENVIRONMENT: &str = r#"(module
+  (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_get" (func $get (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 2)
+  (data (i32.const 16) "\40\00\00\00\0d\00\00\00\00\40\00\00")
+  (data (i32.const 64) "Status: 200\n\n")
+  (func (export "_start")
+    (drop (call $sizes (i32.const 0) (i32.const 4)))
+    (drop (call $get (i32.const 1024) (i32.const 16384)))
+    (i32.store (i32.const 28) (i32.load (i32.const 4)))
+    (drop (call $write (i32.const 1) (i32.const 16) (i32.const 2) (i32.const 8)))))"#;
+
+/// The variable of a guest that printed its environment.
+pub(crate) fn variable<'a>(body: &'a str, name: &str) -> Option<&'a str> {
+    body.split('\0')
+        .find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='))
+}
 
 /// A guest that waits until the test opens the door, and then responds.
 pub(crate) const WAITS: &str = r#"(module

@@ -34,6 +34,12 @@ const IMPORTS: &str = r#"
     (func $append (param i32 i32 i32 i32 i32 i32)))
   (import "wasi:http/types@0.2.12" "[method]fields.clone" (func $clone (param i32) (result i32)))
   (import "wasi:http/types@0.2.12" "[resource-drop]fields" (func $drop-fields (param i32)))
+  (import "wasi:http/types@0.2.12" "[method]incoming-request.authority"
+    (func $incoming-authority (param i32 i32)))
+  (import "wasi:http/types@0.2.12" "[method]incoming-request.path-with-query"
+    (func $incoming-path (param i32 i32)))
+  (import "wasi:http/types@0.2.12" "[method]incoming-request.scheme"
+    (func $incoming-scheme (param i32 i32)))
   (import "wasi:http/types@0.2.12" "[constructor]outgoing-response"
     (func $response (param i32) (result i32)))
   (import "wasi:http/types@0.2.12" "[method]outgoing-response.headers"
