@@ -33,7 +33,7 @@ mod untyped_func;
 mod wait;
 
 pub(crate) use answer::not_of_the_host;
-pub use caller::Caller;
+pub use caller::{Caller, StopFlag};
 pub use func::IntoFunc;
 pub use host_result::{HostFuture, HostResult};
 pub(crate) use host_state::HostState;

@@ -182,6 +182,12 @@ impl Interruption {
         Self(Box::new((limit, trace)))
     }
 
+    /// The end of a call whose time was over when the host, not the guest, worked for the call.
+    #[must_use]
+    pub fn in_host(limit: Duration) -> Self {
+        Self::new(Some(limit), None)
+    }
+
     pub(crate) fn set_limit(&mut self, ns: Option<u64>) {
         self.0.0 = ns.map(Duration::from_nanos);
     }

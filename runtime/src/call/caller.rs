@@ -62,9 +62,8 @@ impl<'a, T> Caller<'a, T> {
 
     /// The activation of the running call.
     pub(super) fn activation(&self) -> *mut Activation {
-        let place = self.vmctx.wrapping_offset(CONTEXT_ACTIVATION as isize);
-        // SAFETY: an initialised context contains the address of the running call's activation.
-        unsafe { *place.cast::<*mut Activation>() }
+        // SAFETY: the context of a caller is initialised.
+        unsafe { activation_of(self.vmctx) }
     }
 
     /// Whether the guest runs in a nested call, in which it cannot be suspended.
@@ -85,8 +84,18 @@ impl<'a, T> Caller<'a, T> {
     /// continue. A host function that waits should check this now and then.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        // SAFETY: an activation contains the address of its interrupt flag.
-        unsafe { is_stopped((*(*self.activation()).interrupt_flag).load(Ordering::SeqCst)) }
+        self.stop_flag().is_stopped()
+    }
+
+    /// The answer to [`is_stopped`](Self::is_stopped) for host functions that hold a view of the
+    /// memory meanwhile.
+    #[must_use]
+    #[inline]
+    pub fn stop_flag(&self) -> StopFlag<'a> {
+        StopFlag {
+            vmctx: self.vmctx,
+            borrowed: PhantomData,
+        }
     }
 
     /// The host's data of the instance.
@@ -250,6 +259,44 @@ impl<'a, T> Caller<'a, T> {
         // is borrowed mutably, so there is none. The data is the host's, outside the memory.
         unsafe { (view_mut(self.vmctx), &mut *self.data) }
     }
+}
+
+/// Whether the guest that called a host function has been stopped. Borrows neither the memory nor
+/// the data.
+pub struct StopFlag<'a> {
+    vmctx: *mut u8,
+    borrowed: PhantomData<&'a ()>,
+}
+
+impl StopFlag<'_> {
+    /// As [`Caller::is_stopped`].
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        // SAFETY: `Caller::new` requires that the context stays in place for the lifetime of the
+        // caller, which is that of this value. An activation contains the address of its interrupt
+        // flag, and outlives the host function.
+        unsafe {
+            let activation = activation_of(self.vmctx);
+            is_stopped((*(*activation).interrupt_flag).load(Ordering::SeqCst))
+        }
+    }
+}
+
+impl fmt::Debug for StopFlag<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StopFlag").finish_non_exhaustive()
+    }
+}
+
+/// The activation of the running call.
+///
+/// # Safety
+///
+/// `vmctx` must be an initialised context.
+unsafe fn activation_of(vmctx: *mut u8) -> *mut Activation {
+    let place = vmctx.wrapping_offset(CONTEXT_ACTIVATION as isize);
+    // SAFETY: an initialised context contains the address of the running call's activation.
+    unsafe { *place.cast::<*mut Activation>() }
 }
 
 /// Guard: while it lives, an async host function runs, and nested calls are refused.
