@@ -3,11 +3,13 @@
 
 use crate::component::Info;
 use crate::error::{AbiError, LinkError, of_host};
+use crate::host_bytes::HeldBytes;
 use crate::host_func::{Destructor, HostFuture};
 use crate::host_values::HostValues;
 use crate::lift::{Flat, Lift};
 use crate::lower::{Lower, Words};
 use crate::state::{Pending, State, Unwritten};
+use crate::stop::{Stop, is_stop};
 use crate::transcode::{Memories, transcode};
 use crate::value::Resource;
 use pirn_format::component::{
@@ -37,7 +39,15 @@ pub(crate) struct Lowered {
     pub(crate) params_in_memory: Option<(u64, u32)>,
     /// Whether the result is written to memory, because it has too many core values.
     pub(crate) result_in_memory: bool,
-    pub(crate) host_bytes_max: usize,
+}
+
+/// The parameters of a call of a host function.
+struct Lifted<P> {
+    params: P,
+    /// The address for the result, if the result is written to memory.
+    result_at: u32,
+    /// Counts the memory of the parameters until the call has ended.
+    held: Option<HeldBytes>,
 }
 
 /// A host function with erased parameter and result types. Linking checks the types.
@@ -107,16 +117,17 @@ where
         let Place { module, name, ty } = place;
         let has_result = !ty.results.is_empty();
         let call = move |mut caller: Caller<'_, State<T>>, flat: FlatParams| {
-            let (params, result_at) = lowered.lift::<T, V>(&mut caller, &flat)?;
-            let output = (self.func)(caller.data_mut(), params)?;
-            lowered.finish::<T, V>(&mut caller, output, result_at)
+            let lifted = lowered.lift::<T, V>(&mut caller, &flat)?;
+            let _held = lifted.held;
+            let output = (self.func)(caller.data_mut(), lifted.params)?;
+            lowered.finish::<T, V>(&mut caller, output, lifted.result_at)
         };
         match has_result {
             true => core.func_flat(module, name, ty, move |caller, flat| {
-                call(caller, flat).map(FlatResult)
+                unless_stopped(call(caller, flat)).map(FlatResult)
             })?,
             false => core.func_flat(module, name, ty, move |caller, flat| {
-                call(caller, flat).map(drop)
+                unless_stopped(call(caller, flat)).map(drop)
             })?,
         };
         Ok(())
@@ -147,13 +158,17 @@ where
         macro_rules! future {
             ($convert:expr) => {
                 move |mut caller, flat| {
-                    let params = lowered.lift::<T, V>(&mut caller, &flat);
+                    let lifted = lowered.lift::<T, V>(&mut caller, &flat);
                     let (func, lowered) = (Arc::clone(&self), Arc::clone(&lowered));
                     Box::pin(async move {
-                        let (params, at) = params?;
-                        let output = (func.func)(caller.data_mut(), params).await?;
-                        let written = lowered.finish::<T, V>(&mut caller, output, at);
-                        written.map($convert)
+                        let lifted = match lifted {
+                            Ok(lifted) => lifted,
+                            Err(error) => return unless_stopped(Err(error)).map($convert),
+                        };
+                        let _held = lifted.held;
+                        let output = (func.func)(caller.data_mut(), lifted.params).await?;
+                        let written = lowered.finish::<T, V>(&mut caller, output, lifted.result_at);
+                        unless_stopped(written).map($convert)
                     })
                 }
             };
@@ -167,34 +182,35 @@ where
 }
 
 impl Lowered {
-    /// Reads the parameters of a call. Also returns the address for the result, if the result is
-    /// written to memory.
+    /// Reads the parameters of a call.
     #[inline]
     fn lift<T, V: HostValues>(
         &self,
         caller: &mut Caller<'_, State<T>>,
         flat: &FlatParams,
-    ) -> Result<(V::Params, u32), HostError> {
+    ) -> Result<Lifted<V::Params>, HostError> {
         let ty = &self.info.component.funcs[self.ty as usize];
         let encoding = self.encoding();
+        let stop = Stop::Guest(caller.stop_flag());
         let (memory, state) = memory(caller, &self.info, self.options)?;
-        state.scopes.enter();
-        let mut lift = Lift::new(
-            &self.info,
-            memory.as_slice(),
-            encoding,
-            &mut state.scopes,
-            self.host_bytes_max,
-        );
+        state.scopes.enter().map_err(of_host)?;
+        let (bytes, scopes) = (memory.as_slice(), &mut state.scopes);
+        let mut lift = Lift::new(&self.info, bytes, encoding, scopes, stop);
         let mut words = Flat::new(flat.words());
         let params = V::lift(&mut lift, ty, &mut words, self.params_in_memory);
         let params = params.map_err(of_host)?;
+        let spent = lift.spent();
+        let held = state.scopes.account.hold(spent).map_err(of_host)?;
         let result_at = if self.result_in_memory {
             words.word() as u32
         } else {
             0
         };
-        Ok((params, result_at))
+        Ok(Lifted {
+            params,
+            result_at,
+            held,
+        })
     }
 
     /// Ends a call: returns the result as a core value, or writes it to memory. If the guest must
@@ -219,7 +235,9 @@ impl Lowered {
         let encoding = self.encoding();
         let requests = value.request(&self.info, &mut state.scopes, encoding, ty, &self.name)?;
         if let Some((bytes, align)) = requests.next() {
+            let held = state.scopes.account.hold(requests.host_bytes());
             state.pending = Some(Pending {
+                _held: held.map_err(of_host)?,
                 value: Box::new(value),
                 ty,
                 options: self.options,
@@ -233,13 +251,23 @@ impl Lowered {
             return Ok(0);
         }
         let mut words = Words::new();
-        let mut lower = Lower::new(&self.info, &mut [], encoding, &mut state.scopes, &[]);
+        let scopes = &mut state.scopes;
+        let mut lower = Lower::new(&self.info, &mut [], encoding, scopes, &[], Stop::Never);
         value.flat(&mut lower, ty, &mut words).map_err(of_host)?;
         Ok(words.0.words().first().copied().unwrap_or(0))
     }
 
     fn encoding(&self) -> StringEncoding {
         self.info.component.options[self.options as usize].encoding
+    }
+}
+
+/// The answer to a guest that may have been stopped while the host converted values. Such a guest
+/// does not continue, and does not see the answer. Its call fails with the reason of the stop.
+fn unless_stopped(answer: Result<u64, HostError>) -> Result<u64, HostError> {
+    match answer {
+        Err(error) if is_stop(&error) => Ok(0),
+        answer => answer,
     }
 }
 
@@ -280,14 +308,10 @@ fn store<T>(
     given: &[u32],
 ) -> Result<(), HostError> {
     let encoding = info.component.options[options as usize].encoding;
+    let stop = Stop::Guest(caller.stop_flag());
     let (mut memory, state) = memory(caller, info, options)?;
-    let mut lower = Lower::new(
-        info,
-        memory.as_mut_slice(),
-        encoding,
-        &mut state.scopes,
-        given,
-    );
+    let (bytes, scopes) = (memory.as_mut_slice(), &mut state.scopes);
+    let mut lower = Lower::new(info, bytes, encoding, scopes, given, stop);
     lower.check_result(ty, at).map_err(of_host)?;
     value.store(&mut lower, ty, at).map_err(of_host)
 }
@@ -328,7 +352,6 @@ pub(crate) fn intrinsic<T: 'static>(
     adapter: Adapter,
     info: &Arc<Info>,
     destructors: &[Destructor<T>],
-    host_bytes_max: usize,
 ) -> Result<(), LinkError> {
     let Place { module, name, ty } = place;
     let memories = Memories::of(adapter);
@@ -340,7 +363,7 @@ pub(crate) fn intrinsic<T: 'static>(
                     *word = param.cast_unsigned();
                 }
             }
-            let numbers = transcode(&mut caller, op, &memories, words, host_bytes_max)?;
+            let numbers = transcode(&mut caller, op, &memories, words)?;
             let numbers = numbers.map(|n| pirn_runtime::Value::I32(n.cast_signed()));
             results.copy_from_slice(&numbers);
             Ok(())
@@ -381,16 +404,13 @@ pub(crate) fn intrinsic<T: 'static>(
                 let rep = scopes.lend(word(1), word(0));
                 rep.and_then(|rep| scopes.add_borrow(word(2), rep))
             }
-            Adapter::EnterCall => {
-                scopes.enter();
-                Ok(0)
-            }
+            Adapter::EnterCall => scopes.enter().map(|()| 0),
             Adapter::ExitCall => scopes.exit().map(|()| 0),
-            Adapter::Allocated => return allocated(caller, &info, word(0)),
+            Adapter::Allocated => return unless_stopped(allocated(caller, &info, word(0))),
             // A transcoder with two results has its own function, see the start of `intrinsic`.
             Adapter::Transcode { op, .. } => {
                 let params = std::array::from_fn(word);
-                let numbers = transcode(caller, op, &memories, params, host_bytes_max)?;
+                let numbers = transcode(caller, op, &memories, params)?;
                 return Ok(numbers[0].into());
             }
             Adapter::Trap => Err(AbiError::Between(broken_rule(word(0)))),

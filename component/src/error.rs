@@ -72,9 +72,22 @@ pub enum AbiError {
     /// a function that is called after results were read.
     #[error("an import is called while the component instance may not be left")]
     CannotLeave,
-    /// Values that need more memory of the host than one call may have.
-    #[error("the values of a call need more than {0} bytes of the host; raise the limit")]
-    HostBytes(usize),
+    /// The host refuses to keep more memory for the guest.
+    #[error(
+        "guest needs {asked} more bytes of the host, which keeps {held} of at most {limit} for it; \
+         raise `host_bytes_max`"
+    )]
+    HostBytes {
+        /// Bytes that the host keeps for the guest.
+        held: usize,
+        /// Bytes that it was asked to keep in addition.
+        asked: usize,
+        /// Most bytes that it keeps.
+        limit: usize,
+    },
+    /// The guest was stopped, or its time was over, while the host read or wrote its values.
+    #[error("the call was stopped while the host read or wrote its values")]
+    Stopped,
     /// A rule that the code between two component instances checks. The message names the rule.
     #[error("a call between component instances broke a rule: {0}")]
     Between(&'static str),

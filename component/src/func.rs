@@ -18,7 +18,6 @@ pub(crate) type Realloc = pirn_runtime::TypedFunc<(u32, u32, u32, u32), u32>;
 pub(crate) struct Shared {
     /// The destructors of the resource types that the component defines.
     pub(crate) destructors: Vec<Option<CoreFunc>>,
-    pub(crate) host_bytes_max: usize,
     /// Distinguishes the preparation from others.
     pub(crate) prepared: u64,
 }

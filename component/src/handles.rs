@@ -1,8 +1,9 @@
 //! [`Handles`]: the handles of one component instance (CanonicalABI, "Handle State").
 
 use crate::error::AbiError;
+use crate::host_bytes::Account;
 
-/// Most handles of all component instances: 28 MiB of the host.
+/// Most handles of all component instances: 16 MiB of the host in one table.
 pub(crate) const HANDLES_MAX: u32 = 1 << 20;
 
 /// The handles of one component instance. All resource types share one index space, and handle 0
@@ -10,8 +11,18 @@ pub(crate) const HANDLES_MAX: u32 = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     /// The entry of handle `n` is at `n - 1`.
-    entries: Vec<Option<Handle>>,
-    free: Vec<u32>,
+    entries: Vec<Entry>,
+    /// The free handle that is used next; 0 if there is none.
+    free: u32,
+}
+
+/// A place of a table. Free places form a list in the table itself, so that dropping a handle needs
+/// no memory.
+#[derive(Debug)]
+enum Entry {
+    Handle(Handle),
+    /// The next free handle; 0 if there is none.
+    Free(u32),
 }
 
 /// What a handle refers to.
@@ -30,22 +41,35 @@ pub(crate) enum Kind {
     /// Owned, and lent to this number of running calls.
     Own(u32),
     /// Borrowed for the call with this number.
-    Borrow(usize),
+    Borrow(u32),
 }
+
+const _: () = assert!(size_of::<Entry>() == 16);
 
 impl Handles {
     /// Adds a handle, and returns its number. `places` counts the handles of all component
-    /// instances, also free ones.
-    pub(crate) fn add(&mut self, handle: Handle, places: &mut u32) -> Result<u32, AbiError> {
-        if let Some(number) = self.free.pop() {
-            self.entries[number as usize - 1] = Some(handle);
+    /// instances, also free ones. The account counts the memory of the table.
+    pub(crate) fn add(
+        &mut self,
+        handle: Handle,
+        places: &mut u32,
+        account: &mut Account,
+    ) -> Result<u32, AbiError> {
+        if let Some(at) = self.free.checked_sub(1) {
+            let number = self.free;
+            let entry = &mut self.entries[at as usize];
+            if let Entry::Free(next) = *entry {
+                self.free = next;
+            }
+            *entry = Entry::Handle(handle);
             return Ok(number);
         }
-        *places += 1;
-        if *places > HANDLES_MAX {
+        if *places >= HANDLES_MAX {
             return Err(AbiError::Handles(HANDLES_MAX));
         }
-        self.entries.push(Some(handle));
+        account.room(&mut self.entries)?;
+        *places += 1;
+        self.entries.push(Entry::Handle(handle));
         Ok(self.entries.len() as u32)
     }
 
@@ -53,8 +77,9 @@ impl Handles {
     pub(crate) fn get(&mut self, number: u32, resource: u32) -> Result<&mut Handle, AbiError> {
         let at = number.checked_sub(1);
         let entry = at.and_then(|at| self.entries.get_mut(at as usize));
-        let handle = entry.and_then(Option::as_mut);
-        let handle = handle.ok_or(AbiError::NoHandle(number))?;
+        let Some(Entry::Handle(handle)) = entry else {
+            return Err(AbiError::NoHandle(number));
+        };
         match handle.resource == resource {
             true => Ok(handle),
             false => Err(AbiError::HandleType(number)),
@@ -67,8 +92,8 @@ impl Handles {
         if matches!(handle.kind, Kind::Own(lent) if lent > 0) {
             return Err(AbiError::Lent(number));
         }
-        self.entries[number as usize - 1] = None;
-        self.free.push(number);
+        self.entries[number as usize - 1] = Entry::Free(self.free);
+        self.free = number;
         Ok(handle)
     }
 }

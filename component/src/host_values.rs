@@ -7,7 +7,7 @@ use crate::lift::{Flat, Lift};
 use crate::lower::{Collect, Lower, LowerError, Requests, Words};
 use crate::scopes::Scopes;
 use crate::state::Unwritten;
-use crate::typed::{Typed, TypedParams};
+use crate::typed::{Param, TypedParams};
 use crate::value::Value;
 use pirn_format::component::{FLAT_PARAMS_MAX, FuncType, StringEncoding, ValueType};
 use pirn_runtime::HostError;
@@ -106,13 +106,14 @@ impl Unwritten for Value {
     }
 }
 
-/// Converts to parameters of the Rust type `P`, and from a result of the Rust type `R`.
+/// Converts to parameters of the Rust type `P`, and from a result of the Rust type `R`. The host
+/// only writes the result.
 pub(crate) struct OfTypes<P, R>(PhantomData<fn(P) -> R>);
 
 /// A result of a Rust type.
 pub(crate) struct OfType<R>(R);
 
-impl<P: TypedParams, R: Typed> HostValues for OfTypes<P, R> {
+impl<P: TypedParams, R: Param + 'static> HostValues for OfTypes<P, R> {
     type Params = P;
     type Output = R;
     type Unwritten = OfType<R>;
@@ -146,7 +147,7 @@ impl<P: TypedParams, R: Typed> HostValues for OfTypes<P, R> {
     }
 }
 
-impl<R: Typed> Unwritten for OfType<R> {
+impl<R: Param + 'static> Unwritten for OfType<R> {
     #[inline]
     fn request(
         &self,

@@ -2,14 +2,18 @@
 
 use crate::error::{AbiError, CallError};
 use crate::func::{Func, Realloc, Shared, TypedFunc};
+use crate::host_bytes::HostBytes;
 use crate::lift::{Flat, Lift, aligned};
 use crate::lower::{Collect, Lower, LowerError, Requests, Words};
 use crate::scopes::Scopes;
 use crate::state::State;
+use crate::stop::Stop;
 use crate::typed::{CallParams, Typed};
 use crate::value::{Resource, Value};
 use pirn_format::component::ValueType;
-use pirn_runtime::{FlatParams, FlatResult, KillSwitch, MemoryMut, Params, Results};
+use pirn_runtime::{
+    FlatParams, FlatResult, Interruption, KillSwitch, MemoryMut, Params, Results, Usage,
+};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -239,7 +243,7 @@ impl<T: 'static> Instance<T> {
         let mut words = Words::new();
         lower(&mut self.core, func, call, requests.given(), &mut words)?;
         let FlatResult(word) = self.enter(&mut until, &func.0.core, words.0)?;
-        let value = self.lift::<C>(func, word)?;
+        let value = self.lift::<C>(func, word, until.as_ref())?;
         if let Some(post_return) = func.0.post_return {
             self.enter(&mut until, &post_return, flat(&[word]))?;
         }
@@ -329,7 +333,7 @@ impl<T: 'static> Instance<T> {
         let FlatResult(word) = self
             .enter_async(&mut until, slice, &func.0.core, words.0)
             .await?;
-        let value = self.lift::<C>(func, word)?;
+        let value = self.lift::<C>(func, word, until.as_ref())?;
         if let Some(post_return) = func.0.post_return {
             let params = flat(&[word]);
             self.enter_async(&mut until, slice, &post_return, params)
@@ -419,6 +423,35 @@ impl<T: 'static> Instance<T> {
         self.core.into_data().into_data()
     }
 
+    /// Counts what the host keeps for the guest, up to
+    /// [`Linker::host_bytes_max`](crate::Linker::host_bytes_max).
+    #[must_use]
+    pub fn host_bytes(&self) -> &HostBytes {
+        self.core.data().host_bytes()
+    }
+
+    /// The resources that the instance has used, see
+    /// [`Instance::usage`](pirn_runtime::Instance::usage). Its host bytes are those of
+    /// [`host_bytes`](Self::host_bytes), and those that the runtime holds for exceptions.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.with_host_bytes(self.core.usage())
+    }
+
+    /// [`usage`](Self::usage) without the counts of pages, see
+    /// [`Instance::usage_without_pages`](pirn_runtime::Instance::usage_without_pages).
+    #[must_use]
+    pub fn usage_without_pages(&self) -> Usage {
+        self.with_host_bytes(self.core.usage_without_pages())
+    }
+
+    fn with_host_bytes(&self, mut usage: Usage) -> Usage {
+        let account = self.host_bytes();
+        usage.host_bytes += account.held();
+        usage.host_bytes_peak += account.peak();
+        usage
+    }
+
     /// Stops the running call from any thread, see
     /// [`Instance::kill_switch`](pirn_runtime::Instance::kill_switch).
     pub fn kill_switch(&mut self) -> KillSwitch {
@@ -460,15 +493,26 @@ impl<T: 'static> Instance<T> {
 
     /// Reads the result of a call from the core value that the function returned.
     #[inline]
-    fn lift<C: Call>(&mut self, func: &Func, word: u64) -> Result<C::Output, AbiError> {
+    fn lift<C: Call>(
+        &mut self,
+        func: &Func,
+        word: u64,
+        until: Option<&Until>,
+    ) -> Result<C::Output, CallError> {
         let (memory, state) = split(&mut self.core, func);
         if func.0.lends {
             state.scopes.exit()?;
         }
         let bytes = memory.as_ref().map_or(&[][..], |memory| memory.as_slice());
-        let (encoding, max) = (func.0.options.encoding, self.shared.host_bytes_max);
-        let mut cx = Lift::new(&func.0.info, bytes, encoding, &mut state.scopes, max);
-        C::lift(func, &mut cx, word)
+        let (info, encoding) = (&func.0.info, func.0.options.encoding);
+        let stop = until.map_or(Stop::Never, |until| Stop::At(until.end));
+        let mut cx = Lift::new(info, bytes, encoding, &mut state.scopes, stop);
+        C::lift(func, &mut cx, word).map_err(|error| match (error, until) {
+            (AbiError::Stopped, Some(until)) => CallError::Core(pirn_runtime::CallError::Deadline(
+                Interruption::in_host(until.limit),
+            )),
+            (error, _) => CallError::Abi(error),
+        })
     }
 
     /// The size of the memory of a function.
@@ -500,11 +544,12 @@ fn lower<T, C: Call>(
 ) -> Result<(), AbiError> {
     let (mut memory, state) = split(core, func);
     if func.0.lends {
-        state.scopes.enter();
+        state.scopes.enter()?;
     }
     let bytes = memory.as_mut().map_or(&mut [][..], MemoryMut::as_mut_slice);
     let (info, encoding) = (&func.0.info, func.0.options.encoding);
-    let mut cx = Lower::new(info, bytes, encoding, &mut state.scopes, given);
+    let scopes = &mut state.scopes;
+    let mut cx = Lower::new(info, bytes, encoding, scopes, given, Stop::Never);
     if func.0.params_in_memory.is_none() {
         return call.lower(func, &mut cx, words);
     }
@@ -532,8 +577,9 @@ fn split<'a, T>(
 /// The end of a call with all its parts.
 struct Until {
     end: Instant,
-    /// The whole time, for the first part: messages name it.
-    whole: Option<Duration>,
+    /// The whole time, which messages name.
+    limit: Duration,
+    is_begun: bool,
 }
 
 impl Until {
@@ -541,14 +587,18 @@ impl Until {
     fn new(limit: Duration) -> Option<Self> {
         Some(Self {
             end: Instant::now().checked_add(limit)?,
-            whole: Some(limit),
+            limit,
+            is_begun: false,
         })
     }
 
     /// The time that is left for the next part.
     fn left(&mut self) -> Duration {
-        let rest = || self.end.saturating_duration_since(Instant::now());
-        self.whole.take().unwrap_or_else(rest)
+        match std::mem::replace(&mut self.is_begun, true) {
+            true => self.end.saturating_duration_since(Instant::now()),
+            // Messages name the limit of the first part.
+            false => self.limit,
+        }
     }
 }
 

@@ -26,6 +26,8 @@
 
 // In this order each module uses only modules before it (`format/tests/layers.rs`).
 mod error;
+mod host_bytes;
+mod stop;
 mod names;
 mod value;
 mod component;
@@ -58,6 +60,7 @@ pub mod derive {
 pub use component::Component;
 pub use error::{AbiError, CallError, LinkError, ValueError};
 pub use func::{Func, TypedFunc};
+pub use host_bytes::{HeldBytes, HostBytes};
 pub use host_func::HostFuture;
 pub use instance::{Instance, Limits};
 pub use linker::Linker;
@@ -65,5 +68,7 @@ pub use pirn_component_macros::Typed;
 pub use pirn_format::component::{DefinedType, FuncType, ValueType};
 pub use prepared::Prepared;
 pub use state::State;
-pub use typed::{AnyResource, Borrow, CallParams, Own, Param, ResourceType, Typed, TypedParams};
+pub use typed::{
+    AnyResource, Borrow, CallParams, Filled, Own, Param, ResourceType, Typed, TypedParams,
+};
 pub use value::{Resource, Value};

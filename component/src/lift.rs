@@ -3,6 +3,7 @@
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::scopes::Scopes;
+use crate::stop::{PIECE_BYTES, Stop};
 use crate::strings::{self, STRING_BYTES_MAX};
 use crate::value::{Resource, Value};
 use pirn_format::component::{DefinedType, StringEncoding, ValueType};
@@ -13,9 +14,11 @@ pub struct Lift<'a> {
     memory: &'a [u8],
     encoding: StringEncoding,
     scopes: &'a mut Scopes,
-    /// The bytes of the host that the values may still take.
-    host_bytes: usize,
-    host_bytes_max: usize,
+    /// The bytes of the host that the values take.
+    spent: usize,
+    /// Bytes that were converted since the last look for a stop.
+    unlooked: usize,
+    stop: Stop<'a>,
 }
 
 /// Core values of a flattened value.
@@ -59,15 +62,16 @@ impl<'a> Lift<'a> {
         memory: &'a [u8],
         encoding: StringEncoding,
         scopes: &'a mut Scopes,
-        host_bytes_max: usize,
+        stop: Stop<'a>,
     ) -> Self {
         Self {
             info,
             memory,
             encoding,
             scopes,
-            host_bytes: host_bytes_max,
-            host_bytes_max,
+            spent: 0,
+            unlooked: 0,
+            stop,
         }
     }
 
@@ -84,7 +88,7 @@ impl<'a> Lift<'a> {
             None => usize::MAX,
         });
         if count.fold(0, usize::saturating_add) <= flat_max {
-            return types.map(|ty| self.flat(ty, flat)).collect();
+            return exactly(types.map(|ty| self.flat(ty, flat)));
         }
         let mut at = flat.next_u32();
         let layouts = types.clone().map(|ty| info.layout(ty));
@@ -93,15 +97,12 @@ impl<'a> Lift<'a> {
             end.next_multiple_of(layout.align.into()) + u64::from(layout.bytes)
         });
         self.check_params(at, end, align.unwrap_or(1))?;
-        types
-            .zip(layouts)
-            .map(|(ty, layout)| {
-                at = aligned(at, layout.align);
-                let value = self.load(ty, at);
-                at = at.saturating_add(layout.bytes);
-                value
-            })
-            .collect()
+        exactly(types.zip(layouts).map(|(ty, layout)| {
+            at = aligned(at, layout.align);
+            let value = self.load(ty, at);
+            at = at.saturating_add(layout.bytes);
+            value
+        }))
     }
 
     /// Checks the place of parameters in memory.
@@ -142,15 +143,11 @@ impl<'a> Lift<'a> {
             DefinedType::Record(fields) => {
                 let fields = fields.iter();
                 let fields = fields.map(|(name, ty)| Ok((self.name(name)?, self.flat(*ty, flat)?)));
-                Value::Record(fields.collect::<Result<_, _>>()?)
+                Value::Record(exactly(fields)?)
             }
             DefinedType::Tuple(types) => {
                 let types = types.iter();
-                Value::Tuple(
-                    types
-                        .map(|ty| self.flat(*ty, flat))
-                        .collect::<Result<_, _>>()?,
-                )
+                Value::Tuple(exactly(types.map(|ty| self.flat(*ty, flat)))?)
             }
             DefinedType::List(element) => {
                 let (address, length) = (flat.next_u32(), flat.next_u32());
@@ -229,11 +226,11 @@ impl<'a> Lift<'a> {
             DefinedType::Record(fields) => {
                 let fields = fields.iter();
                 let fields = fields.map(|(name, ty)| Ok((self.name(name)?, field(self, *ty)?)));
-                Value::Record(fields.collect::<Result<_, _>>()?)
+                Value::Record(exactly(fields)?)
             }
             DefinedType::Tuple(types) => {
                 let types = types.iter();
-                Value::Tuple(types.map(|ty| field(self, *ty)).collect::<Result<_, _>>()?)
+                Value::Tuple(exactly(types.map(|ty| field(self, *ty)))?)
             }
             DefinedType::List(element) => {
                 let (address, length) = (self.word(at)?, self.word(at.saturating_add(4))?);
@@ -262,8 +259,8 @@ impl<'a> Lift<'a> {
     /// The names of the bits that are set.
     fn set(&mut self, names: &[String], bits: u32) -> Result<Vec<String>, AbiError> {
         let names = names.iter().enumerate();
-        let set = names.filter(|(bit, _)| bits >> bit & 1 == 1);
-        set.map(|(_, name)| self.name(name)).collect()
+        let set: Vec<_> = names.filter(|(bit, _)| bits >> bit & 1 == 1).collect();
+        exactly(set.iter().map(|(_, name)| self.name(name)))
     }
 
     fn list(&mut self, ty: ValueType, address: u32, length: u32) -> Result<Vec<Value>, AbiError> {
@@ -271,7 +268,7 @@ impl<'a> Lift<'a> {
         // Each element is counted when it is read.
         self.reserve((length as usize).saturating_mul(size_of::<Value>()))?;
         let places = (0..length).map(|n| address + n * bytes);
-        places.map(|at| self.load(ty, at)).collect()
+        exactly(places.map(|at| self.load(ty, at)))
     }
 
     /// Checks a list before anything is allocated for it, and counts this many bytes of the host an
@@ -304,9 +301,9 @@ impl<'a> Lift<'a> {
             return Err(self.out_of_bounds("a string", address, bytes));
         }
         let found = self.bytes("a string", address, bytes)?;
-        // UTF-8 has at most three bytes for each two of UTF-16, and two for each of Latin-1.
-        self.spend(found.len().saturating_mul(2))?;
-        strings::decode(encoding, found)
+        let decoded = strings::decoded_bytes(encoding, found, &self.stop)?;
+        self.spend(decoded)?;
+        strings::decode(encoding, found, decoded, &self.stop)
     }
 
     /// The resource of a handle of a type, `own` or `borrow`.
@@ -393,23 +390,47 @@ impl<'a> Lift<'a> {
 
     /// Fails if the host may not take so many bytes.
     fn reserve(&self, bytes: usize) -> Result<(), AbiError> {
-        match bytes <= self.host_bytes {
-            true => Ok(()),
-            false => Err(AbiError::HostBytes(self.host_bytes_max)),
-        }
+        self.scopes.account.check(self.spent.saturating_add(bytes))
     }
 
     /// Counts bytes that the host takes.
     fn spend(&mut self, bytes: usize) -> Result<(), AbiError> {
         self.reserve(bytes)?;
-        self.host_bytes -= bytes;
-        Ok(())
+        self.spent += bytes;
+        self.work(bytes)
+    }
+
+    /// The bytes of the host that the values take.
+    pub(crate) fn spent(&self) -> usize {
+        self.spent
+    }
+
+    /// Counts converted bytes, and looks for a stop after each piece.
+    #[inline]
+    pub(crate) fn work(&mut self, bytes: usize) -> Result<(), AbiError> {
+        self.unlooked = self.unlooked.saturating_add(bytes);
+        match self.unlooked < PIECE_BYTES {
+            true => Ok(()),
+            false => {
+                self.unlooked = 0;
+                self.stop.look()
+            }
+        }
     }
 }
 
 /// The next multiple of an alignment.
 pub(crate) fn aligned(at: u32, align: u32) -> u32 {
     at.checked_next_multiple_of(align).unwrap_or(u32::MAX)
+}
+
+/// Collects values without spare capacity, because what was counted is their number.
+fn exactly<V>(values: impl Iterator<Item = Result<V, AbiError>>) -> Result<Vec<V>, AbiError> {
+    let mut all = Vec::with_capacity(values.size_hint().0);
+    for value in values {
+        all.push(value?);
+    }
+    Ok(all)
 }
 
 fn scalar(number: u32) -> Result<char, AbiError> {

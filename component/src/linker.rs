@@ -4,12 +4,13 @@ use crate::adapter::{self, HostFunc};
 use crate::component::Component;
 use crate::error::LinkError;
 use crate::func::{params_in_memory, result_in_memory};
+use crate::host_bytes::{AccountOf, HOST_BYTES_MAX, HostBytes};
 use crate::host_func::{Destructor, HostFuture};
 use crate::host_values::{OfTypes, Untyped};
 use crate::names::Versioned;
 use crate::prepared::Prepared;
 use crate::state::State;
-use crate::typed::{Typed, TypedParams};
+use crate::typed::{Param, TypedParams};
 use crate::value::{Resource, Value};
 use pirn_format::component::Adapter;
 use pirn_runtime::{ExternType, HostError, Region};
@@ -28,11 +29,9 @@ use std::sync::Arc;
 pub struct Linker<T> {
     funcs: HashMap<String, HashMap<String, Arc<dyn HostFunc<T>>>>,
     resources: HashMap<String, HashMap<String, Destructor<T>>>,
-    pub(crate) host_bytes_max: usize,
+    host_bytes_max: usize,
+    account: Option<AccountOf<T>>,
 }
-
-/// The default of [`Linker::host_bytes_max`].
-const HOST_BYTES_MAX: usize = 128 << 20;
 
 impl<T: Send + 'static> Linker<T> {
     /// A linker without definitions.
@@ -42,13 +41,26 @@ impl<T: Send + 'static> Linker<T> {
             funcs: HashMap::new(),
             resources: HashMap::new(),
             host_bytes_max: HOST_BYTES_MAX,
+            account: None,
         }
     }
 
-    /// Limits the host memory for the values that the host reads from a guest during one call. The
-    /// default is 128 MiB. As a [`Value`], a list of bytes takes 32 bytes for each element.
+    /// Limits the memory that the host keeps for one guest. The default is 128 MiB.
+    ///
+    /// These count: values that the host reads from the guest, for the length of the call; results
+    /// of host functions, until the guest has them; the tables of handles; and what host functions
+    /// count with [`State::host_bytes`], as those of WASI do. As a [`Value`], a list of bytes takes
+    /// 32 bytes for each element.
     pub fn host_bytes_max(&mut self, bytes: usize) -> &mut Self {
         self.host_bytes_max = bytes;
+        self
+    }
+
+    /// Counts what the host keeps for a guest with the [`HostBytes`] that its data has, so that the
+    /// host can count memory for the guest before there is an instance. The limit becomes
+    /// [`host_bytes_max`](Self::host_bytes_max). By default the instance makes a counter.
+    pub fn host_bytes_of(&mut self, account: fn(&mut T) -> &HostBytes) -> &mut Self {
+        self.account = Some(account);
         self
     }
 
@@ -58,7 +70,7 @@ impl<T: Send + 'static> Linker<T> {
     /// # Errors
     ///
     /// [`LinkError::Duplicate`] if it is already defined.
-    pub fn func<P: TypedParams, R: Typed>(
+    pub fn func<P: TypedParams, R: Param + 'static>(
         &mut self,
         interface: &str,
         name: &str,
@@ -74,7 +86,7 @@ impl<T: Send + 'static> Linker<T> {
     /// # Errors
     ///
     /// As [`func`](Self::func).
-    pub fn func_async<P: TypedParams, R: Typed, F>(
+    pub fn func_async<P: TypedParams, R: Param + 'static, F>(
         &mut self,
         interface: &str,
         name: &str,
@@ -208,17 +220,15 @@ impl<T: Send + 'static> Linker<T> {
                         options: *options,
                         params_in_memory: params_in_memory(info, *ty),
                         result_in_memory: result_in_memory(info, *ty),
-                        host_bytes_max: self.host_bytes_max,
                     };
                     Arc::clone(func).lower(&mut core, place, lowered)?;
                 }
                 other => {
-                    let max = self.host_bytes_max;
-                    adapter::intrinsic(&mut core, place, *other, info, &destructors, max)?;
+                    adapter::intrinsic(&mut core, place, *other, info, &destructors)?;
                 }
             }
         }
-        Prepared::new(region, component, &core, self.host_bytes_max)
+        Prepared::new(region, component, &core, self.host_bytes_max, self.account)
     }
 }
 

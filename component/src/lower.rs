@@ -8,6 +8,7 @@ use crate::component::Info;
 use crate::error::{AbiError, ValueError};
 use crate::lift::aligned;
 use crate::scopes::Scopes;
+use crate::stop::{PIECE_BYTES, Stop};
 use crate::strings::{self, STRING_BYTES_MAX};
 use crate::value::{Resource, Value};
 use pirn_format::component::{DefinedType, FLAT_PARAMS_MAX, StringEncoding, ValueType, cut};
@@ -24,9 +25,23 @@ pub struct Requests {
     wanted: SmallVec<[(u32, u32); INLINE]>,
     /// The addresses of the first of them.
     given: SmallVec<[u32; INLINE]>,
+    /// Bytes of the host that the value's strings and lists take.
+    host_bytes: usize,
 }
 
 impl Requests {
+    /// Counts bytes of the host for a string or a list of the value.
+    pub(crate) fn count(&mut self, host_bytes: usize) {
+        self.host_bytes = self.host_bytes.saturating_add(host_bytes);
+    }
+
+    /// Bytes of the host for the value and for these requests.
+    pub(crate) fn host_bytes(&self) -> usize {
+        const EACH: usize = size_of::<(u32, u32)>() + size_of::<u32>();
+        let pieces = self.wanted.len().saturating_mul(EACH);
+        self.host_bytes.saturating_add(pieces)
+    }
+
     /// The size and alignment of the next piece.
     #[inline]
     pub(crate) fn next(&self) -> Option<(u32, u32)> {
@@ -129,6 +144,7 @@ pub(crate) struct Collect<'a> {
 
 impl Collect<'_> {
     pub(crate) fn value(&mut self, ty: ValueType, value: &Value) -> Result<(), LowerError> {
+        self.requests.count(size_of::<Value>());
         match (ty, value) {
             (ValueType::Bool, Value::Bool(_))
             | (ValueType::S8, Value::S8(_))
@@ -147,6 +163,7 @@ impl Collect<'_> {
                 if bytes > STRING_BYTES_MAX {
                     return Err(self.mismatch(ty, "a longer string"));
                 }
+                self.requests.count(text.len());
                 Ok(self.requests.push(bytes, align)?)
             }
             (ValueType::Own(table), Value::Own(resource))
@@ -246,6 +263,9 @@ pub struct Lower<'a> {
     scopes: &'a mut Scopes,
     /// The addresses of the pieces that were requested.
     given: &'a [u32],
+    /// Bytes that were converted since the last look for a stop.
+    unlooked: usize,
+    stop: Stop<'a>,
 }
 
 impl<'a> Lower<'a> {
@@ -255,6 +275,7 @@ impl<'a> Lower<'a> {
         encoding: StringEncoding,
         scopes: &'a mut Scopes,
         given: &'a [u32],
+        stop: Stop<'a>,
     ) -> Self {
         Self {
             info,
@@ -262,7 +283,41 @@ impl<'a> Lower<'a> {
             encoding,
             scopes,
             given,
+            unlooked: 0,
+            stop,
         }
+    }
+
+    /// Counts converted bytes, and looks for a stop after each piece.
+    #[inline]
+    pub(crate) fn work(&mut self, bytes: usize) -> Result<(), AbiError> {
+        self.unlooked = self.unlooked.saturating_add(bytes);
+        match self.unlooked < PIECE_BYTES {
+            true => Ok(()),
+            false => {
+                self.unlooked = 0;
+                self.stop.look()
+            }
+        }
+    }
+
+    /// Lets a function write bytes, a piece at a time.
+    pub(crate) fn fill(
+        &mut self,
+        address: u32,
+        bytes: usize,
+        fill: impl Fn(&mut [u8]),
+    ) -> Result<(), AbiError> {
+        self.bytes(address, bytes)?;
+        let mut done = 0;
+        while done < bytes {
+            let some = (bytes - done).min(PIECE_BYTES);
+            // The whole range is in the memory.
+            fill(self.bytes(address + done as u32, some)?);
+            done += some;
+            self.work(some)?;
+        }
+        Ok(())
     }
 
     /// The address of the next piece of memory.
@@ -454,6 +509,7 @@ impl<'a> Lower<'a> {
         let (address, bytes) = (self.piece(), self.info.layout(ty).bytes);
         for (at, value) in (0..).zip(values) {
             self.store(ty, value, address + at * bytes)?;
+            self.work(size_of::<Value>())?;
         }
         Ok(address)
     }
@@ -462,7 +518,19 @@ impl<'a> Lower<'a> {
     pub(crate) fn string(&mut self, text: &str) -> Result<(u32, u32), AbiError> {
         let (encoding, _, bytes, length) = strings::plan(self.encoding, text);
         let address = self.piece();
-        strings::encode(encoding, text, self.bytes(address, bytes as usize)?);
+        let place = self.bytes(address, bytes as usize)?;
+        if text.len() <= PIECE_BYTES {
+            strings::encode(encoding, text, place);
+            self.work(text.len())?;
+            return Ok((address, length));
+        }
+        let mut at = address;
+        for piece in strings::pieces(text) {
+            let bytes = strings::encoded_bytes(encoding, piece);
+            strings::encode(encoding, piece, self.bytes(at, bytes)?);
+            at += bytes as u32;
+            self.work(piece.len())?;
+        }
         Ok((address, length))
     }
 

@@ -5,6 +5,7 @@ use crate::error::LinkError;
 use crate::func::{
     Func, FuncInner, Shared, TypedFunc, needs_no_memory, params_in_memory, result_in_memory,
 };
+use crate::host_bytes::{Account, AccountOf};
 use crate::instance::Instance;
 use crate::names::is_compatible;
 use crate::state::State;
@@ -25,6 +26,8 @@ struct Inner<T> {
     info: Arc<Info>,
     funcs: Vec<Func>,
     shared: Arc<Shared>,
+    host_bytes_max: usize,
+    account: Option<AccountOf<T>>,
 }
 
 impl<T> Clone for Prepared<T> {
@@ -39,6 +42,7 @@ impl<T: 'static> Prepared<T> {
         component: &Component,
         linker: &pirn_runtime::Linker<State<T>>,
         host_bytes_max: usize,
+        account: Option<AccountOf<T>>,
     ) -> Result<Self, LinkError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let prepared = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -79,9 +83,10 @@ impl<T: 'static> Prepared<T> {
             funcs,
             shared: Arc::new(Shared {
                 destructors,
-                host_bytes_max,
                 prepared,
             }),
+            host_bytes_max,
+            account,
         })))
     }
 
@@ -167,8 +172,10 @@ impl<T: 'static> Prepared<T> {
         Ok(Instance::new(core, Arc::clone(&self.0.shared)))
     }
 
-    fn state(&self, data: T) -> State<T> {
-        State::new(data, &self.0.info)
+    fn state(&self, mut data: T) -> State<T> {
+        let made = self.0.account.map(|of| of(&mut data).clone());
+        let account = Account::new(made, self.0.host_bytes_max);
+        State::new(data, &self.0.info, account)
     }
 
     /// [`instantiate`](Self::instantiate) as a future: if all slots are taken, it waits for one, in
@@ -213,6 +220,8 @@ impl<T: 'static> Prepared<T> {
             info: Arc::clone(&self.0.info),
             funcs: self.0.funcs.clone(),
             shared: Arc::clone(&self.0.shared),
+            host_bytes_max: self.0.host_bytes_max,
+            account: self.0.account,
         }))
     }
 

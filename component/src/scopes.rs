@@ -3,16 +3,26 @@
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::handles::{HANDLES_MAX, Handle, Handles, Kind};
+use crate::host_bytes::Account;
 use crate::value::Resource;
 use pirn_format::component::HandleTable;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Calls inside each other whose places are not counted.
+const CALLS_UNCOUNTED: usize = 4;
+
+/// Bytes that an entry of [`Scopes::host`] counts for. A node of a `BTreeMap` has 11 places of 12
+/// bytes, of which at least 5 are used, and at most 12 addresses for those.
+const OWNED_BY_HOST_BYTES: usize = 64;
+
 /// The handles of all component instances, and the calls that have borrowed some.
 #[derive(Debug)]
 pub(crate) struct Scopes {
     pub(crate) info: Arc<Info>,
+    /// Counts the memory of the host for the guest.
+    pub(crate) account: Account,
     /// The handles of each component instance, up to the last one that has any.
     instances: Vec<Handles>,
     /// The calls that run, the innermost last.
@@ -38,9 +48,10 @@ struct Call {
 }
 
 impl Scopes {
-    pub(crate) fn new(info: &Arc<Info>) -> Self {
+    pub(crate) fn new(info: &Arc<Info>, account: Account) -> Self {
         Self {
             info: Arc::clone(info),
+            account,
             instances: vec![],
             calls: vec![],
             host: BTreeMap::new(),
@@ -50,17 +61,31 @@ impl Scopes {
         }
     }
 
-    fn handles(&mut self, instance: u32) -> &mut Handles {
+    fn handles(&mut self, instance: u32) -> Result<&mut Handles, AbiError> {
         let wanted = instance as usize + 1;
         if self.instances.len() < wanted {
+            let capacity = self.instances.capacity();
+            if capacity < wanted {
+                let wanted = wanted.max(2 * capacity);
+                self.account
+                    .grow((wanted - capacity) * size_of::<Handles>())?;
+                self.instances.reserve_exact(wanted - self.instances.len());
+            }
             self.instances.resize_with(wanted, Handles::default);
         }
-        &mut self.instances[instance as usize]
+        Ok(&mut self.instances[instance as usize])
     }
 
     /// A call begins.
-    pub(crate) fn enter(&mut self) {
+    pub(crate) fn enter(&mut self) -> Result<(), AbiError> {
+        if self.calls.capacity() == 0 {
+            // A host function is called at this depth. Its place is part of every instance, and not
+            // counted.
+            self.calls.reserve_exact(CALLS_UNCOUNTED);
+        }
+        self.account.room(&mut self.calls)?;
         self.calls.push(Call::default());
+        Ok(())
     }
 
     /// The innermost call has returned.
@@ -70,8 +95,10 @@ impl Scopes {
             return Err(AbiError::BorrowsLeft(call.borrowed));
         }
         self.lent -= call.lent.len() as u32;
+        self.account
+            .shrink(call.lent.capacity() * size_of::<[u32; 3]>());
         for [instance, number, resource] in call.lent {
-            let handle = self.handles(instance).get(number, resource)?;
+            let handle = self.handles(instance)?.get(number, resource)?;
             if let Kind::Own(lent) = &mut handle.kind {
                 *lent -= 1;
             }
@@ -87,16 +114,14 @@ impl Scopes {
     }
 
     fn add(&mut self, table: HandleTable, rep: u32, kind: Kind) -> Result<u32, AbiError> {
-        let mut places = self.places;
-        let resource = table.resource;
         let handle = Handle {
-            resource,
+            resource: table.resource,
             rep,
             kind,
         };
-        let number = self.handles(table.instance).add(handle, &mut places)?;
-        self.places = places;
-        Ok(number)
+        self.handles(table.instance)?;
+        let handles = &mut self.instances[table.instance as usize];
+        handles.add(handle, &mut self.places, &mut self.account)
     }
 
     /// Lends a resource to the innermost call (`lower_borrow`): the number of a new handle, or the
@@ -111,7 +136,7 @@ impl Scopes {
             return Ok(rep);
         }
         let call = self.calls.len().saturating_sub(1);
-        let number = self.add(table, rep, Kind::Borrow(call))?;
+        let number = self.add(table, rep, Kind::Borrow(call as u32))?;
         if let Some(call) = self.calls.last_mut() {
             call.borrowed += 1;
         }
@@ -121,7 +146,7 @@ impl Scopes {
     /// Takes an owned handle from a table (`lift_own`), and returns the resource's number.
     pub(crate) fn take_own(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
         let table = self.info.table(table);
-        let handles = self.handles(table.instance);
+        let handles = self.handles(table.instance)?;
         match handles.get(number, table.resource)?.kind {
             Kind::Own(_) => Ok(handles.remove(number, table.resource)?.rep),
             Kind::Borrow(_) => Err(AbiError::NotOwned(number)),
@@ -132,7 +157,7 @@ impl Scopes {
     /// number.
     pub(crate) fn lend(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
         let table = self.info.table(table);
-        let handle = self.handles(table.instance).get(number, table.resource)?;
+        let handle = self.handles(table.instance)?.get(number, table.resource)?;
         let rep = handle.rep;
         if let Kind::Own(lent) = &mut handle.kind {
             *lent += 1;
@@ -141,6 +166,7 @@ impl Scopes {
                 return Err(AbiError::Handles(HANDLES_MAX));
             }
             if let Some(call) = self.calls.last_mut() {
+                self.account.room(&mut call.lent)?;
                 call.lent.push([table.instance, number, table.resource]);
             }
         }
@@ -150,20 +176,19 @@ impl Scopes {
     /// The number of the resource that a handle refers to (`resource.rep`).
     pub(crate) fn rep(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
         let table = self.info.table(table);
-        let handle = self.handles(table.instance).get(number, table.resource)?;
+        let handle = self.handles(table.instance)?.get(number, table.resource)?;
         Ok(handle.rep)
     }
 
     /// Drops a handle (`resource.drop`). Returns the resource's number if it ends with it.
     pub(crate) fn drop_handle(&mut self, table: u32, number: u32) -> Result<Option<u32>, AbiError> {
         let table = self.info.table(table);
-        let handle = self
-            .handles(table.instance)
-            .remove(number, table.resource)?;
+        let handles = self.handles(table.instance)?;
+        let handle = handles.remove(number, table.resource)?;
         match handle.kind {
             Kind::Own(_) => Ok(Some(handle.rep)),
             Kind::Borrow(call) => {
-                if let Some(call) = self.calls.get_mut(call) {
+                if let Some(call) = self.calls.get_mut(call as usize) {
                     call.borrowed -= 1;
                 }
                 Ok(None)
@@ -190,6 +215,9 @@ impl Scopes {
         if resource.of != 0 {
             if self.host.len() >= HANDLES_MAX as usize {
                 return Err(AbiError::Handles(HANDLES_MAX));
+            }
+            if !self.host.contains_key(&[resource.ty, rep]) {
+                self.account.grow(OWNED_BY_HOST_BYTES)?;
             }
             *self.host.entry([resource.ty, rep]).or_default() += 1;
         }
@@ -218,7 +246,10 @@ impl Scopes {
         let key = [resource.ty, resource.rep];
         match self.host.get_mut(&key) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(self.host.remove(&key)),
+            _ => {
+                self.host.remove(&key);
+                self.account.shrink(OWNED_BY_HOST_BYTES);
+            }
         }
         true
     }

@@ -2,6 +2,7 @@
 
 use crate::component::Info;
 use crate::error::AbiError;
+use crate::host_bytes::{Account, HeldBytes, HostBytes};
 use crate::lower::{Lower, Requests, Words};
 use crate::scopes::Scopes;
 use pirn_format::component::{StringEncoding, ValueType};
@@ -19,10 +20,10 @@ pub struct State<T> {
 }
 
 impl<T> State<T> {
-    pub(crate) fn new(data: T, info: &Arc<Info>) -> Self {
+    pub(crate) fn new(data: T, info: &Arc<Info>, account: Account) -> Self {
         Self {
             data,
-            scopes: Scopes::new(info),
+            scopes: Scopes::new(info, account),
             pending: None,
         }
     }
@@ -36,6 +37,13 @@ impl<T> State<T> {
     /// The embedder's data, mutable.
     pub fn data_mut(&mut self) -> &mut T {
         &mut self.data
+    }
+
+    /// Counts what the host keeps for the guest. A host function should count the memory that it
+    /// keeps after it returns, and memory whose size the guest chooses.
+    #[must_use]
+    pub fn host_bytes(&self) -> &HostBytes {
+        self.scopes.account.get()
     }
 
     pub(crate) fn into_data(self) -> T {
@@ -78,4 +86,6 @@ pub(crate) struct Pending {
     /// Where the guest wants the result.
     pub(crate) address: u32,
     pub(crate) requests: Requests,
+    /// Counts the memory of the result while the guest allocates.
+    pub(crate) _held: Option<HeldBytes>,
 }

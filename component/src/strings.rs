@@ -1,7 +1,9 @@
 //! Strings in the memory of a guest (CanonicalABI, `load_string` and `store_string`).
 
 use crate::error::AbiError;
+use crate::stop::{PIECE_BYTES, Stop};
 use pirn_format::component::StringEncoding;
+use std::iter;
 
 /// Bit of the length of a [`StringEncoding::Latin1OrUtf16`] string that is UTF-16.
 pub(crate) const UTF16_TAG: u32 = 1 << 31;
@@ -34,18 +36,112 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AbiError> {
     text.map_err(|_| AbiError::String { encoding: "UTF-8" })
 }
 
-/// Reads a string.
-pub(crate) fn decode(encoding: Encoding, bytes: &[u8]) -> Result<String, AbiError> {
+/// The characters of UTF-16 in little-endian bytes.
+pub(crate) fn utf16(bytes: &[u8]) -> impl Iterator<Item = Result<char, AbiError>> {
+    let units = bytes.chunks_exact(2);
+    let units = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+    let invalid = |_| AbiError::String { encoding: "UTF-16" };
+    char::decode_utf16(units).map(move |c| c.map_err(invalid))
+}
+
+/// The part of a string that a piece of its bytes contains without an incomplete character at the
+/// end. A string is valid if all its pieces are, where the last piece is not cut.
+pub(crate) fn whole(encoding: Encoding, piece: &[u8]) -> usize {
+    let len = piece.len();
     match encoding {
-        Encoding::Utf8 => utf8(bytes).map(str::to_owned),
+        Encoding::Latin1 => len,
         Encoding::Utf16 => {
-            let units = bytes.chunks_exact(2);
-            let units = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-            let text: Result<String, _> = char::decode_utf16(units).collect();
-            text.map_err(|_| AbiError::String { encoding: "UTF-16" })
+            let even = len & !1;
+            let is_high = |at: usize| matches!(piece[at], 0xd8..=0xdb);
+            even - if even > 0 && is_high(even - 1) { 2 } else { 0 }
         }
-        Encoding::Latin1 => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
+        Encoding::Utf8 => {
+            for back in 1..=len.min(3) {
+                let needed = match piece[len - back] {
+                    0x80..=0xbf => continue,
+                    0xc0..=0xdf => 2,
+                    0xe0..=0xef => 3,
+                    0xf0..=0xff => 4,
+                    _ => 1,
+                };
+                return if needed > back { len - back } else { len };
+            }
+            len
+        }
     }
+}
+
+/// The bytes of a string in pieces of whole characters.
+fn byte_pieces(encoding: Encoding, mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    iter::from_fn(move || {
+        let len = match bytes.len() {
+            0 => return None,
+            len if len <= PIECE_BYTES => len,
+            _ => whole(encoding, &bytes[..PIECE_BYTES]),
+        };
+        let (piece, rest) = bytes.split_at(len);
+        bytes = rest;
+        Some(piece)
+    })
+}
+
+/// A text in pieces of whole characters.
+pub(crate) fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    iter::from_fn(move || {
+        if text.is_empty() {
+            return None;
+        }
+        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE_BYTES));
+        text = rest;
+        Some(piece)
+    })
+}
+
+/// Number of bytes of a string in UTF-8.
+pub(crate) fn decoded_bytes(
+    encoding: Encoding,
+    bytes: &[u8],
+    stop: &Stop<'_>,
+) -> Result<usize, AbiError> {
+    let mut sum = 0;
+    for (number, piece) in byte_pieces(encoding, bytes).enumerate() {
+        if number > 0 {
+            stop.look()?;
+        }
+        sum += match encoding {
+            Encoding::Utf8 => return Ok(bytes.len()),
+            Encoding::Utf16 => {
+                utf16(piece).try_fold(0, |sum, c| Ok::<_, AbiError>(sum + c?.len_utf8()))?
+            }
+            Encoding::Latin1 => piece.len() + piece.iter().filter(|byte| **byte >= 0x80).count(),
+        };
+    }
+    Ok(sum)
+}
+
+/// Reads a string that has this many bytes in UTF-8. Looks for a stop between two pieces.
+pub(crate) fn decode(
+    encoding: Encoding,
+    bytes: &[u8],
+    decoded: usize,
+    stop: &Stop<'_>,
+) -> Result<String, AbiError> {
+    let mut text = String::with_capacity(decoded);
+    for (number, piece) in byte_pieces(encoding, bytes).enumerate() {
+        if number > 0 {
+            stop.look()?;
+        }
+        match encoding {
+            Encoding::Utf8 => text.push_str(utf8(piece)?),
+            Encoding::Utf16 => {
+                for c in utf16(piece) {
+                    text.push(c?);
+                }
+            }
+            Encoding::Latin1 => text.extend(piece.iter().map(|byte| char::from(*byte))),
+        }
+    }
+    Ok(text)
 }
 
 /// The encoding of a string that is written, its alignment, its bytes, and its length as the guest
@@ -71,7 +167,16 @@ pub(crate) fn plan(encoding: StringEncoding, text: &str) -> (Encoding, u32, u64,
     }
 }
 
-/// Writes a string to bytes of the length that [`plan`] returned.
+/// Number of bytes of a text in an encoding.
+pub(crate) fn encoded_bytes(encoding: Encoding, text: &str) -> usize {
+    match encoding {
+        Encoding::Utf8 => text.len(),
+        Encoding::Utf16 => text.encode_utf16().count() * 2,
+        Encoding::Latin1 => text.chars().count(),
+    }
+}
+
+/// Writes a string to bytes of the length that [`encoded_bytes`] returned.
 pub(crate) fn encode(encoding: Encoding, text: &str, bytes: &mut [u8]) {
     match encoding {
         Encoding::Utf8 => bytes.copy_from_slice(text.as_bytes()),
@@ -85,5 +190,55 @@ pub(crate) fn encode(encoding: Encoding, text: &str, bytes: &mut [u8]) {
                 *place = u32::from(c) as u8;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn strings_are_read_in_pieces_with_a_look_between_two() {
+        for c in ['a', '\u{e9}', '\u{20ac}', '\u{1f600}'] {
+            let mut text = "b".to_owned();
+            text.extend(iter::repeat_n(c, 100_000));
+            let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            let latin1: Vec<u8> = text.chars().map(|c| u32::from(c) as u8).collect();
+            for (encoding, bytes) in [
+                (Encoding::Utf8, text.clone().into_bytes()),
+                (Encoding::Utf16, utf16),
+                (Encoding::Latin1, latin1),
+            ] {
+                if encoding == Encoding::Latin1 && u32::from(c) > 0xff {
+                    continue;
+                }
+                let len = decoded_bytes(encoding, &bytes, &Stop::Never).expect("it is valid");
+                assert_eq!(len, text.len());
+                let looks = bytes.len() / PIECE_BYTES;
+                for left in 0..=looks {
+                    let stop = Stop::AtLook(Cell::new(left));
+                    let read = decode(encoding, &bytes, len, &stop);
+                    match left == looks {
+                        true => {
+                            let read = read.expect("no look finds a stop");
+                            assert_eq!((read.len(), read.capacity()), (len, len));
+                            assert!(read == text);
+                        }
+                        false => assert_eq!(read, Err(AbiError::Stopped)),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let text = format!("b{}", "\u{1f600}".repeat(50_000));
+        let all: Vec<&str> = pieces(&text).collect();
+        assert!(all.iter().all(|piece| piece.len() <= PIECE_BYTES));
+        assert_eq!(all.len(), text.len().div_ceil(PIECE_BYTES));
+        assert!(all.concat() == text);
+        assert_eq!(pieces("").count(), 0);
     }
 }

@@ -2,14 +2,19 @@
 //! (CanonicalABI, `store_string_into_range`).
 //!
 //! The code of the compiler between two component instances allocates the destination, checks both
-//! ranges, and calls these functions, perhaps twice for a string. The whole source is read to a
-//! buffer of the host, because the memories have no view at the same time.
+//! ranges, and calls these functions, perhaps twice for a string. The memories have no view at the
+//! same time, so a string goes through a buffer of the host, 64 KiB at a time. Between two pieces
+//! the host looks for a stop.
 
 use crate::error::{AbiError, of_host};
 use crate::state::State;
+use crate::stop::{PIECE_BYTES, Stop, is_stop};
 use crate::strings::{self, Encoding, UTF16_TAG};
 use pirn_format::component::{Adapter, Transcode, memory_name};
 use pirn_runtime::{Caller, HostError};
+
+#[cfg(test)]
+mod tests;
 
 /// The names of the source's and the destination's memory among the core module's exports.
 #[derive(Debug, Default)]
@@ -31,189 +36,388 @@ impl Memories {
     }
 }
 
+/// A memory of a conversion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    From,
+    To,
+}
+
+/// The two memories of a conversion, and the call that makes it.
+trait Ends {
+    /// Fills a buffer with the bytes at an address.
+    fn read(&mut self, side: Side, address: u64, to: &mut [u8]) -> Result<(), HostError>;
+
+    /// Writes bytes to the destination's memory.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), HostError>;
+
+    /// Looks for a stop.
+    fn look(&self) -> Result<(), AbiError>;
+}
+
+/// The memories of a guest.
+struct OfGuest<'a, 'b, T> {
+    caller: &'a mut Caller<'b, State<T>>,
+    memories: &'a Memories,
+}
+
+impl<T> OfGuest<'_, '_, T> {
+    /// Uses bytes of a memory.
+    fn with(
+        &mut self,
+        side: Side,
+        address: u64,
+        len: usize,
+        use_them: impl FnOnce(&mut [u8]),
+    ) -> Result<(), HostError> {
+        let name = match side {
+            Side::From => &self.memories.from,
+            Side::To => &self.memories.to,
+        };
+        // The check of the file found both memories among the exports.
+        let missing = || HostError::message("a memory of the component has no view");
+        let (mut memory, _) = self.caller.exported_split(name).ok_or_else(missing)?;
+        let all = memory.as_mut_slice();
+        let memory_bytes = all.len();
+        let start = usize::try_from(address).unwrap_or(usize::MAX);
+        let end = start.checked_add(len);
+        match end.and_then(|end| all.get_mut(start..end)) {
+            Some(found) => {
+                use_them(found);
+                Ok(())
+            }
+            None => Err(of_host(AbiError::OutOfBounds {
+                what: "a string",
+                bytes: len as u64,
+                address: address as u32,
+                memory_bytes,
+            })),
+        }
+    }
+}
+
+impl<T> Ends for OfGuest<'_, '_, T> {
+    fn read(&mut self, side: Side, address: u64, to: &mut [u8]) -> Result<(), HostError> {
+        self.with(side, address, to.len(), |found| to.copy_from_slice(found))
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), HostError> {
+        let write = |place: &mut [u8]| place.copy_from_slice(bytes);
+        self.with(Side::To, address, bytes.len(), write)
+    }
+
+    fn look(&self) -> Result<(), AbiError> {
+        Stop::Guest(self.caller.stop_flag()).look()
+    }
+}
+
 /// Converts a string. `params` are the address and the number of code units of the source, the
 /// address of the destination, and, depending on the conversion, its size and more. Returns one or
-/// two numbers, depending on the conversion.
+/// two numbers, depending on the conversion. If the guest was stopped meanwhile, it sees neither.
 pub(crate) fn transcode<T>(
     caller: &mut Caller<'_, State<T>>,
     op: Transcode,
     memories: &Memories,
     params: [u32; 5],
-    host_bytes_max: usize,
 ) -> Result<[u32; 2], HostError> {
-    let [address, units, target, room, done] = params;
-    let unit_bytes = match op {
+    let bytes = Buffers::bytes(op, params);
+    let held = caller.data_mut().scopes.account.hold(bytes * Buffers::EACH);
+    let _held = held.map_err(of_host)?;
+    let mut ends = OfGuest { caller, memories };
+    match convert(&mut ends, op, params, Buffers::new(bytes)) {
+        Err(error) if is_stop(&error) => Ok([0; 2]),
+        converted => converted,
+    }
+}
+
+/// The host's memory for a conversion.
+struct Buffers {
+    /// A piece of the source.
+    piece: Vec<u8>,
+    /// The converted piece, which may have twice as many bytes.
+    converted: Vec<u8>,
+}
+
+impl Buffers {
+    /// Bytes of both buffers for each byte of a piece.
+    const EACH: usize = 3;
+
+    /// Bytes of a piece.
+    fn bytes(op: Transcode, [_, units, _, _, done]: [u32; 5]) -> usize {
+        let (_, unit_bytes) = source(op);
+        let more = match op {
+            Transcode::Utf8ToCompactUtf16 | Transcode::Utf16ToCompactUtf16 => u64::from(done),
+            _ => 0,
+        };
+        let bytes = (u64::from(units) * unit_bytes).max(more);
+        bytes.min(PIECE_BYTES as u64) as usize
+    }
+
+    fn new(bytes: usize) -> Self {
+        Self {
+            piece: vec![0; bytes],
+            converted: Vec::with_capacity(bytes * 2),
+        }
+    }
+}
+
+/// The encoding of a conversion's source, and the bytes of a code unit.
+fn source(op: Transcode) -> (Encoding, u64) {
+    match op {
+        Transcode::CopyLatin1 | Transcode::Latin1ToUtf16 | Transcode::Latin1ToUtf8 => {
+            (Encoding::Latin1, 1)
+        }
+        Transcode::CopyUtf8
+        | Transcode::Utf8ToUtf16
+        | Transcode::Utf8ToLatin1
+        | Transcode::Utf8ToCompactUtf16 => (Encoding::Utf8, 1),
         Transcode::CopyUtf16
         | Transcode::Utf16ToCompactProbablyUtf16
         | Transcode::Utf16ToCompactUtf16
         | Transcode::Utf16ToLatin1
-        | Transcode::Utf16ToUtf8 => 2,
-        _ => 1,
+        | Transcode::Utf16ToUtf8 => (Encoding::Utf16, 2),
+    }
+}
+
+/// The source of a conversion.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    encoding: Encoding,
+    address: u64,
+    bytes: u64,
+}
+
+impl Source {
+    /// Reads the string in pieces of whole characters, until `take` returns false.
+    fn pieces<E: Ends>(
+        mut self,
+        ends: &mut E,
+        buffer: &mut [u8],
+        mut take: impl FnMut(&mut E, &[u8]) -> Result<bool, HostError>,
+    ) -> Result<(), HostError> {
+        let mut is_first = true;
+        while self.bytes > 0 {
+            if !std::mem::replace(&mut is_first, false) {
+                ends.look().map_err(of_host)?;
+            }
+            let len = self.bytes.min(buffer.len() as u64) as usize;
+            let piece = &mut buffer[..len];
+            ends.read(Side::From, self.address, piece)?;
+            let len = match len as u64 == self.bytes {
+                true => len,
+                false => strings::whole(self.encoding, piece),
+            };
+            if !take(ends, &piece[..len])? {
+                break;
+            }
+            self.address += len as u64;
+            self.bytes -= len as u64;
+        }
+        Ok(())
+    }
+
+    /// The characters of a piece, each with its number of code units.
+    fn chars(self, piece: &[u8]) -> Result<Chars<'_>, HostError> {
+        Ok(match self.encoding {
+            Encoding::Utf8 => Chars::Utf8(strings::utf8(piece).map_err(of_host)?.chars()),
+            Encoding::Utf16 => {
+                check_utf16(piece)?;
+                Chars::Utf16(piece)
+            }
+            Encoding::Latin1 => Chars::Latin1(piece.iter()),
+        })
+    }
+
+    /// Converts characters until `add` returns false, and writes what it has added. Returns the
+    /// numbers of code units that were read, and of bytes that were written.
+    fn convert<E: Ends>(
+        self,
+        ends: &mut E,
+        buffers: &mut Buffers,
+        target: u64,
+        mut add: impl FnMut(char, &mut Vec<u8>, u64) -> bool,
+    ) -> Result<(u32, u64), HostError> {
+        let (mut read, mut written) = (0, 0);
+        let converted = &mut buffers.converted;
+        self.pieces(ends, &mut buffers.piece, |ends, piece| {
+            converted.clear();
+            let mut continues = true;
+            for (c, units) in self.chars(piece)? {
+                continues = add(c, converted, written);
+                if !continues {
+                    break;
+                }
+                read += units;
+            }
+            ends.write(target + written, converted)?;
+            written += converted.len() as u64;
+            Ok(continues)
+        })?;
+        Ok((read, written))
+    }
+
+    /// Copies valid pieces.
+    fn copy<E: Ends>(
+        self,
+        ends: &mut E,
+        buffers: &mut Buffers,
+        target: u64,
+    ) -> Result<(), HostError> {
+        let mut written = 0;
+        self.pieces(ends, &mut buffers.piece, |ends, piece| {
+            match self.encoding {
+                Encoding::Utf8 => drop(strings::utf8(piece).map_err(of_host)?),
+                Encoding::Utf16 => check_utf16(piece)?,
+                Encoding::Latin1 => {}
+            }
+            ends.write(target + written, piece)?;
+            written += piece.len() as u64;
+            Ok(true)
+        })
+    }
+}
+
+/// The characters of a valid piece, each with its number of code units.
+enum Chars<'a> {
+    Utf8(std::str::Chars<'a>),
+    /// The rest of the piece.
+    Utf16(&'a [u8]),
+    Latin1(std::slice::Iter<'a, u8>),
+}
+
+impl Iterator for Chars<'_> {
+    type Item = (char, u32);
+
+    fn next(&mut self) -> Option<(char, u32)> {
+        match self {
+            Self::Utf8(chars) => chars.next().map(|c| (c, c.len_utf8() as u32)),
+            Self::Utf16(rest) => {
+                let c = strings::utf16(rest).next()?.ok()?;
+                *rest = &rest[c.len_utf16() * 2..];
+                Some((c, c.len_utf16() as u32))
+            }
+            Self::Latin1(bytes) => bytes.next().map(|byte| (char::from(*byte), 1)),
+        }
+    }
+}
+
+fn check_utf16(piece: &[u8]) -> Result<(), HostError> {
+    strings::utf16(piece)
+        .try_for_each(|c| c.map(drop))
+        .map_err(of_host)
+}
+
+fn is_latin1(c: char) -> bool {
+    u32::from(c) < 0x100
+}
+
+/// Adds a character in UTF-16.
+fn add_utf16(c: char, to: &mut Vec<u8>) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        to.extend_from_slice(&unit.to_le_bytes());
+    }
+}
+
+/// Adds a character in UTF-8, if it fits into `room` bytes after the ones that were written.
+fn add_utf8(c: char, to: &mut Vec<u8>, written: u64, room: u32) -> bool {
+    let fits = written + (to.len() + c.len_utf8()) as u64 <= u64::from(room);
+    if fits {
+        to.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+    fits
+}
+
+/// Adds a character in Latin-1, if Latin-1 has it.
+fn add_latin1(c: char, to: &mut Vec<u8>) -> bool {
+    if is_latin1(c) {
+        to.push(u32::from(c) as u8);
+    }
+    is_latin1(c)
+}
+
+/// [`transcode`] with any memories.
+fn convert<E: Ends>(
+    ends: &mut E,
+    op: Transcode,
+    [address, units, target, room, done]: [u32; 5],
+    mut buffers: Buffers,
+) -> Result<[u32; 2], HostError> {
+    let (encoding, unit_bytes) = source(op);
+    let source = Source {
+        encoding,
+        address: address.into(),
+        bytes: u64::from(units) * unit_bytes,
     };
-    let bytes = u64::from(units) * unit_bytes;
-    let source = read(caller, &memories.from, address, bytes, host_bytes_max)?;
-    let mut write = |at: u32, bytes: &[u8]| write(caller, &memories.to, at, bytes);
-    match op {
-        Transcode::CopyLatin1 => write(target, &source)?,
-        Transcode::CopyUtf8 => {
-            utf8(&source)?;
-            write(target, &source)?;
+    let (buffers, target) = (&mut buffers, u64::from(target));
+    Ok(match op {
+        Transcode::CopyLatin1 | Transcode::CopyUtf8 | Transcode::CopyUtf16 => {
+            source.copy(ends, buffers, target)?;
+            [0; 2]
         }
-        Transcode::CopyUtf16 => {
-            utf16(&source)?;
-            write(target, &source)?;
+        Transcode::Latin1ToUtf16 | Transcode::Utf8ToUtf16 => {
+            let (_, written) = source.convert(ends, buffers, target, |c, to, _| {
+                add_utf16(c, to);
+                true
+            })?;
+            [(written / 2) as u32, 0]
         }
-        Transcode::Latin1ToUtf16 => {
-            let wide: Vec<u8> = source.iter().flat_map(|byte| [*byte, 0]).collect();
-            write(target, &wide)?;
+        Transcode::Latin1ToUtf8 | Transcode::Utf16ToUtf8 => {
+            let (read, written) = source.convert(ends, buffers, target, |c, to, written| {
+                add_utf8(c, to, written, room)
+            })?;
+            [read, written as u32]
         }
-        Transcode::Utf8ToUtf16 => {
-            let wide: Vec<u16> = utf8(&source)?.encode_utf16().collect();
-            write(target, &bytes_of(&wide))?;
-            return Ok([wide.len() as u32, 0]);
-        }
-        Transcode::Latin1ToUtf8 => {
-            let chars = source.iter().map(|byte| (char::from(*byte), 1));
-            let (read, text) = prefix(chars, room);
-            write(target, text.as_bytes())?;
-            return Ok([read, text.len() as u32]);
-        }
-        Transcode::Utf16ToUtf8 => {
-            let text = utf16(&source)?;
-            let chars = text.chars().map(|c| (c, c.len_utf16() as u32));
-            let (read, text) = prefix(chars, room);
-            write(target, text.as_bytes())?;
-            return Ok([read, text.len() as u32]);
+        Transcode::Utf8ToLatin1 | Transcode::Utf16ToLatin1 => {
+            let (read, written) =
+                source.convert(ends, buffers, target, |c, to, _| add_latin1(c, to))?;
+            [read, written as u32]
         }
         Transcode::Utf16ToCompactProbablyUtf16 => {
-            let text = utf16(&source)?;
-            if let Some(narrow) = latin1(&text) {
-                write(target, &narrow)?;
-                return Ok([units, 0]);
+            let mut is_narrow = true;
+            source.pieces(ends, &mut buffers.piece, |_, piece| {
+                is_narrow &= source.chars(piece)?.all(|(c, _)| is_latin1(c));
+                Ok(true)
+            })?;
+            if is_narrow {
+                source.convert(ends, buffers, target, |c, to, _| add_latin1(c, to))?;
+                [units, 0]
+            } else {
+                source.copy(ends, buffers, target)?;
+                [units | UTF16_TAG, 0]
             }
-            write(target, &source)?;
-            return Ok([units | UTF16_TAG, 0]);
-        }
-        Transcode::Utf8ToLatin1 => {
-            let text = utf8(&source)?;
-            let chars = text.chars().map(|c| (c, c.len_utf8() as u32));
-            let (read, narrow) = narrow_prefix(chars);
-            write(target, &narrow)?;
-            return Ok([read, narrow.len() as u32]);
-        }
-        Transcode::Utf16ToLatin1 => {
-            let text = utf16(&source)?;
-            let chars = text.chars().map(|c| (c, c.len_utf16() as u32));
-            let (read, narrow) = narrow_prefix(chars);
-            write(target, &narrow)?;
-            return Ok([read, narrow.len() as u32]);
         }
         Transcode::Utf8ToCompactUtf16 | Transcode::Utf16ToCompactUtf16 => {
-            let text = match op {
-                Transcode::Utf8ToCompactUtf16 => utf8(&source)?.to_owned(),
-                _ => utf16(&source)?,
-            };
-            // What is there already becomes UTF-16, and the rest follows.
-            let begun = read(caller, &memories.to, target, done.into(), host_bytes_max)?;
-            let mut wide: Vec<u16> = begun.iter().map(|byte| u16::from(*byte)).collect();
-            wide.extend(text.encode_utf16());
-            self::write(caller, &memories.to, target, &bytes_of(&wide))?;
-            return Ok([wide.len() as u32, 0]);
+            widen(ends, target, done, buffers)?;
+            let after = target + u64::from(done) * 2;
+            let (_, written) = source.convert(ends, buffers, after, |c, to, _| {
+                add_utf16(c, to);
+                true
+            })?;
+            [done.wrapping_add((written / 2) as u32), 0]
         }
-    }
-    Ok([0; 2])
+    })
 }
 
-/// As many characters as fit into this many bytes of UTF-8. Also returns the number of code units
-/// that they have in the source.
-fn prefix(chars: impl Iterator<Item = (char, u32)>, room: u32) -> (u32, String) {
-    let (mut read, mut text) = (0, String::new());
-    for (c, units) in chars {
-        if text.len() + c.len_utf8() > room as usize {
-            break;
-        }
-        text.push(c);
-        read += units;
-    }
-    (read, text)
-}
-
-/// The characters before the first one that Latin-1 does not have.
-fn narrow_prefix(chars: impl Iterator<Item = (char, u32)>) -> (u32, Vec<u8>) {
-    let (mut read, mut narrow) = (0, vec![]);
-    for (c, units) in chars {
-        let Ok(byte) = u8::try_from(u32::from(c)) else {
-            break;
-        };
-        narrow.push(byte);
-        read += units;
-    }
-    (read, narrow)
-}
-
-/// A text as Latin-1, if it has no other characters.
-fn latin1(text: &str) -> Option<Vec<u8>> {
-    let bytes = text.chars().map(|c| u8::try_from(u32::from(c)));
-    bytes.collect::<Result<_, _>>().ok()
-}
-
-fn utf8(bytes: &[u8]) -> Result<&str, HostError> {
-    strings::utf8(bytes).map_err(of_host)
-}
-
-fn utf16(bytes: &[u8]) -> Result<String, HostError> {
-    strings::decode(Encoding::Utf16, bytes).map_err(of_host)
-}
-
-fn bytes_of(units: &[u16]) -> Vec<u8> {
-    units.iter().flat_map(|unit| unit.to_le_bytes()).collect()
-}
-
-fn read<T>(
-    caller: &mut Caller<'_, State<T>>,
-    memory: &str,
-    address: u32,
-    bytes: u64,
-    host_bytes_max: usize,
-) -> Result<Vec<u8>, HostError> {
-    let len = usize::try_from(bytes).unwrap_or(usize::MAX);
-    if len > host_bytes_max {
-        return Err(of_host(AbiError::HostBytes(host_bytes_max)));
-    }
-    let (memory, _) = caller.exported_split(memory).ok_or_else(missing)?;
-    let all = memory.as_slice();
-    let start = address as usize;
-    let found = start.checked_add(len).and_then(|end| all.get(start..end));
-    let found = found.ok_or_else(|| of_host(outside(address, bytes, all.len())))?;
-    Ok(found.to_vec())
-}
-
-fn write<T>(
-    caller: &mut Caller<'_, State<T>>,
-    memory: &str,
-    address: u32,
-    bytes: &[u8],
+/// Converts bytes of Latin-1 to UTF-16 in place. Begins at the end, because the result has twice
+/// as many bytes.
+fn widen<E: Ends>(
+    ends: &mut E,
+    target: u64,
+    bytes: u32,
+    buffers: &mut Buffers,
 ) -> Result<(), HostError> {
-    let (mut memory, _) = caller.exported_split(memory).ok_or_else(missing)?;
-    let all = memory.as_mut_slice();
-    let (start, memory_bytes) = (address as usize, all.len());
-    let end = start.checked_add(bytes.len());
-    let place = end.and_then(|end| all.get_mut(start..end));
-    let outside = || of_host(outside(address, bytes.len() as u64, memory_bytes));
-    place.ok_or_else(outside)?.copy_from_slice(bytes);
-    Ok(())
-}
-
-fn outside(address: u32, bytes: u64, memory_bytes: usize) -> AbiError {
-    AbiError::OutOfBounds {
-        what: "a string",
-        bytes,
-        address,
-        memory_bytes,
+    let mut end = u64::from(bytes);
+    while end > 0 {
+        let len = end.min(buffers.piece.len() as u64) as usize;
+        let start = end - len as u64;
+        let piece = &mut buffers.piece[..len];
+        ends.read(Side::To, target + start, piece)?;
+        buffers.converted.clear();
+        let wide = piece.iter().flat_map(|byte| [*byte, 0]);
+        buffers.converted.extend(wide);
+        ends.write(target + start * 2, &buffers.converted)?;
+        end = start;
+        ends.look().map_err(of_host)?;
     }
-}
-
-/// The check of the file found both memories among the exports.
-fn missing() -> HostError {
-    HostError::message("a memory of the component has no view")
+    Ok(())
 }

@@ -13,12 +13,14 @@ use pirn_format::component::{StringEncoding, ValueType};
 
 pub mod cases;
 pub mod fields;
+mod filled;
 pub mod flags;
 mod lists;
 mod numbers;
 mod resources;
 mod tuples;
 
+pub use filled::Filled;
 pub use resources::{AnyResource, Borrow, Own, ResourceType};
 
 /// A Rust type that represents a type of the component model.
@@ -90,6 +92,7 @@ pub trait Type: Send {
         for one in all {
             one.store(cx, ty, at)?;
             at = at.saturating_add(bytes);
+            cx.work(bytes as usize)?;
         }
         Ok(())
     }
@@ -106,8 +109,12 @@ pub trait OwnedType: Type + Sized + 'static {
         length: u32,
     ) -> Result<Vec<Self>, AbiError> {
         let bytes = cx.info().layout(ty).bytes;
-        let places = (0..length).map(|n| at + n * bytes);
-        places.map(|at| Self::load(cx, ty, at)).collect()
+        let mut all = Vec::with_capacity(length as usize);
+        for n in 0..length {
+            all.push(Self::load(cx, ty, at + n * bytes)?);
+            cx.work(bytes as usize)?;
+        }
+        Ok(all)
     }
 
     /// Reads core values.

@@ -6,6 +6,7 @@ mod borrowed;
 mod common;
 mod compositions;
 mod derived;
+mod host_bytes;
 mod hostile;
 mod imports;
 mod joined;

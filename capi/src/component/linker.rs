@@ -184,8 +184,9 @@ pub unsafe extern "C" fn pirn_component_linker_wasi(
     })
 }
 
-/// Limits the host memory for the values that the library reads from a component during one call:
-/// 128 MiB by default. A value takes 32 bytes, and its text.
+/// Limits the memory that the host keeps for one instance of a component: 128 MiB by default. Values
+/// count while the library reads or writes them, each 32 bytes and its text. Handles and the
+/// resources of WASI count, too.
 ///
 /// # Safety
 ///

@@ -23,8 +23,16 @@ impl Type for str {
     ) -> Result<(), AbiError> {
         let (_, align, bytes, _) = strings::plan(encoding, self);
         match bytes > STRING_BYTES_MAX {
-            true => Err(AbiError::HostBytes(STRING_BYTES_MAX as usize)),
-            false => requests.push(bytes, align),
+            true => Err(AbiError::OutOfBounds {
+                what: "a string",
+                bytes,
+                address: 0,
+                memory_bytes: STRING_BYTES_MAX as usize,
+            }),
+            false => {
+                requests.count(self.len());
+                requests.push(bytes, align)
+            }
         }
     }
 
@@ -127,6 +135,7 @@ impl<T: Param> Type for [T] {
     ) -> Result<(), AbiError> {
         let element = element(info, ty);
         let layout = info.layout(element);
+        requests.count(size_of_val(self));
         requests.push(u64::from(layout.bytes) * self.len() as u64, layout.align)?;
         let mut all = self.iter();
         all.try_for_each(|one| one.request(info, element, encoding, requests))

@@ -5,6 +5,7 @@ use crate::component::Info;
 use crate::error::AbiError;
 use crate::lift::{Flat, Lift};
 use crate::lower::{Lower, Words};
+use crate::stop::PIECE_BYTES;
 use pirn_format::component::ValueType;
 
 macro_rules! numbers {
@@ -36,10 +37,15 @@ macro_rules! numbers {
                 _: ValueType,
                 at: u32,
             ) -> Result<(), AbiError> {
-                let places = cx.bytes(at, size_of_val(all))?;
-                let (places, _) = places.as_chunks_mut::<{ size_of::<$rust>() }>();
-                for (place, one) in places.iter_mut().zip(all) {
-                    *place = one.to_le_bytes();
+                let mut at = at;
+                for all in all.chunks(PIECE_BYTES / size_of::<$rust>()) {
+                    let places = cx.bytes(at, size_of_val(all))?;
+                    let (places, _) = places.as_chunks_mut::<{ size_of::<$rust>() }>();
+                    for (place, one) in places.iter_mut().zip(all) {
+                        *place = one.to_le_bytes();
+                    }
+                    at = at.saturating_add(size_of_val(all) as u32);
+                    cx.work(size_of_val(all))?;
                 }
                 Ok(())
             }
@@ -54,7 +60,12 @@ macro_rules! numbers {
                 let bytes = u64::from(length) * size_of::<Self>() as u64;
                 let places = cx.bytes("a list", at, bytes)?;
                 let (places, _) = places.as_chunks::<{ size_of::<$rust>() }>();
-                Ok(places.iter().map(|place| Self::from_le_bytes(*place)).collect())
+                let mut all = Vec::with_capacity(places.len());
+                for places in places.chunks(PIECE_BYTES / size_of::<$rust>()) {
+                    all.extend(places.iter().map(|place| Self::from_le_bytes(*place)));
+                    cx.work(size_of_val(places))?;
+                }
+                Ok(all)
             }
             #[inline]
             fn lift(

@@ -153,7 +153,7 @@ impl<'a> Runner<'a> {
                 same(equal, &format!("{wanted:?}"), &format!("{found:?}"))
             }
             WastDirective::AssertTrap { exec, message, .. } => match self.execute(exec)? {
-                Err(found) if found.contains("bytes of the host; raise the limit") => {
+                Err(found) if found.contains("more bytes of the host") => {
                     Err(Other::Refused("the limit of host memory".to_owned()))
                 }
                 Err(found) => same(reasons::same(message, &found), message, &found),

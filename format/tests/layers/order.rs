@@ -147,6 +147,8 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         "component/src",
         &[
             "error",
+            "host_bytes",
+            "stop",
             "names",
             "value",
             "component",

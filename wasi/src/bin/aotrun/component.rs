@@ -64,7 +64,7 @@ fn run_in(
     let result = timings.measure("run", || executor.block_on(call.run(&mut instance, limits)));
     let given = args.fuel.unwrap_or(u64::MAX);
     timings.fuel = instance.core().fuel().map(|left| given - left);
-    timings.usage = args.usage.then(|| instance.core().usage());
+    timings.usage = args.usage.then(|| instance.usage());
     timings.measure("teardown", || drop(instance));
     result
 }

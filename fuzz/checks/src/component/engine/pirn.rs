@@ -122,7 +122,7 @@ fn fault(error: &CallError) -> Result<Fault, String> {
             | AbiError::Lent(_) => Fault::Handle,
             AbiError::BorrowsLeft(_) => Fault::Borrows,
             AbiError::CannotLeave => Fault::Leave,
-            AbiError::HostBytes(_) => Fault::Exhausted,
+            AbiError::HostBytes { .. } => Fault::Exhausted,
             AbiError::Between(rule) => {
                 let is = |number| *rule == broken_rule(number);
                 match () {
