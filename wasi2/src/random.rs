@@ -3,8 +3,7 @@
 
 use crate::limits::RANDOM_MAX;
 use crate::wasi::View;
-use bytes::Bytes;
-use pirn_component::{LinkError, Linker};
+use pirn_component::{Filled, LinkError, Linker};
 use pirn_runtime::HostError;
 use rand::Rng as _;
 
@@ -12,15 +11,16 @@ const RANDOM: &str = "wasi:random/random@0.2.12";
 const INSECURE: &str = "wasi:random/insecure@0.2.12";
 const SEED: &str = "wasi:random/insecure-seed@0.2.12";
 
-fn random_bytes(len: u64) -> Result<Bytes, HostError> {
-    if len > RANDOM_MAX {
-        return Err(HostError::message(format!(
+/// Random bytes that the host makes in the memory of the guest.
+fn random_bytes(len: u64) -> Result<Filled, HostError> {
+    match u32::try_from(len) {
+        Ok(bytes) if len <= RANDOM_MAX => {
+            Ok(Filled::new(bytes, |piece| rand::rng().fill_bytes(piece)))
+        }
+        _ => Err(HostError::message(format!(
             "{len} random bytes at once, at most {RANDOM_MAX} are given; ask for fewer"
-        )));
+        ))),
     }
-    let mut bytes = vec![0; len as usize];
-    rand::rng().fill_bytes(&mut bytes);
-    Ok(bytes.into())
 }
 
 fn random_u64() -> u64 {
