@@ -99,7 +99,7 @@ impl Handler {
                         complete(instance.data_mut());
                     }
                     let end = called.map_or_else(ended, |()| End::Exited(0));
-                    let usage = instance.core().usage_without_pages();
+                    let usage = instance.usage_without_pages();
                     (end, usage)
                 }
             };

@@ -208,7 +208,7 @@ impl Pirn {
         pirn_wasi::link_teavm(&mut linker, |wasi| wasi)?;
         more(&mut linker)?;
         let mut components = pirn_component::Linker::new();
-        components.host_bytes_max(VALUES_BYTES_MAX);
+        components.host_bytes_max(HOST_BYTES_MAX);
         pirn_wasi2::link(&mut components)?;
         pirn_wasi2::http::link(&mut components)?;
         let start_deadline = settings.deadline.min(settings.start_deadline);
@@ -367,9 +367,9 @@ pub fn warm(
     Ok(instance.snapshot_after(&names)?)
 }
 
-/// Most bytes of the host for the values of one call of a component. Its functions take less: a
-/// write has 64 KiB, and fields 128 KiB. Larger values would only take the time of other guests.
-const VALUES_BYTES_MAX: usize = 4 << 20;
+/// Most memory that the host keeps for one component, in all. A connection to another server counts
+/// for up to 256 KiB with its bodies, so a guest may have 60 of them.
+const HOST_BYTES_MAX: usize = 16 << 20;
 
 /// Number of standard streams.
 const STREAMS: usize = 3;

@@ -57,10 +57,20 @@ fn exit(code: u8) -> Result<(), HostError> {
 
 pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     linker.func(ENVIRONMENT, "get-environment", |state, ()| {
-        Ok(state.data_mut().wasi().config.env.clone())
+        let wasi = state.data_mut().wasi();
+        let env = &wasi.config.env;
+        let bytes = env.iter().map(|(name, value)| name.len() + value.len());
+        wasi.host_bytes
+            .check(bytes.sum::<usize>() + size_of_val(&env[..]))?;
+        Ok(env.clone())
     })?;
     linker.func(ENVIRONMENT, "get-arguments", |state, ()| {
-        Ok(state.data_mut().wasi().config.args.clone())
+        let wasi = state.data_mut().wasi();
+        let args = &wasi.config.args;
+        let bytes = args.iter().map(String::len);
+        wasi.host_bytes
+            .check(bytes.sum::<usize>() + size_of_val(&args[..]))?;
+        Ok(args.clone())
     })?;
     linker.func(ENVIRONMENT, "initial-cwd", |state, ()| {
         Ok(state.data_mut().wasi().config.cwd.clone())

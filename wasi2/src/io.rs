@@ -1,5 +1,6 @@
 //! Streams and errors of `wasi:io`, as the host implements them.
 
+use crate::limits::READ_MAX;
 use crate::table::Resource;
 use bytes::Bytes;
 use pirn_component::ResourceType;
@@ -10,7 +11,8 @@ use std::task::{Context, Poll};
 /// A source of bytes. Its functions do not wait.
 pub trait Input: Send + 'static {
     /// Returns available bytes, at most `max`, which is not 0. Returns no bytes if none are
-    /// available yet.
+    /// available yet. The bytes should not keep a much larger buffer alive, because the host counts
+    /// their number.
     ///
     /// # Errors
     ///
@@ -49,6 +51,22 @@ pub trait Output: Send + 'static {
     /// Whether [`check_write`](Self::check_write) would return a number above 0 or an error. If
     /// not, wakes the task of the context when it would.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
+}
+
+/// Bytes in a buffer that has no spare capacity, because the host counts their number.
+pub(crate) fn exact(mut bytes: Vec<u8>) -> Bytes {
+    bytes.shrink_to_fit();
+    bytes.into()
+}
+
+/// The first bytes of a buffer that others may share, such as the read buffer of a connection. A
+/// small part becomes a copy, so that it does not keep a buffer of up to twice [`READ_MAX`] alive.
+pub(crate) fn split(buffer: &mut Bytes, max: usize) -> Bytes {
+    let some = buffer.split_to(buffer.len().min(max));
+    match some.len() < READ_MAX / 2 {
+        true => Bytes::copy_from_slice(&some),
+        false => some,
+    }
 }
 
 /// The end of a stream.

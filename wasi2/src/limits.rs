@@ -12,22 +12,28 @@ pub(crate) const WRITE_MAX: usize = 64 << 10;
 /// Most bytes of one `blocking-write-and-flush` (wasi:io, `streams.wit`).
 pub(crate) const BLOCKING_WRITE_MAX: usize = 4096;
 
-/// Most random bytes of one call.
+/// Most random bytes of one call. The host makes them in the guest's memory.
 pub(crate) const RANDOM_MAX: u64 = 64 << 20;
 
 /// Most bytes of a body that wait for the connection. At this bound the guest must wait.
 pub(crate) const BODY_QUEUE_MAX: usize = 64 << 10;
 
 /// A smaller piece of a body counts as this many bytes in the queue. This bounds the memory for the
-/// pieces themselves.
-pub(crate) const QUEUED_PIECE_MIN: usize = 64;
+/// pieces themselves: an entry of the queue, which may have as many free ones, and an allocation.
+pub(crate) const QUEUED_PIECE_MIN: usize = 128;
 
 /// Most bytes of one `fields` (wasi:http): names, values, and 128 bytes for each field.
 pub(crate) const FIELDS_BYTES_MAX: usize = 128 << 10;
 
-/// Most host memory for all resources of a guest together: fields, targets of requests, and the
-/// queues of bodies that the guest writes. It has room for 256 such queues.
-pub(crate) const KEPT_BYTES_MAX: usize = 16 << 20;
+/// Host memory that each resource of a guest counts for, in addition to its own size: its entry in
+/// the table, and small allocations of streams, timers, sockets and tasks. Large ones count apart.
+pub(crate) const RESOURCE_BYTES: usize = 1 << 10;
+
+/// Host memory that a stream of directory entries counts for: the entries that were read at once.
+pub(crate) const ENTRIES_BYTES: usize = 32 << 10;
+
+/// Most bytes of each text in an error of `wasi:http` that a guest gives to the host.
+pub(crate) const ERROR_TEXT_MAX: usize = 1 << 10;
 
 /// Most bytes of a request's authority. The longest domain name has 253 bytes.
 pub(crate) const AUTHORITY_BYTES_MAX: usize = 1024;
@@ -35,8 +41,8 @@ pub(crate) const AUTHORITY_BYTES_MAX: usize = 1024;
 /// Most bytes of a request's method.
 pub(crate) const METHOD_BYTES_MAX: usize = 256;
 
-/// Size of the read buffer of a connection to another server. It bounds the head of a response, and
-/// the bytes of the body that wait for the guest.
+/// Size of the read buffer and of the write buffer of a connection to another server. It bounds the
+/// head of a response, and the bytes of a body that wait for the guest.
 pub(crate) const CONNECTION_BUFFER_MAX: usize = 64 << 10;
 
 /// Most connections of a guest to other servers (wasi:http).

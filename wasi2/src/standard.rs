@@ -3,9 +3,10 @@
 //! The host reads or writes a pipe, a terminal or a socket only when poll(2) reports that this
 //! would not block. Until then the guest waits in the event loop of tokio. Other files never wait.
 
-use crate::io::{Input, Output, StreamFailure};
+use crate::io::{Input, Output, StreamFailure, exact};
 use crate::limits::{READ_MAX, WRITE_MAX};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, write};
 use std::io;
@@ -129,10 +130,10 @@ impl Input for StandardInput {
         if !self.0.is_ready() {
             return Ok(Bytes::new());
         }
-        let mut bytes = BytesMut::zeroed(max.min(READ_MAX));
-        match read(&self.0.fd, &mut bytes[..]) {
+        let mut bytes = Vec::with_capacity(max.min(READ_MAX));
+        match read(&self.0.fd, spare_capacity(&mut bytes)) {
             Ok(0) => Err(StreamFailure::Closed),
-            Ok(len) => Ok(bytes.split_to(len).freeze()),
+            Ok(_) => Ok(exact(bytes)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Bytes::new()),
             Err(error) => Err(io::Error::from(error).into()),
         }

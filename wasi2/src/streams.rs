@@ -1,6 +1,6 @@
 //! `wasi:io/streams` and `wasi:io/error`.
 
-use crate::io::{Input, IoError, Output, StreamFailure};
+use crate::io::{Input, IoError, Output, StreamFailure, split};
 use crate::limits::{BLOCKING_WRITE_MAX, READ_MAX, WRITE_MAX};
 use crate::methods::{getter, name_of, pollable, resource, with_wasi};
 use crate::poll::ready;
@@ -39,7 +39,7 @@ impl InputStream {
         if self.is_closed {
             return Err(StreamFailure::Closed);
         }
-        let max = usize::try_from(len).map_or(READ_MAX, |len| len.min(READ_MAX));
+        let max = read_max(len);
         if max == 0 {
             return Ok(Bytes::new());
         }
@@ -47,6 +47,17 @@ impl InputStream {
         self.is_closed = read.is_err();
         read
     }
+}
+
+/// Most bytes that a read of `len` bytes returns.
+fn read_max(len: u64) -> usize {
+    usize::try_from(len).map_or(READ_MAX, |len| len.min(READ_MAX))
+}
+
+/// Reads available bytes, for which the host may still keep memory.
+fn read(wasi: &mut Wasi, stream: u32, len: u64) -> Result<Result<Bytes, StreamFailure>, HostError> {
+    wasi.host_bytes.check(read_max(len))?;
+    Ok(wasi.table.get::<InputStream>(stream)?.read(len))
 }
 
 impl ResourceType for InputStream {
@@ -160,7 +171,7 @@ pub(crate) fn streamed<R>(table: &mut Table, result: Result<R, StreamFailure>) -
 /// Reads at least one byte, unless none is wanted.
 async fn blocking_read(wasi: &mut Wasi, stream: u32, len: u64) -> Streamed<Bytes> {
     loop {
-        let read = wasi.table.get::<InputStream>(stream)?.read(len);
+        let read = read(wasi, stream, len)?;
         if len > 0 && matches!(&read, Ok(bytes) if bytes.is_empty()) {
             ready(wasi, stream).await?;
             continue;
@@ -220,12 +231,9 @@ fn splice(wasi: &mut Wasi, to: u32, from: u32, len: u64) -> Streamed<u64> {
         Ok(permitted) => permitted as u64,
         Err(error) => return streamed(&mut wasi.table, Err(error)),
     };
-    let read = wasi
-        .table
-        .get::<InputStream>(from)?
-        .read(len.min(permitted));
-    let bytes = match read {
-        Ok(bytes) => bytes,
+    let bytes = match read(wasi, from, len.min(permitted))? {
+        // The sink keeps what it takes. Any source may have given a part of a large buffer.
+        Ok(mut bytes) => split(&mut bytes, READ_MAX),
         Err(error) => return streamed(&mut wasi.table, Err(error)),
     };
     let moved = bytes.len() as u64;
@@ -268,8 +276,11 @@ fn stream_method<T: View, R: Resource + ResourceType, P: Typed, O: Typed>(
 fn link_input<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     type This = Borrow<InputStream>;
     resource::<T, InputStream>(linker)?;
-    stream_method(linker, "read", |input: &mut InputStream, len: u64| {
-        Ok(input.read(len))
+    let name = "[method]input-stream.read";
+    linker.func(STREAMS, name, |state, (this, len): (This, u64)| {
+        let wasi = state.data_mut().wasi();
+        let read = read(wasi, this.rep(), len)?;
+        streamed(&mut wasi.table, read)
     })?;
     stream_method(linker, "skip", |input: &mut InputStream, len: u64| {
         Ok(input.read(len).map(|bytes| bytes.len() as u64))

@@ -1,7 +1,7 @@
 //! [`Table`]: the host's resources to which an instance has handles.
 
-use crate::limits::RESOURCES_MAX;
-use pirn_component::{Own, ResourceType};
+use crate::limits::{RESOURCE_BYTES, RESOURCES_MAX};
+use pirn_component::{HeldBytes, HostBytes, Own, ResourceType};
 use pirn_runtime::HostError;
 use slab::Slab;
 use std::any::Any;
@@ -18,10 +18,16 @@ pub trait Resource: Any + Send {
 
 /// The resources of an instance. Each has a number, to which the guest's handles refer.
 #[derive(Default)]
-pub struct Table(Slab<Entry>);
+pub struct Table {
+    entries: Slab<Entry>,
+    /// Counts the memory of the resources.
+    host_bytes: HostBytes,
+}
 
 struct Entry {
     resource: Box<dyn Resource>,
+    /// Counts the memory of the resource.
+    _held: HeldBytes,
     /// The resource that this one was made from. The guest must drop this resource before the
     /// parent.
     parent: Option<u32>,
@@ -30,13 +36,21 @@ struct Entry {
 }
 
 impl Table {
+    pub(crate) fn new(host_bytes: &HostBytes) -> Self {
+        Self {
+            entries: Slab::new(),
+            host_bytes: host_bytes.clone(),
+        }
+    }
+
     /// Adds a resource, and returns its number.
     ///
     /// # Errors
     ///
-    /// [`HostError`], which ends the guest, if the guest has the maximum number of resources.
+    /// [`HostError`], which ends the guest, if the guest has the maximum number of resources, or if
+    /// the host may keep no more memory for it.
     pub fn add(&mut self, resource: impl Resource) -> Result<u32, HostError> {
-        self.add_entry(Box::new(resource), None)
+        self.add_entry(resource, None)
     }
 
     /// Adds a resource that was made from the resource `parent`.
@@ -46,7 +60,7 @@ impl Table {
     /// The errors of [`add`](Self::add), or [`HostError`] if there is no resource `parent`.
     pub fn add_child(&mut self, parent: u32, resource: impl Resource) -> Result<u32, HostError> {
         self.entry(parent)?.children += 1;
-        self.add_entry(Box::new(resource), Some(parent))
+        self.add_entry(resource, Some(parent))
     }
 
     /// Adds a resource, and returns the owned handle that the guest gets.
@@ -67,26 +81,27 @@ impl Table {
         self.add_child(parent, resource).map(Own::host)
     }
 
-    fn add_entry(
+    fn add_entry<R: Resource>(
         &mut self,
-        resource: Box<dyn Resource>,
+        resource: R,
         parent: Option<u32>,
     ) -> Result<u32, HostError> {
-        if self.0.len() >= RESOURCES_MAX {
+        if self.entries.len() >= RESOURCES_MAX {
             return Err(HostError::message(format!(
                 "the guest has {RESOURCES_MAX} resources, which is the most it may have; drop some"
             )));
         }
         let entry = Entry {
-            resource,
+            _held: self.host_bytes.hold(size_of::<R>() + RESOURCE_BYTES)?,
+            resource: Box::new(resource),
             parent,
             children: 0,
         };
-        Ok(self.0.insert(entry) as u32)
+        Ok(self.entries.insert(entry) as u32)
     }
 
     fn entry(&mut self, number: u32) -> Result<&mut Entry, HostError> {
-        let entry = self.0.get_mut(number as usize);
+        let entry = self.entries.get_mut(number as usize);
         entry.ok_or_else(|| HostError::message(format!("the host has no resource {number}")))
     }
 
@@ -125,7 +140,7 @@ impl Table {
                  those first"
             )));
         }
-        let entry = self.0.remove(number as usize);
+        let entry = self.entries.remove(number as usize);
         if let Some(parent) = entry.parent {
             self.entry(parent)?.children -= 1;
         }
@@ -148,7 +163,7 @@ impl Table {
 
     /// All resources of a type.
     pub(crate) fn all<R: Resource>(&mut self) -> impl Iterator<Item = &mut R> {
-        self.0.iter_mut().filter_map(|(_, entry)| {
+        self.entries.iter_mut().filter_map(|(_, entry)| {
             let resource: &mut dyn Any = &mut *entry.resource;
             resource.downcast_mut()
         })
@@ -157,13 +172,13 @@ impl Table {
     /// Number of resources.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 }
 

@@ -6,9 +6,10 @@ use crate::message::SendRequest;
 use crate::network::Network;
 use crate::pipes::{Nothing, Pipe};
 use crate::preopens::FilesConfig;
-use crate::quota::{KeptBytes, Quota};
+use crate::quota::Quota;
 use crate::standard::{StandardInput, StandardOutput};
 use crate::table::Table;
+use pirn_component::HostBytes;
 use pirn_memory_files::MemoryDir;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,8 +66,8 @@ pub struct Wasi {
     pub(crate) connections: Quota,
     /// The monotonic clock's zero: its first reading.
     pub(crate) began: Option<Instant>,
-    /// Counts the host memory for the guest's resources.
-    pub(crate) kept: KeptBytes,
+    /// Counts the host memory for the guest. The instance counts its own with it, too.
+    pub(crate) host_bytes: HostBytes,
     pub(crate) sockets: Quota,
     pub(crate) lookups: Quota,
 }
@@ -75,6 +76,14 @@ impl Wasi {
     /// The resources that the guest has.
     pub fn table(&mut self) -> &mut Table {
         &mut self.table
+    }
+
+    /// Counts the memory that the host keeps for the guest.
+    /// [`Linker::host_bytes_max`](pirn_component::Linker::host_bytes_max) is its limit as soon as
+    /// there is an instance.
+    #[must_use]
+    pub fn host_bytes(&self) -> &HostBytes {
+        &self.host_bytes
     }
 
     /// The source of one more stream of standard input.
@@ -226,9 +235,10 @@ impl Wasi {
     /// empty.
     #[must_use]
     pub fn new(config: &Arc<WasiConfig>) -> Self {
+        let host_bytes = HostBytes::default();
         Self {
             config: Arc::clone(config),
-            table: Table::default(),
+            table: Table::new(&host_bytes),
             file_quota: None,
             memory_dirs: BTreeMap::new(),
             stdin: None,
@@ -237,7 +247,7 @@ impl Wasi {
             terminals: [false; 3],
             connections: Quota::default(),
             began: None,
-            kept: KeptBytes::default(),
+            host_bytes,
             sockets: Quota::default(),
             lookups: Quota::default(),
         }

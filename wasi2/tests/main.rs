@@ -2,6 +2,7 @@
 
 mod common;
 mod filesystem;
+mod host_bytes;
 mod hostile;
 mod http;
 mod sockets;

@@ -6,13 +6,15 @@ use super::folder::Folder;
 use super::types::{DirectoryEntry, TYPES};
 use crate::file_quota::Held;
 use crate::table::Resource;
-use pirn_component::ResourceType;
+use pirn_component::{HeldBytes, ResourceType};
 
 /// A `directory-entry-stream`. It counts as a descriptor, because it may hold a file descriptor of
 /// the host.
 pub(crate) struct Entries {
     reader: Box<dyn EntryReader>,
     _held: Held,
+    /// Counts the memory of the entries that were read at once.
+    _bytes: HeldBytes,
 }
 
 impl ResourceType for Entries {
@@ -23,9 +25,10 @@ impl ResourceType for Entries {
 impl Resource for Entries {}
 
 impl Entries {
-    pub(crate) fn new(folder: &Folder) -> Result<Self, ErrorCode> {
+    pub(crate) fn new(folder: &Folder, bytes: HeldBytes) -> Result<Self, ErrorCode> {
         let held = folder.quota.hold();
         Ok(Self {
+            _bytes: bytes,
             _held: held.map_err(|_| ErrorCode::InsufficientMemory)?,
             reader: folder.directory.entries()?,
         })

@@ -13,7 +13,7 @@ use super::metadata::{DescriptorStat, MetadataHash};
 use super::streams::{FileInput, FileOutput};
 use super::types::{Advice, NewTimestamp, TYPES};
 use crate::file_quota::FileQuota;
-use crate::limits::SYNC_THREADS_MAX;
+use crate::limits::{ENTRIES_BYTES, READ_MAX, SYNC_THREADS_MAX};
 use crate::methods::{code_of_error, getter, resource};
 use crate::preopens::Source;
 use crate::streams::{InputStream, OutputStream};
@@ -126,6 +126,8 @@ fn link_data<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     })?;
     let name = "[method]descriptor.read";
     linker.func(TYPES, name, |state, (this, len, at): (This, u64, u64)| {
+        let bytes_max = usize::try_from(len).map_or(READ_MAX, |len| len.min(READ_MAX));
+        state.data_mut().wasi().host_bytes.check(bytes_max)?;
         with_file(state, &this, |file| {
             file.check_read()?;
             let max = usize::try_from(len).unwrap_or(usize::MAX);
@@ -183,7 +185,8 @@ fn write_via_stream<T: View>(
 fn link_entries<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     let name = "[method]descriptor.read-directory";
     linker.func(TYPES, name, |state, (this,): (This,)| {
-        let made = with_folder(state, &this, Entries::new)?;
+        let bytes = state.data_mut().wasi().host_bytes.hold(ENTRIES_BYTES)?;
+        let made = with_folder(state, &this, |folder| Entries::new(folder, bytes))?;
         add(made, |entries| table(state).own(entries))
     })?;
     getter(linker, "read-directory-entry", |entries: &mut Entries| {

@@ -5,6 +5,7 @@ use super::error::ErrorCode;
 use super::metadata::Metadata;
 use super::types::{Advice, DirectoryEntry, FileKind, NewTimestamp};
 use crate::clocks::Datetime;
+use crate::io::exact;
 use crate::limits::READ_MAX;
 use bytes::Bytes;
 use pirn_memory_files as memory;
@@ -243,7 +244,7 @@ impl RegularFile for OpenedFile {
             Ok::<_, FileError>(())
         });
         read.map_err(errno)?;
-        Ok(bytes.into())
+        Ok(exact(bytes))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {

@@ -1,6 +1,6 @@
 //! `incoming-body`, `future-trailers` and `outgoing-body`, and the error of a stream.
 
-use super::fields::{Fields, Headers, Message, content_length, remove_forbidden};
+use super::fields::{Fields, Headers, Message, content_length};
 use super::names::{TYPES, resource_type};
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody, Receiving, Writer, channel};
 use crate::methods::{code_of_error, pollable, resource, with_wasi};
@@ -94,6 +94,7 @@ pub(super) fn link_consume<T: View, M: Received>(linker: &mut Linker<T>) -> Resu
         let Some(body) = wasi.table.get::<M>(this)?.body().take() else {
             return Ok(Err(()));
         };
+        let body = body.held(&wasi.host_bytes)?;
         wasi.table.own(Incoming::new(body)).map(Ok)
     })
 }
@@ -116,7 +117,7 @@ pub(super) fn link_body<T: View, M: Sent>(linker: &mut Linker<T>) -> Result<(), 
         let Ok(announced) = content_length(message.headers()) else {
             return Ok(Err(()));
         };
-        let (writer, body) = channel(announced, M::IS_REQUEST, &wasi.kept)?;
+        let (writer, body) = channel(announced, M::IS_REQUEST, &wasi.host_bytes)?;
         *message.body() = Some(body);
         wasi.table.own(Outgoing::new(writer)).map(Ok)
     })
@@ -169,9 +170,8 @@ fn trailers(wasi: &mut Wasi, future: u32) -> Result<Trailers, HostError> {
     Ok(Some(Ok(match end {
         None | Some(Ok(None)) => Ok(None),
         Some(Err(error)) => Err(error),
-        Some(Ok(Some(mut map))) => {
-            remove_forbidden(&mut map);
-            let headers = Headers::new(map, &wasi.kept)?;
+        Some(Ok(Some(map))) => {
+            let headers = Headers::received(map, &wasi.host_bytes)?;
             Ok(Some(wasi.table.own(Fields::immutable(&headers))?))
         }
     })))
@@ -202,7 +202,8 @@ fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             Some(fields) => Some(table.take::<Fields>(fields.rep())?.headers),
             None => None,
         };
-        Ok(outgoing.writer.finish(trailers.map(Headers::into_map)))
+        let trailers = trailers.map(Headers::into_map).transpose()?;
+        Ok(outgoing.writer.finish(trailers))
     })?;
     Ok(())
 }

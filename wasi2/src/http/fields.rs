@@ -3,13 +3,14 @@
 use super::names::{TYPES, resource_type};
 use crate::limits::FIELDS_BYTES_MAX;
 use crate::methods::{getter, method, resource, with_wasi};
-use crate::quota::{Kept, KeptBytes};
 use crate::table::Resource;
-use crate::wasi::{View, Wasi};
+use crate::wasi::View;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use pirn_component::{Borrow, LinkError, Linker, ResourceType, Typed};
+use pirn_component::{
+    AbiError, Borrow, HeldBytes, HostBytes, LinkError, Linker, ResourceType, Typed,
+};
 use pirn_runtime::HostError;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -38,20 +39,44 @@ pub(super) enum HeaderError {
 /// The fields of a message. Their memory counts against the guest's limit.
 pub(super) struct Headers {
     map: HeaderMap,
-    kept: Kept,
+    held: HeldBytes,
 }
 
 impl Headers {
-    pub(super) fn new(map: HeaderMap, bytes: &KeptBytes) -> Result<Arc<Self>, HostError> {
-        let kept = bytes.keep(size(&map))?;
-        Ok(Arc::new(Self { map, kept }))
+    pub(super) fn new(map: HeaderMap, host_bytes: &HostBytes) -> Result<Arc<Self>, AbiError> {
+        let held = host_bytes.hold(host_size(&map))?;
+        Ok(Arc::new(Self { map, held }))
     }
 
-    /// Returns the fields for the connection.
-    pub(super) fn into_map(this: Arc<Self>) -> HeaderMap {
+    /// The fields that another side has sent. Their values are parts of the connection's read
+    /// buffer, which each of them would keep alive. So this function copies them.
+    pub(super) fn received(
+        mut map: HeaderMap,
+        host_bytes: &HostBytes,
+    ) -> Result<Arc<Self>, AbiError> {
+        remove_forbidden(&mut map);
+        let mut headers = Self::new(map, host_bytes)?;
+        if let Some(headers) = Arc::get_mut(&mut headers) {
+            for value in headers.map.values_mut() {
+                let is_sensitive = value.is_sensitive();
+                // The bytes are those of a value.
+                if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+                    *value = copy;
+                    value.set_sensitive(is_sensitive);
+                }
+            }
+        }
+        Ok(headers)
+    }
+
+    /// Returns the fields for the connection, and the count of their memory.
+    pub(super) fn into_map(this: Arc<Self>) -> Result<(HeaderMap, HeldBytes), AbiError> {
         match Arc::try_unwrap(this) {
-            Ok(headers) => headers.map,
-            Err(shared) => shared.map.clone(),
+            Ok(headers) => Ok((headers.map, headers.held)),
+            Err(shared) => {
+                let held = shared.held.account().hold(shared.held.bytes())?;
+                Ok((shared.map.clone(), held))
+            }
         }
     }
 }
@@ -84,11 +109,17 @@ impl Fields {
     }
 
     /// Fields that the guest can change.
-    fn mutable(map: HeaderMap, bytes: &KeptBytes) -> Result<Self, HostError> {
+    fn mutable(map: HeaderMap, host_bytes: &HostBytes) -> Result<Self, AbiError> {
         Ok(Self {
-            headers: Headers::new(map, bytes)?,
+            headers: Headers::new(map, host_bytes)?,
             is_immutable: false,
         })
+    }
+
+    /// Fails if the host may not keep a copy of the fields.
+    fn check_copy(&self) -> Result<(), AbiError> {
+        let held = &self.headers.held;
+        held.account().check(held.bytes())
     }
 
     /// Returns the fields for a change. Mutable fields are never shared.
@@ -101,7 +132,7 @@ impl Fields {
 }
 
 /// Removes the fields that a guest must not see.
-pub(super) fn remove_forbidden(map: &mut HeaderMap) {
+fn remove_forbidden(map: &mut HeaderMap) {
     for name in &FORBIDDEN {
         map.remove(name);
     }
@@ -138,6 +169,16 @@ fn value(bytes: Bytes) -> Result<HeaderValue, HeaderError> {
 fn entry_size(name: &str, value: &[u8]) -> usize {
     const ENTRY_BYTES: usize = 128;
     name.len() + value.len() + ENTRY_BYTES
+}
+
+/// Bytes of the host that a map takes. An entry of the map has less than 128 bytes, and so has a
+/// further value of a name. The map may have as many free entries as used ones.
+fn host_size(map: &HeaderMap) -> usize {
+    const ENTRY_BYTES: usize = 128;
+    let further = map.len() - map.keys_len();
+    let texts = map.iter();
+    let texts = texts.map(|(name, value)| name.as_str().len() + value.len());
+    texts.sum::<usize>() + (map.capacity() + 2 * further) * ENTRY_BYTES
 }
 
 /// Bytes that all fields of a map count for.
@@ -191,7 +232,7 @@ fn change(
     let changed = change(&mut headers.map);
     let bytes = size(&headers.map);
     check_size(bytes)?;
-    headers.kept.set(bytes)?;
+    headers.held.set(host_size(&headers.map))?;
     Ok(changed)
 }
 
@@ -212,8 +253,9 @@ pub(super) fn link_headers<T: View, M: Message>(linker: &mut Linker<T>) -> Resul
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, Fields>(linker)?;
     linker.func(TYPES, "[constructor]fields", |state, ()| {
-        let Wasi { table, kept, .. } = state.data_mut().wasi();
-        table.own(Fields::mutable(HeaderMap::new(), kept)?)
+        let wasi = state.data_mut().wasi();
+        let fields = Fields::mutable(HeaderMap::new(), &wasi.host_bytes)?;
+        wasi.table.own(fields)
     })?;
     let name = "[static]fields.from-list";
     linker.func(TYPES, name, |state, (list,): (Vec<Entry>,)| {
@@ -223,12 +265,14 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         Ok(match from_list(list) {
             Err(error) => Err(error),
             Ok(map) => {
-                let Wasi { table, kept, .. } = state.data_mut().wasi();
-                Ok(table.own(Fields::mutable(map, kept)?)?)
+                let wasi = state.data_mut().wasi();
+                let fields = Fields::mutable(map, &wasi.host_bytes)?;
+                Ok(wasi.table.own(fields)?)
             }
         })
     })?;
     method(linker, "get", |fields: &mut Fields, name: String| {
+        fields.check_copy()?;
         let values = fields.headers.get_all(&*name).iter().map(bytes);
         Ok(values.collect::<Vec<_>>())
     })?;
@@ -236,12 +280,15 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         Ok(fields.headers.contains_key(&*name))
     })?;
     getter(linker, "entries", |fields: &mut Fields| {
+        fields.check_copy()?;
         Ok(entries(&fields.headers))
     })?;
     with_wasi::<T, Fields, _>(linker, "clone", |wasi, this| {
-        let Wasi { table, kept, .. } = wasi;
-        let map = HeaderMap::clone(&table.get::<Fields>(this)?.headers);
-        table.own(Fields::mutable(map, kept)?)
+        let fields = wasi.table.get::<Fields>(this)?;
+        fields.check_copy()?;
+        let map = HeaderMap::clone(&fields.headers);
+        let fields = Fields::mutable(map, &wasi.host_bytes)?;
+        wasi.table.own(fields)
     })?;
     link_changes(linker)
 }

@@ -1,7 +1,7 @@
 //! Requests that a guest answers: `incoming-request` and `response-outparam`.
 
 use super::bodies::{Received, link_consume};
-use super::fields::{Fields, Headers, Message, link_headers, remove_forbidden};
+use super::fields::{Fields, Headers, Message, link_headers};
 use super::names::{MethodName, SchemeName, TYPES, resource_type};
 use super::responses::OutgoingResponse;
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
@@ -13,7 +13,7 @@ use http::header::HOST;
 use http::uri::Scheme;
 use http::{Method, Request, Response};
 use http_body::Body;
-use pirn_component::{Borrow, LinkError, Linker, Own, TypedFunc};
+use pirn_component::{Borrow, HeldBytes, LinkError, Linker, Own, TypedFunc};
 use pirn_runtime::HostError;
 use std::error::Error;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub struct IncomingRequest {
     authority: Option<String>,
     headers: Arc<Headers>,
     body: Option<IncomingBody>,
+    /// Counts the memory of the path and the authority.
+    _held: HeldBytes,
 }
 
 resource_type!(IncomingRequest, "incoming-request");
@@ -80,19 +82,22 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Error + 'static,
 {
-    let (mut head, body) = request.into_parts();
+    let (head, body) = request.into_parts();
     let host = || {
         let host = head.headers.get(HOST)?;
         host.to_str().ok().map(str::to_owned)
     };
     let authority = head.uri.authority().map(ToString::to_string).or_else(host);
-    remove_forbidden(&mut head.headers);
+    let path_with_query = head.uri.path_and_query().map(ToString::to_string);
+    let bytes = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let texts = bytes(&path_with_query) + bytes(&authority);
     let request = IncomingRequest {
+        _held: wasi.host_bytes.hold(texts)?,
         method: head.method,
-        path_with_query: head.uri.path_and_query().map(ToString::to_string),
+        path_with_query,
         scheme: Some(head.uri.scheme().cloned().unwrap_or(Scheme::HTTP)),
         authority,
-        headers: Headers::new(head.headers, &wasi.kept)?,
+        headers: Headers::received(head.headers, &wasi.host_bytes)?,
         body: Some(IncomingBody::new(body)),
     };
     let request = wasi.table.own(request)?;
@@ -133,8 +138,9 @@ fn link_outparam<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         let table = &mut state.data_mut().wasi().table;
         let ResponseOutparam(sender) = table.take(this.rep())?;
         let response = match response {
-            Err(error) => Err(error),
-            Ok(response) => table.take::<OutgoingResponse>(response.rep())?.answer(),
+            // The server keeps the error after the guest has ended.
+            Err(error) => Err(error.shortened()),
+            Ok(response) => table.take::<OutgoingResponse>(response.rep())?.answer()?,
         };
         // The receiver may be gone, because the client has hung up.
         let _ = sender.send(response);

@@ -6,13 +6,11 @@ use super::names::{MethodName, SchemeName, TYPES, resource_type};
 use crate::limits::{AUTHORITY_BYTES_MAX, METHOD_BYTES_MAX};
 use crate::message::{ErrorCode, OutgoingBody, RequestTimeouts};
 use crate::methods::{getter, method, resource};
-use crate::quota::Kept;
 use crate::table::Resource;
-use crate::wasi::{View, Wasi};
+use crate::wasi::View;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Uri};
-use pirn_component::{LinkError, Linker, Own};
-use pirn_runtime::HostError;
+use pirn_component::{AbiError, HeldBytes, LinkError, Linker, Own};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +24,7 @@ pub(super) struct OutgoingRequest {
     /// The body, if the guest has asked for it.
     body: Option<OutgoingBody>,
     /// Counts the memory for method, path and authority.
-    kept: Kept,
+    held: HeldBytes,
 }
 
 resource_type!(OutgoingRequest, "outgoing-request");
@@ -49,31 +47,47 @@ impl Sent for OutgoingRequest {
 
 impl OutgoingRequest {
     /// Counts the memory for the method, path and authority that the guest has set.
-    fn count(&mut self) -> Result<(), HostError> {
+    fn count(&mut self) -> Result<(), AbiError> {
         let path = self.path_with_query.as_ref();
         let authority = self.authority.as_ref();
         let bytes = self.method.as_str().len()
             + path.map_or(0, |path| path.as_str().len())
             + authority.map_or(0, |authority| authority.as_str().len());
-        self.kept.set(bytes)
+        self.held.set(bytes)
     }
 
-    /// The request as it is sent.
-    pub(super) fn request(self) -> Result<Request<OutgoingBody>, ErrorCode> {
-        content_length(&self.headers).map_err(|()| ErrorCode::HttpProtocolError)?;
-        let authority = self.authority.ok_or(ErrorCode::HttpRequestUriInvalid)?;
-        let path = self.path_with_query;
-        let uri = Uri::builder()
-            .scheme(self.scheme.unwrap_or(Scheme::HTTPS))
-            .authority(authority)
-            .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
-            .build();
+    /// The request as it is sent, with the count of the memory of its head.
+    pub(super) fn request(
+        mut self,
+    ) -> Result<Result<(Request<OutgoingBody>, HeldBytes), ErrorCode>, AbiError> {
+        let uri = match self.uri() {
+            Ok(uri) => uri,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (headers, mut held) = Headers::into_map(self.headers)?;
+        let target = self.held.bytes();
+        self.held.set(0)?;
+        held.set(held.bytes() + target)?;
         let body = self.body.unwrap_or_else(OutgoingBody::empty);
         let mut request = Request::new(body);
         *request.method_mut() = self.method;
-        *request.uri_mut() = uri.map_err(|_| ErrorCode::HttpRequestUriInvalid)?;
-        *request.headers_mut() = Headers::into_map(self.headers);
-        Ok(request)
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        Ok(Ok((request, held)))
+    }
+
+    /// The target of a request whose `Content-Length` is well-formed.
+    fn uri(&mut self) -> Result<Uri, ErrorCode> {
+        content_length(&self.headers).map_err(|()| ErrorCode::HttpProtocolError)?;
+        let authority = self.authority.take();
+        let authority = authority.ok_or(ErrorCode::HttpRequestUriInvalid)?;
+        let path = self.path_with_query.take();
+        let uri = Uri::builder()
+            .scheme(self.scheme.take().unwrap_or(Scheme::HTTPS))
+            .authority(authority)
+            .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
+            .build();
+        uri.map_err(|_| ErrorCode::HttpRequestUriInvalid)
     }
 }
 
@@ -95,16 +109,17 @@ fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, OutgoingRequest>(linker)?;
     let name = "[constructor]outgoing-request";
     linker.func(TYPES, name, |state, (fields,): (Own<Fields>,)| {
-        let Wasi { table, kept, .. } = state.data_mut().wasi();
-        let headers = table.take::<Fields>(fields.rep())?.headers;
-        table.own(OutgoingRequest {
+        let wasi = state.data_mut().wasi();
+        let headers = wasi.table.take::<Fields>(fields.rep())?.headers;
+        let held = wasi.host_bytes.hold(0)?;
+        wasi.table.own(OutgoingRequest {
             method: Method::GET,
             path_with_query: None,
             scheme: None,
             authority: None,
             headers,
             body: None,
-            kept: kept.keep(0)?,
+            held,
         })
     })?;
     link_headers::<T, OutgoingRequest>(linker)?;

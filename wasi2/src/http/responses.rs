@@ -9,7 +9,7 @@ use crate::table::Resource;
 use crate::wasi::View;
 use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode};
-use pirn_component::{LinkError, Linker, Own};
+use pirn_component::{AbiError, LinkError, Linker, Own};
 use std::sync::Arc;
 
 /// The resource `outgoing-response`.
@@ -39,19 +39,24 @@ impl Sent for OutgoingResponse {
 }
 
 impl OutgoingResponse {
-    /// The response as it goes to the client.
-    pub(super) fn answer(self) -> Result<Response<OutgoingBody>, ErrorCode> {
+    /// The response as it goes to the client. Its extensions have the count of the memory of its
+    /// fields.
+    pub(super) fn answer(self) -> Result<Result<Response<OutgoingBody>, ErrorCode>, AbiError> {
         // With two lengths, a client and a proxy could read different responses (smuggling).
-        content_length(&self.headers).map_err(|()| ErrorCode::HttpProtocolError)?;
+        if content_length(&self.headers).is_err() {
+            return Ok(Err(ErrorCode::HttpProtocolError));
+        }
+        let (headers, held) = Headers::into_map(self.headers)?;
         let body = self.body.unwrap_or_else(OutgoingBody::empty);
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
-        *response.headers_mut() = Headers::into_map(self.headers);
+        *response.headers_mut() = headers;
+        response.extensions_mut().insert(Arc::new(held));
         if self.status == StatusCode::NO_CONTENT {
             // A client that trusts `Content-Length` would wait for a body (RFC 9110, section 8.6).
             response.headers_mut().remove(CONTENT_LENGTH);
         }
-        Ok(response)
+        Ok(Ok(response))
     }
 }
 

@@ -1,17 +1,17 @@
 //! `outgoing-handler` and `future-incoming-response`.
 
-use super::fields::{Headers, remove_forbidden};
+use super::fields::Headers;
 use super::names::resource_type;
 use super::outgoing::{OutgoingRequest, RequestOptions};
 use super::responses::IncomingResponse;
-use crate::limits::CONNECTIONS_MAX;
-use crate::message::{ErrorCode, IncomingBody};
+use crate::limits::{CONNECTION_BUFFER_MAX, CONNECTIONS_MAX};
+use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
 use crate::methods::{pollable, resource, with_wasi};
 use crate::quota::Counted;
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
-use http::Response;
-use pirn_component::{LinkError, Linker, Own};
+use http::{Request, Response};
+use pirn_component::{HeldBytes, LinkError, Linker, Own};
 use pirn_runtime::HostError;
 use std::future::Future;
 use std::pin::Pin;
@@ -51,18 +51,23 @@ impl Resource for FutureResponse {
     }
 }
 
-/// Begins to send a request.
-fn handle(
+/// Begins to send a request. `held` counts the memory of its head.
+fn send(
     wasi: &mut Wasi,
-    request: OutgoingRequest,
+    mut request: Request<OutgoingBody>,
+    mut held: HeldBytes,
     options: &RequestOptions,
 ) -> Result<FutureResponse, ErrorCode> {
     let Some(outgoing) = wasi.config.outgoing.as_ref().map(Arc::clone) else {
         return Err(ErrorCode::HttpRequestDenied);
     };
     let token = wasi.connections.take(CONNECTIONS_MAX);
-    let connection = Counted::new(token.ok_or(ErrorCode::ConnectionLimitReached)?);
-    let mut request = request.request()?;
+    let token = token.ok_or(ErrorCode::ConnectionLimitReached)?;
+    // The connection has a read buffer and a write buffer.
+    let bytes = held.bytes() + 2 * CONNECTION_BUFFER_MAX;
+    held.set(bytes)
+        .map_err(|_| ErrorCode::ConnectionLimitReached)?;
+    let connection = Counted::new(token, held);
     request.extensions_mut().insert(connection.clone());
     let sending = outgoing.send(request, options.0)?;
     // The task sends the request while the guest writes the body.
@@ -88,11 +93,10 @@ fn get(wasi: &mut Wasi, future: u32) -> Result<Got, HostError> {
     Ok(Some(Ok(match response {
         Err(error) => Err(error),
         Ok(response) => {
-            let (mut head, body) = response.into_parts();
-            remove_forbidden(&mut head.headers);
+            let (head, body) = response.into_parts();
             let response = IncomingResponse {
                 status: head.status,
-                headers: Headers::new(head.headers, &wasi.kept)?,
+                headers: Headers::received(head.headers, &wasi.host_bytes)?,
                 body: Some(body),
             };
             Ok(wasi.table.own(response)?)
@@ -110,7 +114,11 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             Some(options) => wasi.table.take::<RequestOptions>(options.rep())?,
             None => RequestOptions::default(),
         };
-        Ok(match handle(wasi, request, &options) {
+        let (request, held) = match request.request()? {
+            Ok(request) => request,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(match send(wasi, request, held, &options) {
             Err(error) => Err(error),
             Ok(future) => Ok(wasi.table.own(future)?),
         })

@@ -1,5 +1,6 @@
 //! [`ErrorCode`]: the errors of `wasi:http` (`types.wit`, `error-code`).
 
+use crate::limits::ERROR_TEXT_MAX;
 use pirn_component::Typed;
 use std::error::Error;
 use std::fmt;
@@ -136,6 +137,28 @@ impl ErrorCode {
         Self::internal(error)
     }
 
+    /// The error with texts of at most [`ERROR_TEXT_MAX`] bytes, for an error that a guest gives to
+    /// the host.
+    pub(crate) fn shortened(mut self) -> Self {
+        let text = match &mut self {
+            Self::DnsError(payload) => &mut payload.rcode,
+            Self::TlsAlertReceived(payload) => &mut payload.alert_message,
+            Self::HttpRequestHeaderSize(Some(payload))
+            | Self::HttpRequestTrailerSize(payload)
+            | Self::HttpResponseHeaderSize(payload)
+            | Self::HttpResponseTrailerSize(payload) => &mut payload.field_name,
+            Self::HttpResponseTransferCoding(text)
+            | Self::HttpResponseContentCoding(text)
+            | Self::InternalError(text) => text,
+            _ => return self,
+        };
+        if let Some(text) = text {
+            text.truncate(text.floor_char_boundary(ERROR_TEXT_MAX));
+            text.shrink_to_fit();
+        }
+        self
+    }
+
     fn of_hyper(error: &hyper::Error) -> Self {
         match error {
             error if error.is_timeout() => Self::HttpResponseTimeout,
@@ -152,5 +175,44 @@ impl ErrorCode {
                 None => Self::internal(error),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_errors_are_shortened_between_characters() {
+        let long = || Some("\u{20ac}".repeat(10_000));
+        let field = || FieldSizePayload {
+            field_name: long(),
+            field_size: None,
+        };
+        for error in [
+            ErrorCode::InternalError(long()),
+            ErrorCode::HttpResponseTransferCoding(long()),
+            ErrorCode::HttpResponseContentCoding(long()),
+            ErrorCode::HttpRequestHeaderSize(Some(field())),
+            ErrorCode::HttpRequestTrailerSize(field()),
+            ErrorCode::HttpResponseHeaderSize(field()),
+            ErrorCode::HttpResponseTrailerSize(field()),
+            ErrorCode::TlsAlertReceived(TlsAlertReceivedPayload {
+                alert_id: None,
+                alert_message: long(),
+            }),
+            ErrorCode::DnsError(DnsErrorPayload {
+                rcode: long(),
+                info_code: None,
+            }),
+        ] {
+            let text = format!("{:?}", error.shortened());
+            assert!(
+                (ERROR_TEXT_MAX..ERROR_TEXT_MAX + 200).contains(&text.len()),
+                "{text}"
+            );
+        }
+        let short = ErrorCode::InternalError(Some("why".to_owned()));
+        assert_eq!(short.clone().shortened(), short);
     }
 }

@@ -1,13 +1,15 @@
 //! Bodies that a guest reads.
 
 use super::error_code::ErrorCode;
-use crate::io::{Input, IoError, StreamFailure};
+use crate::io::{Input, IoError, StreamFailure, split};
+use crate::limits::CONNECTION_BUFFER_MAX;
 use crate::quota::Counted;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::Body;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+use pirn_component::{AbiError, HeldBytes, HostBytes};
 use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -21,6 +23,8 @@ pub struct IncomingBody {
     between_bytes: Option<Duration>,
     /// Counts the body's connection against the guest's limit.
     connection: Option<Counted>,
+    /// Counts the memory of the bytes that have arrived and that the guest has not read.
+    held: Option<HeldBytes>,
 }
 
 impl IncomingBody {
@@ -34,7 +38,14 @@ impl IncomingBody {
             body: body.map_err(|error| ErrorCode::of(&error)).boxed_unsync(),
             between_bytes: None,
             connection: None,
+            held: None,
         }
+    }
+
+    /// Counts the memory of one read buffer while the body exists.
+    pub(crate) fn held(mut self, host_bytes: &HostBytes) -> Result<Self, AbiError> {
+        self.held = Some(host_bytes.hold(CONNECTION_BUFFER_MAX)?);
+        Ok(self)
     }
 
     /// Sets the longest time between two frames. After it, the body fails.
@@ -138,11 +149,90 @@ impl Input for Receiving {
             (0, None) => Ok(Bytes::new()),
             (0, Some(Ok(_))) => Err(StreamFailure::Closed),
             (0, Some(Err(error))) => Err(StreamFailure::Failed(IoError::new(error.clone()))),
-            (len, _) => Ok(self.buffer.split_to(len.min(max))),
+            // The buffer is a part of the connection's read buffer.
+            _ => Ok(split(&mut self.buffer, max)),
         }
     }
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.poll_bytes(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body::Frame;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// A read buffer of a connection. Counts those that are alive.
+    struct Buffer(Vec<u8>, Arc<AtomicUsize>);
+
+    impl AsRef<[u8]> for Buffer {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    impl Drop for Buffer {
+        fn drop(&mut self) {
+            self.1.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// A body of frames of so many bytes, each a part of a buffer of 64 KiB.
+    struct Frames(usize, Arc<AtomicUsize>);
+
+    impl Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.1.fetch_add(1, Relaxed);
+            let buffer = Buffer(vec![b'x'; CONNECTION_BUFFER_MAX], Arc::clone(&self.1));
+            let bytes = Bytes::from_owner(buffer).slice(..self.0);
+            Poll::Ready(Some(Ok(Frame::data(bytes))))
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_read_keep_at_most_twice_their_length() {
+        for (frame, max) in [
+            (1, 100),
+            (1000, 1),
+            (CONNECTION_BUFFER_MAX, 100),
+            (65_535, 65_534),
+        ] {
+            let alive = Arc::default();
+            let body = IncomingBody::new(Frames(frame, Arc::clone(&alive)));
+            let mut body = Receiving::new(body);
+            let mut read = vec![];
+            for _ in 0..1000 {
+                read.push(body.read(max).expect("it has no end"));
+            }
+            let kept: usize = read.iter().map(Bytes::len).sum();
+            let buffers = alive.load(Relaxed) * CONNECTION_BUFFER_MAX;
+            // The body itself keeps one.
+            assert!(
+                buffers <= 2 * kept + CONNECTION_BUFFER_MAX,
+                "{frame} {max}: {buffers}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_body_counts_one_read_buffer_while_it_exists() {
+        let account = HostBytes::new(CONNECTION_BUFFER_MAX);
+        let body = || IncomingBody::new(Frames(1, Arc::default()));
+        let one = body().held(&account).expect("it fits");
+        assert_eq!(account.held(), CONNECTION_BUFFER_MAX);
+        assert!(body().held(&account).is_err());
+        drop(Receiving::new(one));
+        assert_eq!(account.held(), 0);
     }
 }

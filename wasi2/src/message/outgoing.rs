@@ -3,11 +3,10 @@
 use super::error_code::ErrorCode;
 use crate::io::{IoError, Output, StreamFailure};
 use crate::limits::{BODY_QUEUE_MAX, QUEUED_PIECE_MIN};
-use crate::quota::{Kept, KeptBytes};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use pirn_runtime::HostError;
+use pirn_component::{AbiError, HeldBytes, HostBytes};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,15 +28,18 @@ struct Queue {
     reader: Option<Waker>,
     writer: Option<Waker>,
     /// Counts the host memory that the pieces may take.
-    _kept: Option<Kept>,
+    _held: Option<HeldBytes>,
 }
+
+/// The trailers of a body, and the count of their memory.
+pub(crate) type Trailers = (HeaderMap, HeldBytes);
 
 /// The end of the body, as far as the guest has set it.
 #[derive(Default)]
 enum End {
     #[default]
     Open,
-    Finished(Option<HeaderMap>),
+    Finished(Option<Trailers>),
     /// The connection has taken the end.
     Taken,
     Failed(ErrorCode),
@@ -65,15 +67,15 @@ pub struct OutgoingBody(Arc<Mutex<Queue>>);
 ///
 /// # Errors
 ///
-/// [`HostError`] if the guest has too many bodies.
+/// [`AbiError::HostBytes`] if the host may keep no more memory for the guest.
 pub(crate) fn channel(
     announced: Option<u64>,
     is_request: bool,
-    bytes: &KeptBytes,
-) -> Result<(Writer, OutgoingBody), HostError> {
+    host_bytes: &HostBytes,
+) -> Result<(Writer, OutgoingBody), AbiError> {
     let queue = Arc::new(Mutex::new(Queue {
         announced,
-        _kept: Some(bytes.keep(BODY_QUEUE_MAX)?),
+        _held: Some(host_bytes.hold(BODY_QUEUE_MAX)?),
         ..Queue::default()
     }));
     let side = match is_request {
@@ -109,7 +111,7 @@ impl Queue {
 
 impl Writer {
     /// Marks the body as complete. Fails if its length differs from `Content-Length`.
-    pub(crate) fn finish(&self, trailers: Option<HeaderMap>) -> Result<(), ErrorCode> {
+    pub(crate) fn finish(&self, trailers: Option<Trailers>) -> Result<(), ErrorCode> {
         let mut queue = lock(&self.queue);
         match queue.announced {
             Some(announced) if announced != queue.written => {
@@ -226,7 +228,7 @@ impl Body for OutgoingBody {
                 queue.reader = Some(context.waker().clone());
                 Poll::Pending
             }
-            End::Finished(Some(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+            End::Finished(Some((trailers, _))) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
             End::Finished(None) | End::Taken => Poll::Ready(None),
             End::Failed(error) => Poll::Ready(Some(Err(error))),
         }

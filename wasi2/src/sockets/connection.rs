@@ -1,10 +1,12 @@
 //! [`Connection`]: an established TCP connection, and its two streams.
 
 use super::fd::{Registered, runtime};
-use crate::io::{Input, Output, StreamFailure};
+use crate::io::{Input, Output, StreamFailure, exact};
 use crate::limits::WRITE_MAX;
 use bytes::{Buf, Bytes, BytesMut};
+use pirn_component::{HeldBytes, HostBytes};
 use pirn_runtime::HostError;
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::io;
@@ -24,6 +26,8 @@ pub(super) struct Connection {
     runtime: Handle,
     is_receive_shut: AtomicBool,
     sending: Arc<Mutex<Sending>>,
+    /// Counts the memory of the queue.
+    _held: HeldBytes,
 }
 
 /// The state of the output direction.
@@ -45,8 +49,9 @@ fn lock(sending: &Mutex<Sending>) -> MutexGuard<'_, Sending> {
 }
 
 impl Connection {
-    pub(super) fn new(fd: Registered) -> Result<Arc<Self>, HostError> {
+    pub(super) fn new(fd: Registered, host_bytes: &HostBytes) -> Result<Arc<Self>, HostError> {
         Ok(Arc::new(Self {
+            _held: host_bytes.hold(WRITE_MAX)?,
             fd: Arc::new(fd),
             runtime: runtime()?,
             is_receive_shut: AtomicBool::new(false),
@@ -173,14 +178,13 @@ impl Input for TcpInput {
             return Err(StreamFailure::Closed);
         }
         let received = self.0.fd.try_io(Interest::READABLE, |fd| {
-            let mut buffer = BytesMut::zeroed(max);
-            let (bytes, _) = recv(fd, &mut buffer[..], RecvFlags::empty())?;
-            buffer.truncate(bytes);
-            Ok(buffer)
+            let mut buffer = Vec::with_capacity(max);
+            recv(fd, spare_capacity(&mut buffer), RecvFlags::empty())?;
+            Ok(exact(buffer))
         });
         match received {
             Ok(bytes) if bytes.is_empty() => Err(StreamFailure::Closed),
-            Ok(bytes) => Ok(bytes.freeze()),
+            Ok(bytes) => Ok(bytes),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Bytes::new()),
             Err(error) => Err(error.into()),
         }

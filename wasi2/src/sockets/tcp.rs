@@ -9,7 +9,7 @@ use crate::network::Access;
 use crate::quota::Token;
 use crate::table::Resource;
 use crate::wasi::WasiConfig;
-use pirn_component::ResourceType;
+use pirn_component::{HostBytes, ResourceType};
 use rustix::io::Errno;
 use rustix::net::{self, SocketType, acceptfrom_with, getpeername, sockopt};
 use std::io;
@@ -138,7 +138,10 @@ impl TcpSocket {
     }
 
     /// The connection, if it is established.
-    pub(super) fn finish_connect(&mut self) -> Result<Arc<Connection>, Failure> {
+    pub(super) fn finish_connect(
+        &mut self,
+        host_bytes: &HostBytes,
+    ) -> Result<Arc<Connection>, Failure> {
         let fd = match self.take() {
             State::ConnectStarted(fd) => fd,
             // The socket is closed.
@@ -154,7 +157,7 @@ impl TcpSocket {
         });
         match connected {
             Ok(()) => {
-                let connection = Connection::new(fd)?;
+                let connection = Connection::new(fd, host_bytes)?;
                 self.state = State::Connected(Arc::clone(&connection));
                 Ok(connection)
             }
@@ -192,6 +195,7 @@ impl TcpSocket {
     pub(super) fn accept(
         &mut self,
         counted: Option<Token>,
+        host_bytes: &HostBytes,
     ) -> Result<(Self, Arc<Connection>), Failure> {
         let State::Listening(listener) = &self.state else {
             return Err(self.state.refuse().into());
@@ -206,7 +210,7 @@ impl TcpSocket {
             io::ErrorKind::WouldBlock => ErrorCode::WouldBlock,
             _ => accept_error(&error),
         })?;
-        let connection = Connection::new(Fd::new(fd, counted).register()?)?;
+        let connection = Connection::new(Fd::new(fd, counted).register()?, host_bytes)?;
         let state = State::Connected(Arc::clone(&connection));
         let socket = Self::in_state(Arc::clone(&self.config), self.family, state);
         Ok((socket, connection))

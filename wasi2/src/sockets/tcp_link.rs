@@ -53,8 +53,11 @@ fn finish_connect(
     wasi: &mut Wasi,
     socket: u32,
 ) -> Result<(Own<InputStream>, Own<OutputStream>), Failure> {
-    let connection = wasi.table.get::<TcpSocket>(socket)?.finish_connect()?;
-    Ok(streams(&mut wasi.table, &connection)?)
+    let Wasi {
+        table, host_bytes, ..
+    } = wasi;
+    let connection = table.get::<TcpSocket>(socket)?.finish_connect(host_bytes)?;
+    Ok(streams(table, &connection)?)
 }
 
 type Accepted = (Own<TcpSocket>, Own<InputStream>, Own<OutputStream>);
@@ -62,7 +65,7 @@ type Accepted = (Own<TcpSocket>, Own<InputStream>, Own<OutputStream>);
 fn accept(wasi: &mut Wasi, socket: u32) -> Result<Accepted, Failure> {
     let counted = wasi.sockets.take(wasi.config.network.max_sockets());
     let listener = wasi.table.get::<TcpSocket>(socket)?;
-    let (socket, connection) = listener.accept(counted)?;
+    let (socket, connection) = listener.accept(counted, &wasi.host_bytes)?;
     let socket = wasi.table.own(socket)?;
     let (input, output) = streams(&mut wasi.table, &connection)?;
     Ok((socket, input, output))

@@ -10,7 +10,9 @@ use wit_parser::{Resolve, WorldId};
 const WORLD: &str = "package pirn:handlers;
     world handler {
       import wasi:cli/exit@0.2.12;
+      import wasi:cli/stdin@0.2.12;
       import wasi:cli/stdout@0.2.12;
+      import wasi:random/random@0.2.12;
       import wasi:io/poll@0.2.12;
       import wasi:io/streams@0.2.12;
       import wasi:clocks/monotonic-clock@0.2.12;
@@ -73,6 +75,11 @@ const IMPORTS: &str = r#"
     (func $subscribe (param i32) (result i32)))
   (import "wasi:http/types@0.2.12" "[method]future-incoming-response.get"
     (func $get (param i32 i32)))
+  (import "wasi:cli/stdin@0.2.12" "get-stdin" (func $stdin (result i32)))
+  (import "wasi:cli/stdout@0.2.12" "get-stdout" (func $stdout (result i32)))
+  (import "wasi:random/random@0.2.12" "get-random-bytes" (func $random (param i64 i32)))
+  (import "wasi:io/streams@0.2.12" "[method]output-stream.splice"
+    (func $splice (param i32 i32 i64 i32)))
   (import "wasi:io/streams@0.2.12" "[method]output-stream.blocking-write-and-flush"
     (func $write (param i32 i32 i32 i32)))
   (import "wasi:io/streams@0.2.12" "[resource-drop]output-stream"

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use pirn_compiler::{Options, compile};
-use pirn_component::{CallError, Component, Instance, Limits, Linker, Prepared};
+use pirn_component::{CallError, Component, HostBytes, Instance, Limits, Linker, Prepared};
 use pirn_runtime::{Module, Region};
 use pirn_wasi2::http::{Allowed, Client, ErrorCode, HANDLE, Handle, OutgoingBody, begin, complete};
 use pirn_wasi2::{Wasi, WasiBuilder, WasiConfig};
@@ -39,6 +39,8 @@ pub(crate) struct Server {
     handle: Handle,
     config: Arc<WasiConfig>,
     region: Region,
+    /// The account of the last guest.
+    account: Mutex<HostBytes>,
 }
 
 fn compiled(wasm: &[u8]) -> Component {
@@ -72,12 +74,24 @@ impl Server {
         Self::of(&compiled(&handler(core)))
     }
 
+    /// A server whose host keeps so many bytes for a guest.
+    pub(crate) fn with_host_bytes(core: &str, bytes_max: usize) -> Self {
+        Self::with(&compiled(&handler(core)), |linker| {
+            linker.host_bytes_max(bytes_max);
+        })
+    }
+
     fn of(component: &Component) -> Self {
+        Self::with(component, |_| {})
+    }
+
+    fn with(component: &Component, set: impl FnOnce(&mut Linker<Wasi>)) -> Self {
         let region = Region::builder().slots(1).memory_bytes_max(64 << 20);
         let region = region.table_elements(10_000).build().expect("a region");
         let mut linker = Linker::<Wasi>::new();
         pirn_wasi2::link(&mut linker).expect("nothing is defined twice");
         pirn_wasi2::http::link(&mut linker).expect("nothing is defined twice");
+        set(&mut linker);
         let prepared = linker.prepare(&region, component).expect("it links");
         let handle = prepared.typed(HANDLE).expect("it answers requests");
         Self {
@@ -85,6 +99,7 @@ impl Server {
             handle,
             config: Arc::default(),
             region,
+            account: Mutex::default(),
         }
     }
 
@@ -94,6 +109,11 @@ impl Server {
         allowed.add(server).expect("it is a server");
         self.config = Arc::new(WasiBuilder::new().outgoing(Client::new(allowed)).config());
         self
+    }
+
+    /// Counts what the host kept for the last guest.
+    pub(crate) fn account(&self) -> HostBytes {
+        self.account.lock().expect("it is whole").clone()
     }
 
     pub(crate) fn slots_free(&self) -> usize {
@@ -106,7 +126,26 @@ impl Server {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Error + 'static,
     {
+        let instance = self.instance();
+        self.reply_of(instance, request).await
+    }
+
+    /// Answers a request by a guest with this standard input and output.
+    pub(crate) async fn reply_with(
+        &self,
+        request: Request<Full<Bytes>>,
+        set: impl FnOnce(&mut Wasi),
+    ) -> Reply {
         let mut instance = self.instance();
+        set(instance.data_mut());
+        self.reply_of(instance, request).await
+    }
+
+    async fn reply_of<B>(&self, mut instance: Instance<Wasi>, request: Request<B>) -> Reply
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Error + 'static,
+    {
         let (params, answer) = begin(instance.data_mut(), request).expect("there is room");
         let limits = Limits {
             // No guest reaches it.
@@ -156,9 +195,9 @@ impl Server {
     }
 
     fn instance(&self) -> Instance<Wasi> {
-        self.prepared
-            .instantiate(Wasi::new(&self.config))
-            .expect("a slot is free")
+        let wasi = Wasi::new(&self.config);
+        *self.account.lock().expect("it is whole") = wasi.host_bytes().clone();
+        self.prepared.instantiate(wasi).expect("a slot is free")
     }
 }
 

@@ -7,6 +7,7 @@ use crate::filesystem::backend::RegularFile;
 use crate::filesystem::error::ErrorCode;
 use crate::filesystem::metadata::Metadata;
 use crate::filesystem::types::{Advice, NewTimestamp};
+use crate::io::exact;
 use crate::limits::READ_MAX;
 use bytes::Bytes;
 use cap_std::fs::File;
@@ -35,7 +36,7 @@ impl RegularFile for HostFile {
     fn read(&self, max: usize, offset: u64) -> io::Result<Bytes> {
         let mut bytes = Vec::with_capacity(max.min(READ_MAX));
         retry_on_intr(|| rustix::io::pread(&self.0, spare_capacity(&mut bytes), offset))?;
-        Ok(bytes.into())
+        Ok(exact(bytes))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
@@ -73,5 +74,21 @@ impl RegularFile for HostFile {
 
     fn sync(&self, only_data: bool) -> Result<(), ErrorCode> {
         sync(&self.0, only_data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_read_keeps_no_more_than_its_bytes() {
+        let mut file = tempfile::tempfile().expect("a file");
+        std::io::Write::write_all(&mut file, b"xyz").expect("it is written");
+        let file = HostFile(File::from_std(file));
+        let read = file.read(READ_MAX, 1).expect("it is read");
+        assert_eq!(read, "yz");
+        let buffer = read.try_into_mut().expect("nothing else has the buffer");
+        assert!(buffer.capacity() <= 16, "{}", buffer.capacity());
     }
 }
