@@ -68,8 +68,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "parsed")]
     pub(crate) stderr_max: Option<Size>,
-    /// Server that components may send HTTP requests to: HOST, HOST:PORT, HOST:*, *.HOST or *; may
-    /// be given several times
+    /// Server that components may send HTTP requests to: HOST, HOST:PORT, HOST:*, *.HOST, or * for
+    /// every public host; an address or a network such as 10.0.0.0/8 allows servers that are not
+    /// public; may be given several times
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) http_allow: Option<Vec<Destination>>,
     /// Directory in memory for each request, as in /tmp, or /data=DIR or /data=TAR with the content

@@ -7,6 +7,7 @@ mod error_code;
 mod incoming;
 mod outgoing;
 mod send;
+mod target;
 
 pub use allowed::{Allowed, AllowedError};
 pub use client::Client;

@@ -1,12 +1,15 @@
 //! [`Network`]: the addresses that guests may use. This file alone decides that.
 
+mod special;
 mod text;
 
 pub use text::NetworkError;
+pub(crate) use text::{networks, port};
 
 use crate::limits::SOCKETS_MAX;
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use ipnet::IpNet;
+use special::{LOOPBACK_V4, LOOPBACK_V6, covers};
+use std::net::SocketAddr;
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 /// A use of an address.
@@ -40,29 +43,35 @@ pub enum Access {
 ///
 /// A rule covers the addresses of its IP network, with these exceptions:
 ///
-/// * The special networks are loopback (`127.0.0.0/8`, `::1`), link-local (`169.254.0.0/16`,
-///   `fe80::/10`), multicast (`224.0.0.0/4`, `ff00::/8`) and broadcast (`255.255.255.255`). Only a
-///   rule for a network inside a special network covers its addresses. Thus `0.0.0.0/0` covers
-///   neither services of the host on loopback addresses, nor the metadata service of a cloud.
+/// * Only a rule for a network inside a special network covers the addresses of that special
+///   network. Thus `0.0.0.0/0` covers neither services of the host on loopback addresses, nor
+///   servers of the host's own network, nor the metadata service of a cloud. The special networks
+///   are loopback (`127.0.0.0/8`, `::1`), private (`10.0.0.0/8`, `172.16.0.0/12`,
+///   `192.168.0.0/16`, `100.64.0.0/10`, `198.18.0.0/15`, `fc00::/7`, `fec0::/10`), link-local
+///   (`169.254.0.0/16`, `fe80::/10`), multicast (`224.0.0.0/4`, `ff00::/8`), broadcast
+///   (`255.255.255.255`), and those that no server of the internet has (`0.0.0.0/8`,
+///   `192.0.0.0/24`, `240.0.0.0/4`, `168.63.129.16`, `100::/64`, `2001::/32`, `64:ff9b:1::/48`).
+/// * An IPv6 address that leads to an IPv4 address of a special network needs a rule for the IPv6
+///   form of that network. Such addresses are NAT64 (`64:ff9b::/96`), 6to4 (`2002::/16`),
+///   IPv4-compatible (`::/96`) and IPv4-translated (`::ffff:0:0:0/96`) addresses. `::/0` covers the
+///   other NAT64 addresses.
 /// * The unspecified address (`0.0.0.0`, `::`) stands for all interfaces. A guest may bind to it by
 ///   a rule for this address alone, or for the network of all addresses. No rule allows a guest to
 ///   connect or send to it.
-/// * Private networks have no exception: `0.0.0.0/0` covers `10.0.0.0/8`. `::/0` covers the
-///   addresses of NAT64 gateways (`64:ff9b::/96`), which lead to IPv4 addresses.
 /// * No rule covers an IPv4-mapped IPv6 address (`::ffff:192.0.2.1`).
 ///
 /// If a rule for [`TcpListen`](Access::TcpListen) or [`UdpBind`](Access::UdpBind) includes port 0,
 /// the guest may bind to a free port, which the system chooses. UDP clients usually bind to port 0
 /// of the unspecified address. The local address of a TCP connection needs no rule. A listening
 /// socket accepts connections from all addresses.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     rules: Vec<Rule>,
     lookups: bool,
     sockets_max: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     access: Access,
     network: IpNet,
@@ -168,46 +177,6 @@ impl Network {
     pub(crate) fn max_sockets(&self) -> usize {
         self.sockets_max
     }
-}
-
-const LOOPBACK_V4: IpNet = v4(127, 0, 8);
-const LOOPBACK_V6: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128));
-
-/// Special networks: a rule for a wider network does not cover their addresses.
-const SPECIAL: [IpNet; 7] = [
-    LOOPBACK_V4,
-    v4(169, 254, 16),
-    v4(224, 0, 4),
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::BROADCAST, 32)),
-    LOOPBACK_V6,
-    v6(0xfe80, 10),
-    v6(0xff00, 8),
-];
-
-const fn v4(first: u8, second: u8, bits: u8) -> IpNet {
-    IpNet::V4(Ipv4Net::new_assert(
-        Ipv4Addr::new(first, second, 0, 0),
-        bits,
-    ))
-}
-
-const fn v6(first: u16, bits: u8) -> IpNet {
-    IpNet::V6(Ipv6Net::new_assert(
-        Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0),
-        bits,
-    ))
-}
-
-/// Whether a rule for a network covers an address.
-fn covers(network: &IpNet, address: IpAddr) -> bool {
-    if address.to_canonical() != address || !network.contains(&address) {
-        return false;
-    }
-    if address.is_unspecified() {
-        return network.prefix_len() == 0 || network.prefix_len() == network.max_prefix_len();
-    }
-    let mut special = SPECIAL.iter();
-    special.all(|special| !special.contains(&address) || special.contains(network))
 }
 
 #[cfg(test)]

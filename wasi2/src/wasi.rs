@@ -7,6 +7,7 @@ use crate::network::Network;
 use crate::pipes::{Nothing, Pipe};
 use crate::preopens::FilesConfig;
 use crate::quota::Quota;
+use crate::resolver::Resolver;
 use crate::standard::{StandardInput, StandardOutput};
 use crate::table::Table;
 use pirn_component::HostBytes;
@@ -37,6 +38,7 @@ pub struct WasiConfig {
     pub(crate) outgoing: Option<Arc<dyn SendRequest>>,
     pub(crate) files: FilesConfig,
     pub(crate) network: Network,
+    pub(crate) resolver: Resolver,
 }
 
 impl std::fmt::Debug for WasiConfig {

@@ -4,7 +4,7 @@
 use crate::common;
 
 use bytes::Bytes;
-use common::http::{NoReply, Server};
+use common::http::{NoReply, Server, other_server};
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -175,7 +175,13 @@ fn calls(authority: &str, path: &str) -> String {
               (i32.const {path_len}))
             (then unreachable))
           (call $handle (local.get $request) (i32.const 0) (i32.const 0) (i32.const 0))
-          (if (i32.load8_u (i32.const 0)) (then unreachable))
+          (if (i32.load8_u (i32.const 0))
+            (then
+              (local.set $response (call $response (call $fields)))
+              (drop (call $status (local.get $response)
+                (i32.add (i32.const 400) (i32.load8_u (i32.const 8)))))
+              (call $sent (local.get $out) (local.get $response))
+              (return)))
           (local.set $future (i32.load (i32.const 8)))
           (call $block (call $subscribe (local.get $future)))
           (call $get (local.get $future) (i32.const 0))
@@ -240,6 +246,69 @@ async fn a_path_cannot_name_another_host() {
         let error = end(&calls("127.0.0.1", path)).await;
         assert!(error.contains("unreachable"), "{path}: {error}");
     }
+}
+
+/// Numbers of errors, as `calls` gives them.
+const DNS_ERROR: u16 = 401;
+const IP_PROHIBITED: u16 = 404;
+const DENIED: u16 = 415;
+const URI_INVALID: u16 = 419;
+
+/// Spellings of addresses of the host itself, of its network, and of a metadata service.
+#[tokio::test]
+async fn no_spelling_of_an_address_leads_to_the_host() {
+    let (address, seen) = other_server().await;
+    let port = address.port();
+    for (host, expected) in [
+        ("localhost", IP_PROHIBITED),
+        ("LocalHost", IP_PROHIBITED),
+        ("127.0.0.1", DENIED),
+        ("127.255.255.254", DENIED),
+        ("0.0.0.0", DENIED),
+        ("10.0.0.1", DENIED),
+        ("169.254.169.254", DENIED),
+        ("[::1]", DENIED),
+        ("[::]", DENIED),
+        ("[0:0:0:0:0:0:0:1]", DENIED),
+        ("[::127.0.0.1]", DENIED),
+        ("[::ffff:127.0.0.1]", DENIED),
+        ("[::ffff:7f00:1]", DENIED),
+        ("[::ffff:169.254.169.254]", DENIED),
+        ("[64:ff9b::7f00:1]", DENIED),
+        ("[2002:7f00:1::]", DENIED),
+        ("[fe80::1]", DENIED),
+        ("[fd00:ec2::254]", DENIED),
+        ("127.1", URI_INVALID),
+        ("127.0.1", URI_INVALID),
+        ("127.0.0.1.", URI_INVALID),
+        ("2130706433", URI_INVALID),
+        ("0x7f000001", URI_INVALID),
+        ("0x7f.1", URI_INVALID),
+        ("017700000001", URI_INVALID),
+        ("0177.0.0.1", URI_INVALID),
+        ("0", URI_INVALID),
+        ("2852039166", URI_INVALID),
+        ("[localhost]", URI_INVALID),
+        ("example.com@127.0.0.1", URI_INVALID),
+    ] {
+        let server = Server::of_text(&calls(&format!("{host}:{port}"), "/")).allow("*:*");
+        assert_eq!(status(&server).await, expected, "{host}");
+    }
+    // Not each resolver knows this name with a dot.
+    let dotted = Server::of_text(&calls(&format!("localhost.:{port}"), "/")).allow("*:*");
+    let status_of_dotted = status(&dotted).await.as_u16();
+    assert!([DNS_ERROR, IP_PROHIBITED].contains(&status_of_dotted));
+    assert!(seen.lock().expect("it is whole").is_empty());
+    // The server answers when a rule names its address.
+    for rule in [
+        address.to_string(),
+        "127.0.0.0/8:*".into(),
+        "loopback:*".into(),
+    ] {
+        let server = Server::of_text(&calls(&address.to_string(), "/")).allow(&rule);
+        assert_eq!(status(&server).await, 200, "{rule}");
+    }
+    assert_eq!(seen.lock().expect("it is whole").len(), 3);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use crate::limits::{CONNECTION_BUFFER_MAX, CONNECTIONS_MAX};
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
 use crate::methods::{pollable, resource, with_wasi};
 use crate::quota::Counted;
+use crate::resolver::Lookups;
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use http::{Request, Response};
@@ -68,7 +69,10 @@ fn send(
     held.set(bytes)
         .map_err(|_| ErrorCode::ConnectionLimitReached)?;
     let connection = Counted::new(token, held);
-    request.extensions_mut().insert(connection.clone());
+    request.extensions_mut().insert(Lookups {
+        resolver: wasi.config.resolver.clone(),
+        connection: Some(connection.clone()),
+    });
     let sending = outgoing.send(request, options.0)?;
     // The task sends the request while the guest writes the body.
     let task = tokio::spawn(async move {

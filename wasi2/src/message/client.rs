@@ -1,21 +1,28 @@
 //! [`Client`]: sends requests with hyper, each on its own connection.
+//!
+//! This file keeps guests from servers that are not allowed. It looks up a name once for each
+//! request, and connects to an address only after a check of that address. It follows no redirect,
+//! and reads no variable that names a proxy.
+
+#[cfg(test)]
+mod tests;
 
 use super::allowed::Allowed;
 use super::error_code::{DnsErrorPayload, ErrorCode};
 use super::incoming::IncomingBody;
 use super::outgoing::OutgoingBody;
 use super::send::{RequestTimeouts, SendRequest, Sending};
+use super::target::{Host, Target};
 use crate::limits::CONNECTION_BUFFER_MAX;
-use crate::quota::Counted;
-use crate::resolver::look_up;
+use crate::resolver::Lookups;
 use bytes::Bytes;
 use http::header::HOST;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderValue, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -98,17 +105,15 @@ impl SendRequest for Client {
         request: Request<OutgoingBody>,
         timeouts: RequestTimeouts,
     ) -> Result<Sending, ErrorCode> {
-        if !self.allowed.allows(request.uri()) {
+        let target = Target::of(request.uri()).ok_or(ErrorCode::HttpRequestUriInvalid)?;
+        if !self.allowed.allows_target(&target) {
             return Err(ErrorCode::HttpRequestDenied);
         }
-        match request.uri().scheme_str() {
-            Some("http") => {}
-            Some("https") if cfg!(feature = "tls") => {}
-            Some("https") => return Err(ErrorCode::TlsProtocolError),
-            _ => return Err(ErrorCode::HttpRequestUriInvalid),
+        if target.is_tls && !cfg!(feature = "tls") {
+            return Err(ErrorCode::TlsProtocolError);
         }
         let timeouts = self.timeouts_max.limit(timeouts);
-        Ok(Box::pin(exchange(request, timeouts, self.tls.clone())))
+        Ok(Box::pin(exchange(self.clone(), target, request, timeouts)))
     }
 }
 
@@ -129,15 +134,18 @@ struct Connected {
 
 /// Sends a request, and returns the response.
 async fn exchange(
+    client: Client,
+    target: Target,
     mut request: Request<OutgoingBody>,
     timeouts: Timeouts,
-    tls: Tls,
 ) -> Result<Response<IncomingBody>, ErrorCode> {
     let uri = request.uri().clone();
-    let counted = request.extensions_mut().remove::<Counted>();
-    let connected = timeout(timeouts.connect, connect(&uri, &tls, counted)).await;
+    let authority = uri.authority().ok_or(ErrorCode::HttpRequestUriInvalid)?;
+    let host = HeaderValue::from_str(authority.as_str()).map_err(ErrorCode::internal)?;
+    let lookups = request.extensions_mut().remove::<Lookups>();
+    let connecting = client.connect(&target, lookups.unwrap_or_default());
+    let connected = timeout(timeouts.connect, connecting).await;
     let mut connected = connected.map_err(|_| ErrorCode::ConnectionTimeout)??;
-    let host = HeaderValue::from_str(authority(&uri)?).map_err(ErrorCode::internal)?;
     request.headers_mut().insert(HOST, host);
     // A client sends only the path and query to the server (RFC 9112, section 3.2.1).
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -155,38 +163,51 @@ async fn exchange(
     }))
 }
 
-/// The authority of a URI. Fails if it has a user or password.
-fn authority(uri: &Uri) -> Result<&str, ErrorCode> {
-    let authority = uri.authority().ok_or(ErrorCode::HttpRequestUriInvalid)?;
-    match authority.as_str() {
-        text if text.contains('@') => Err(ErrorCode::HttpRequestUriInvalid),
-        text => Ok(text),
+impl Client {
+    /// Connects to a target that is allowed.
+    async fn connect(&self, target: &Target, lookups: Lookups) -> Result<Connected, ErrorCode> {
+        let addresses = addresses(target, lookups).await?;
+        let stream = connect_first(self.allowed(target, &addresses)?).await?;
+        match target.is_tls {
+            true => self.tls.handshake(&target.host, stream).await,
+            false => handshake(stream).await,
+        }
+    }
+
+    /// The addresses of a target that a request to it may connect to. Fails if there are none but
+    /// others.
+    fn allowed(
+        &self,
+        target: &Target,
+        addresses: &[SocketAddr],
+    ) -> Result<Vec<SocketAddr>, ErrorCode> {
+        let all = addresses.iter().copied();
+        let allowed = all.filter(|address| self.allowed.allows_address(target, *address));
+        let allowed: Vec<_> = allowed.collect();
+        match allowed.is_empty() && !addresses.is_empty() {
+            true => Err(ErrorCode::DestinationIpProhibited),
+            false => Ok(allowed),
+        }
     }
 }
 
-/// Connects to the server of a URI.
-async fn connect(uri: &Uri, tls: &Tls, counted: Option<Counted>) -> Result<Connected, ErrorCode> {
-    let host = uri.host().ok_or(ErrorCode::HttpRequestUriInvalid)?;
-    // An IPv6 address has brackets in a URI.
-    let name = host.trim_start_matches('[').trim_end_matches(']');
-    let is_tls = uri.scheme_str() == Some("https");
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let addresses = match name.parse::<IpAddr>() {
-        Ok(address) => vec![SocketAddr::new(address, port)],
-        Err(_) => {
-            let found = look_up(name.to_owned(), port, counted).await;
-            found.map_err(|error| {
+/// The addresses of a target, which need not be allowed.
+async fn addresses(target: &Target, lookups: Lookups) -> Result<Vec<SocketAddr>, ErrorCode> {
+    match &target.host {
+        Host::Address(ip) => Ok(vec![SocketAddr::new(*ip, target.port)]),
+        Host::Name(name) => {
+            let Lookups {
+                resolver,
+                connection,
+            } = lookups;
+            let found = resolver.look_up(name.clone(), target.port, connection);
+            found.await.map_err(|error| {
                 ErrorCode::DnsError(DnsErrorPayload {
                     rcode: Some(error.to_string()),
                     info_code: None,
                 })
-            })?
+            })
         }
-    };
-    let stream = connect_first(addresses).await?;
-    match is_tls {
-        true => tls.handshake(name, stream).await,
-        false => handshake(stream).await,
     }
 }
 
@@ -243,12 +264,17 @@ struct Tls {
 
 #[cfg(feature = "tls")]
 impl Tls {
-    /// Begins an encrypted connection.
-    async fn handshake(&self, name: &str, stream: TcpStream) -> Result<Connected, ErrorCode> {
+    /// Begins an encrypted connection. The certificate must be for the host.
+    async fn handshake(&self, host: &Host, stream: TcpStream) -> Result<Connected, ErrorCode> {
         use tokio_rustls::TlsConnector;
         use tokio_rustls::rustls::pki_types::ServerName;
-        let name = ServerName::try_from(name.to_owned());
-        let name = name.map_err(|_| ErrorCode::HttpRequestUriInvalid)?;
+        let name = match host {
+            Host::Address(ip) => ServerName::from(*ip),
+            Host::Name(name) => {
+                let name = ServerName::try_from(name.clone());
+                name.map_err(|_| ErrorCode::HttpRequestUriInvalid)?
+            }
+        };
         let config = match &self.config {
             Some(config) => Arc::clone(config),
             None => public_authorities(),
@@ -260,7 +286,7 @@ impl Tls {
 
 #[cfg(not(feature = "tls"))]
 impl Tls {
-    async fn handshake(&self, _: &str, _: TcpStream) -> Result<Connected, ErrorCode> {
+    async fn handshake(&self, _: &Host, _: TcpStream) -> Result<Connected, ErrorCode> {
         Err(ErrorCode::TlsProtocolError)
     }
 }

@@ -1,6 +1,7 @@
 //! The rules of a [`Network`] as text, for command lines and configuration files.
 
-use super::{Access, LOOPBACK_V4, LOOPBACK_V6, Network};
+use super::special::{LOOPBACK_V4, LOOPBACK_V6};
+use super::{Access, Network};
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -88,12 +89,14 @@ fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     (first <= last).then_some(first..=last)
 }
 
-fn port(text: &str) -> Option<u16> {
+/// A port in decimal digits. Unlike `u16::from_str`, refuses a sign.
+pub(crate) fn port(text: &str) -> Option<u16> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
 
-fn networks(text: &str) -> Option<Vec<IpNet>> {
+/// The networks of an address, a network, `loopback` or `*`.
+pub(crate) fn networks(text: &str) -> Option<Vec<IpNet>> {
     let all = |address: IpAddr| IpNet::new_assert(address, 0);
     match text {
         "*" => Some(vec![

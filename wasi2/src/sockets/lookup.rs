@@ -2,15 +2,15 @@
 
 use super::fd::runtime;
 use super::types::{ErrorCode, Failure, IpAddress, NetworkHandle, answer};
-use crate::limits::{ADDRESSES_MAX, LOOKUPS_MAX};
+use crate::limits::LOOKUPS_MAX;
 use crate::methods::{getter, pollable, resource};
 use crate::quota::Token;
-use crate::resolver;
+use crate::resolver::{Resolver, is_name};
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType};
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::vec;
@@ -26,28 +26,16 @@ enum Lookup {
 }
 
 /// Looks up a name. It counts as one of the guest's lookups until getaddrinfo(3) returns.
-async fn look_up(name: String, counted: Token) -> Result<Vec<IpAddr>, ErrorCode> {
-    let found = resolver::look_up(name, 0, counted)
-        .await
-        .unwrap_or_default();
-    let mut addresses = vec![];
-    for address in found.iter().map(|address| address.ip().to_canonical()) {
-        if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    match addresses.is_empty() {
+async fn look_up(
+    resolver: Resolver,
+    name: String,
+    counted: Token,
+) -> Result<Vec<IpAddr>, ErrorCode> {
+    let found = resolver.look_up(name, 0, counted).await.unwrap_or_default();
+    match found.is_empty() {
         true => Err(ErrorCode::NameUnresolvable),
-        false => Ok(addresses),
+        false => Ok(found.iter().map(SocketAddr::ip).collect()),
     }
-}
-
-/// Whether a name is a domain name: labels of letters, digits, hyphens and underscores.
-fn is_name(name: &str) -> bool {
-    let name = name.strip_suffix('.').unwrap_or(name);
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_part);
-    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<Lookup>, Failure> {
@@ -64,7 +52,8 @@ fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<Lookup>, Failure> {
             let runtime = runtime()?;
             let counted = wasi.lookups.take(LOOKUPS_MAX);
             let counted = counted.ok_or(ErrorCode::TemporaryResolverFailure)?;
-            Lookup::Runs(runtime.spawn(look_up(name, counted)))
+            let resolver = wasi.config.resolver.clone();
+            Lookup::Runs(runtime.spawn(look_up(resolver, name, counted)))
         }
     };
     Ok(wasi.table.own(lookup)?)
@@ -121,44 +110,4 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         Ok(lookup.next())
     })?;
     pollable::<T, Lookup>(linker)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_name;
-
-    #[test]
-    fn names_have_labels_of_letters() {
-        let label = "a".repeat(63);
-        let longest = [label.as_str(); 4].join(".")[..253].to_owned();
-        for name in [
-            "localhost",
-            "a.b",
-            "a.b.",
-            "_x._tcp.example",
-            "xn--a",
-            &longest,
-        ] {
-            assert!(is_name(name), "{name}");
-        }
-        let too_long = [label.as_str(); 4].join(".")[..254].to_owned();
-        let long_label = format!("{label}a.b");
-        for name in [
-            "",
-            ".",
-            "a..b",
-            ".a",
-            "a b",
-            "a\0b",
-            "a\n",
-            "a:1",
-            "[::1]",
-            "a/b",
-            "a%b",
-            &too_long,
-            &long_label,
-        ] {
-            assert!(!is_name(name), "{name}");
-        }
-    }
 }

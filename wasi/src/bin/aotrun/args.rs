@@ -34,7 +34,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     pub(crate) invoke: Option<String>,
     /// Lets a component send HTTP requests to this server: HOST for ports 80 and 443, HOST:PORT,
-    /// `HOST:*`, `*.HOST`, or `*` for every host
+    /// `HOST:*`, `*.HOST`, or `*` for every public host; an address or a network such as 10.0.0.0/8
+    /// allows servers that are not public
     #[cfg(feature = "components")]
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) http_allow: Vec<String>,

@@ -62,7 +62,7 @@ impl Pirn {
         let runtime = { runtime }.enable_all().build()?;
         let callee = exchange::callee(&runtime)?;
         let mut allowed = Allowed::default();
-        allowed.add("*:*")?;
+        allowed.add(&callee.to_string())?;
         let config = WasiBuilder::new().outgoing(Client::new(allowed)).config();
         Ok(Self {
             handle: prepared.typed(HANDLE)?,
