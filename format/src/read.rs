@@ -310,7 +310,7 @@ fn check_dynamic(file: &[u8], segment: &ProgramHeader64<LE>) -> Result<(), Forma
 /// Checks that functions and trampolines start where the metadata says, and lie in the text.
 fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), FormatError> {
     let Some(table) = CodeTable::new(code) else {
-        return damaged("its code table is not ascending".to_owned());
+        return damaged("its code table is not ascending, or has an entry of 0 bytes".to_owned());
     };
     let text_bytes = header.section(Section::Text).len;
     let end = table

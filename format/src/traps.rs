@@ -140,7 +140,8 @@ impl<'a> CodeTable<'a> {
 
     /// Views and checks encoded entries.
     ///
-    /// Returns `None` unless they are complete, ascending, disjoint and of known kinds.
+    /// Returns `None` unless they are complete, ascending, disjoint and of known kinds, and each
+    /// has at least one byte of code.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
@@ -148,7 +149,7 @@ impl<'a> CodeTable<'a> {
             a.start.checked_add(a.len).is_some_and(|end| end <= b.start)
         };
         let sound = table.0.is_sound(false)
-            && (0..table.0.len()).all(|i| table.entry(i).is_some())
+            && (0..table.0.len()).all(|i| table.entry(i).is_some_and(|entry| entry.len > 0))
             && table.iter().zip(table.iter().skip(1)).all(disjoint)
             && table
                 .iter()
@@ -484,6 +485,9 @@ mod tests {
         assert!(!swap(4, 17), "overlaps");
         assert!(!swap(16, 40), "descends");
         assert!(!swap(8, 5), "unknown kind");
+        for entry in 0..3 {
+            assert!(!swap(entry * CodeEntry::BYTES + 4, 0), "no code");
+        }
         assert!(!swap(36, u32::MAX), "ends past 4 GiB");
         assert!(CodeTable::new(&code()[1..]).is_none(), "not whole");
         assert!(CodeTable::new(&[]).is_some_and(|table| table.find(0).is_none()));

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod common;
+mod damaged;
 mod modules;
 mod mutations;
 mod mutations_aarch64;

@@ -22,6 +22,14 @@ impl Component {
             ty => layouts.value(ty).map(drop),
         };
         self.types.iter().flat_map(values).try_for_each(value)?;
+        // Bounds their number by the size of the file: hosts keep handles for each instance.
+        let exported = |name: String| match exported(&name) {
+            true => Ok(()),
+            false => damaged(&format!("the core module exports no \"{name}\"")),
+        };
+        (0..self.instances)
+            .map(super::flags_name)
+            .try_for_each(exported)?;
         for func in &self.funcs {
             func.params.iter().map(|(_, ty)| *ty).try_for_each(value)?;
             func.result.into_iter().try_for_each(value)?;
@@ -37,10 +45,6 @@ impl Component {
             index("resource type", table.resource, resources)?;
             index("instance", table.instance, self.instances as usize)?;
         }
-        let exported = |name: String| match exported(&name) {
-            true => Ok(()),
-            false => damaged(&format!("the core module exports no \"{name}\"")),
-        };
         for (number, resource) in self.resources.iter().enumerate() {
             if resource.has_destructor {
                 exported(super::destructor_name(number as u32))?;

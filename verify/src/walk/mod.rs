@@ -260,8 +260,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     /// Proves the function, in one or several walks. `at` is the instruction that is being proven.
     fn run(&mut self, at: &mut u32) -> Proof<()> {
         let entry = self.entry_state()?;
-        self.leaders[0] = true;
-        self.discover(self.entry.start);
+        self.lead(self.entry.start)?;
         let mut first_refusal = None;
         loop {
             self.flow(self.entry.start, Cow::Borrowed(&entry))?;
