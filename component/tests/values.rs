@@ -80,6 +80,25 @@ fn numbers_of_a_guest_are_cut_to_their_type() {
     assert_eq!(value, Ok(Some(Value::Bool(true))));
 }
 
+/// The canonical ABI ignores bits past the last flag, as a guest may set them.
+#[test]
+fn bits_that_name_no_flag_are_ignored() {
+    for number in [1, 3, 8, 13, 31, 32] {
+        let names: Vec<_> = (0..number).map(|flag| format!("f{flag}")).collect();
+        let declared = format!(
+            r#"(type $f' (flags {})) (export $f "f" (type $f'))"#,
+            names
+                .iter()
+                .map(|name| format!("{name:?} "))
+                .collect::<String>()
+        );
+        let core = r#"(func (export "echo") (param i32) (result i32) (i32.const -1))"#;
+        let mut guest = echo(&declared, "$f", "", core);
+        let value = guest.call("echo", &[Value::Flags(vec![])]);
+        assert_eq!(value, Ok(Some(Value::Flags(names))), "{number} flags");
+    }
+}
+
 #[test]
 fn strings_of_each_encoding() {
     for (options, texts) in [

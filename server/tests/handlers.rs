@@ -103,6 +103,58 @@ async fn a_response_without_a_body_is_whole() {
         }
     }
 }
+/// Whatever length a guest announces, a client never takes other bytes for the body, and never
+/// finds two lengths.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_announced_length_disagrees_with_the_body() {
+    let lengths = [
+        "0",
+        "2",
+        "4",
+        "+3",
+        "-3",
+        "3x",
+        "3,3",
+        "3, 3",
+        "0x3",
+        " 3",
+        "9999999999",
+    ];
+    let mut cores = lengths
+        .map(|announced| answers(200, announced, "", "", ""))
+        .to_vec();
+    // Two fields that disagree, and two that agree.
+    for bytes in [1, 2] {
+        let response = "(local.set $response (call $response";
+        let again = format!(
+            "(call $append (local.get $fields) (i32.const 100) (i32.const 14) (i32.const 130)
+               (i32.const {bytes}) (i32.const 0)) {response}"
+        );
+        cores.push(answers(200, "33", "", "", "").replacen(response, &again, 1));
+    }
+    for core in cores {
+        let server = server(&core, limits()).await;
+        let answer = exchange(&server, GET).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        let head = head.to_lowercase();
+        let lengths: Vec<_> = head
+            .lines()
+            .filter_map(|line| line.strip_prefix("content-length: "))
+            .collect();
+        assert!(lengths.len() <= 1, "{answer}");
+        if head.starts_with("http/1.1 200") && !head.contains("transfer-encoding") {
+            let length: usize = lengths.concat().parse().expect("a number");
+            assert!(body.len() <= length, "{answer}");
+        }
+        assert!(
+            !head.contains("transfer-encoding") || lengths.is_empty(),
+            "{answer}"
+        );
+        assert_eq!(server.count("/", "failed").await, 0.0);
+        server.stop().await;
+    }
+}
+
 /// What a guest passes by value is bounded before the host reads it.
 #[tokio::test]
 async fn a_guest_cannot_pass_long_lists() {
