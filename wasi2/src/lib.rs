@@ -32,6 +32,7 @@
 // In this order each module uses only modules before it (`format/tests/layers.rs`).
 mod limits;
 mod quota;
+mod threads;
 mod resolver;
 mod network;
 mod exit;

@@ -54,7 +54,8 @@ pub(crate) const DESCRIPTORS_MAX: u64 = 64;
 /// Most bytes of one `descriptor.write`, so that the thread is soon free.
 pub(crate) const FILE_WRITE_MAX: usize = 1 << 20;
 
-/// Most threads of the process on which guests wait for the disk (`descriptor.sync`).
+/// Most threads of the process on which guests wait for the disk (`descriptor.sync`). A program
+/// holds fewer (`threads.rs`).
 pub(crate) const SYNC_THREADS_MAX: usize = 16;
 
 /// Most bytes of a path, with a zero at its end. The kernel takes as many.
@@ -79,10 +80,11 @@ pub(crate) const DATAGRAMS_MAX: usize = 16;
 pub(crate) const DATAGRAM_BYTES: usize = 64 << 10;
 
 /// Most names that a guest looks up at a time. A lookup counts until it ends, even if the guest has
-/// dropped it.
+/// dropped it. Lookups of `wasi:http` beyond the limit wait, those of sockets fail.
 pub(crate) const LOOKUPS_MAX: usize = 4;
 
-/// Most names that the process looks up at a time, each on a thread. Further ones wait.
+/// Most names that the process looks up at a time, each on a thread. A program holds fewer
+/// (`threads.rs`). Further ones wait.
 pub(crate) const LOOKUP_THREADS_MAX: usize = 64;
 
 /// Most addresses of one name.

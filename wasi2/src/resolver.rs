@@ -1,36 +1,45 @@
 //! [`Resolver`]: finds the addresses of a name with getaddrinfo(3), on one of a few threads.
 
-use crate::limits::{ADDRESSES_MAX, LOOKUP_THREADS_MAX};
+use crate::limits::{ADDRESSES_MAX, LOOKUP_THREADS_MAX, LOOKUPS_MAX};
 use crate::quota::Counted;
+use crate::threads::{Pool, User};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
-/// Limits the threads of the process that look up names.
-static THREADS: Semaphore = Semaphore::const_new(LOOKUP_THREADS_MAX);
+/// The threads of the process that look up names.
+static THREADS: Pool = Pool::new(LOOKUP_THREADS_MAX, LOOKUPS_MAX);
 
 /// A function that finds the addresses of a name. It may block.
 type Find = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
-/// Finds the addresses of names. Clones use the same function.
+/// Finds the addresses of names. Clones use the same function and threads.
 #[derive(Clone)]
-pub(crate) struct Resolver(Arc<Find>);
+pub(crate) struct Resolver {
+    find: Arc<Find>,
+    threads: &'static Pool,
+}
 
 impl Default for Resolver {
     fn default() -> Self {
-        Self(Arc::new(|name| Ok((name, 0).to_socket_addrs()?.collect())))
+        Self {
+            find: Arc::new(|name| Ok((name, 0).to_socket_addrs()?.collect())),
+            threads: &THREADS,
+        }
     }
 }
 
 impl Resolver {
-    /// A resolver that finds what a test says.
+    /// A resolver that finds what a test says, on threads of its own.
     #[cfg(test)]
     pub(crate) fn of(
+        threads: &'static Pool,
         find: impl Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(find))
+        Self {
+            find: Arc::new(find),
+            threads,
+        }
     }
 
     /// Looks up a name on a separate thread, because getaddrinfo(3) blocks. Nothing can cancel this
@@ -40,12 +49,18 @@ impl Resolver {
     /// the IPv4 address, because the kernel treats it so.
     pub(crate) async fn look_up(
         &self,
+        user: User,
         name: String,
         port: u16,
         counted: impl Send + 'static,
     ) -> io::Result<Vec<SocketAddr>> {
-        let find = Arc::clone(&self.0);
-        let found = on_thread(move || find(&name), counted).await?;
+        let find = Arc::clone(&self.find);
+        let work = move || {
+            let _until_it_returns = counted;
+            find(&name)
+        };
+        let found = self.threads.run(user, work).await;
+        let found = found.unwrap_or_else(|error| Err(io::Error::other(error)))?;
         let mut addresses = vec![];
         for mut address in found {
             address.set_ip(address.ip().to_canonical());
@@ -62,6 +77,7 @@ impl Resolver {
 #[derive(Clone, Default)]
 pub(crate) struct Lookups {
     pub(crate) resolver: Resolver,
+    pub(crate) user: User,
     /// A lookup counts as a connection of the guest until getaddrinfo(3) returns.
     pub(crate) connection: Option<Counted>,
 }
@@ -74,59 +90,77 @@ pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-async fn on_thread<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-    counted: impl Send + 'static,
-) -> io::Result<T> {
-    let permit = THREADS.acquire().await;
-    let done = spawn_blocking(move || {
-        let _until_it_ends = (permit, counted);
-        work()
-    });
-    done.await
-        .unwrap_or_else(|error| Err(io::Error::other(error)))
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::quota::Quota;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-    use std::time::Duration;
+    use std::sync::{Condvar, Mutex};
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+    use tokio::task::yield_now;
 
-    /// The tasks of these lookups are aborted, but their threads still run.
-    #[tokio::test]
-    async fn lookups_that_are_given_up_still_count() {
-        let closed = Arc::new(AtomicBool::new(true));
-        let running = Arc::new(AtomicUsize::new(0));
-        let mut quota = Quota::default();
-        for _ in 0..3 {
-            let mut tasks = vec![];
-            while let Some(token) = quota.take(2 * LOOKUP_THREADS_MAX) {
-                let (closed, running) = (Arc::clone(&closed), Arc::clone(&running));
-                let work = move || {
-                    running.fetch_add(1, Ordering::Relaxed);
-                    while closed.load(Ordering::Relaxed) {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
-                    Ok(())
-                };
-                tasks.push(tokio::spawn(on_thread(work, token)));
+    type Gate = (Mutex<bool>, Condvar);
+
+    /// A resolver whose lookups wait until this is dropped.
+    pub(crate) struct Blocked {
+        pub(crate) resolver: Resolver,
+        threads: &'static Pool,
+        /// The names of the lookups that have begun.
+        names: UnboundedReceiver<String>,
+        gate: Arc<Gate>,
+    }
+
+    impl Blocked {
+        /// A resolver on so many threads.
+        pub(crate) fn new(threads_max: usize) -> Self {
+            let threads = Box::leak(Box::new(Pool::new(threads_max, LOOKUPS_MAX)));
+            let (began, names) = unbounded_channel();
+            let gate = Arc::new(Gate::default());
+            let closed = Arc::clone(&gate);
+            let resolver = Resolver::of(threads, move |name| {
+                // The test may have ended.
+                let _ = began.send(name.to_owned());
+                let (is_open, opened) = &*closed;
+                let is_open = is_open.lock().expect("it is whole");
+                drop(opened.wait_while(is_open, |is_open| !*is_open));
+                Ok(vec![])
+            });
+            Self {
+                resolver,
+                threads,
+                names,
+                gate,
             }
-            while running.load(Ordering::Relaxed) < LOOKUP_THREADS_MAX {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            for task in tasks {
-                task.abort();
-                assert!(task.await.is_err());
-            }
-            assert!(quota.take(LOOKUP_THREADS_MAX).is_none());
         }
-        assert_eq!(running.load(Ordering::Relaxed), LOOKUP_THREADS_MAX);
-        closed.store(false, Ordering::Relaxed);
-        while quota.take(1).is_none() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+
+        /// Waits until so many lookups have a thread, and so many wait.
+        pub(crate) async fn counts(&self, held: usize, waiting: usize) {
+            while self.threads.counts() != (held, waiting) {
+                yield_now().await;
+            }
+        }
+
+        /// The name of the next lookup that begins.
+        pub(crate) async fn began(&mut self) -> String {
+            self.names.recv().await.expect("the resolver exists")
+        }
+
+        /// Lets all lookups return, and waits until they have.
+        pub(crate) async fn open(self) {
+            let threads = self.threads;
+            drop(self);
+            while threads.counts() != (0, 0) {
+                yield_now().await;
+            }
+        }
+    }
+
+    impl Drop for Blocked {
+        fn drop(&mut self) {
+            let (is_open, opened) = &*self.gate;
+            // Also while a failed test unwinds: the runtime waits for the threads.
+            if let Ok(mut is_open) = is_open.lock() {
+                *is_open = true;
+            }
+            opened.notify_all();
         }
     }
 

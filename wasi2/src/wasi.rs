@@ -10,6 +10,7 @@ use crate::quota::Quota;
 use crate::resolver::Resolver;
 use crate::standard::{StandardInput, StandardOutput};
 use crate::table::Table;
+use crate::threads::{User, new_number};
 use pirn_component::HostBytes;
 use pirn_memory_files::MemoryDir;
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub struct WasiConfig {
     pub(crate) files: FilesConfig,
     pub(crate) network: Network,
     pub(crate) resolver: Resolver,
+    /// The program of the guests, for the threads that they share with others.
+    pub(crate) program: u64,
 }
 
 impl std::fmt::Debug for WasiConfig {
@@ -72,6 +75,8 @@ pub struct Wasi {
     pub(crate) host_bytes: HostBytes,
     pub(crate) sockets: Quota,
     pub(crate) lookups: Quota,
+    /// The number of the guest, for the threads that it shares with others. 0 until it uses one.
+    number: u64,
 }
 
 impl Wasi {
@@ -86,6 +91,17 @@ impl Wasi {
     #[must_use]
     pub fn host_bytes(&self) -> &HostBytes {
         &self.host_bytes
+    }
+
+    /// The user of threads that guests share.
+    pub(crate) fn user(&mut self) -> User {
+        if self.number == 0 {
+            self.number = new_number();
+        }
+        User {
+            program: self.config.program,
+            guest: self.number,
+        }
     }
 
     /// The source of one more stream of standard input.
@@ -217,7 +233,9 @@ impl WasiBuilder {
         self
     }
 
-    /// Makes the [`Wasi`] of one instance.
+    /// Makes the [`Wasi`] of one instance. Guests made so share the threads of one program for name
+    /// lookups and for waits for the disk. If several programs run in a process, give each a
+    /// configuration by [`config`](Self::config).
     #[must_use]
     pub fn build(self) -> Wasi {
         let mut wasi = self.wasi;
@@ -225,9 +243,12 @@ impl WasiBuilder {
         wasi
     }
 
-    /// Makes a configuration for many instances. It does not contain the standard streams.
+    /// Makes a configuration for many instances of one program. It does not contain the standard
+    /// streams. Make it once for each program, not for each instance: the share of a program of the
+    /// threads for name lookups and for waits for the disk belongs to the configuration.
     #[must_use]
-    pub fn config(self) -> WasiConfig {
+    pub fn config(mut self) -> WasiConfig {
+        self.config.program = new_number();
         self.config
     }
 }
@@ -252,6 +273,7 @@ impl Wasi {
             host_bytes,
             sockets: Quota::default(),
             lookups: Quota::default(),
+            number: 0,
         }
     }
 

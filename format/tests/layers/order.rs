@@ -174,6 +174,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         &[
             "limits",
             "quota",
+            "threads",
             "resolver",
             "network",
             "exit",

@@ -17,6 +17,7 @@ use crate::limits::{ENTRIES_BYTES, READ_MAX, SYNC_THREADS_MAX};
 use crate::methods::{code_of_error, getter, resource};
 use crate::preopens::Source;
 use crate::streams::{InputStream, OutputStream};
+use crate::threads::Pool;
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
 use pirn_component::{HostFuture, LinkError, Linker, Own, State};
@@ -25,7 +26,6 @@ use pirn_runtime::HostError;
 use std::io;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
 
@@ -60,8 +60,9 @@ fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<Descriptor>, String)>, HostEr
     all.collect()
 }
 
-/// Limits the threads that wait for the disk. A sync runs to its end even if its guest is stopped.
-static SYNCS: Semaphore = Semaphore::const_new(SYNC_THREADS_MAX);
+/// The threads that wait for the disk. A sync runs to its end even if its guest is stopped. Each
+/// guest waits for one sync at a time.
+static SYNCS: Pool = Pool::new(SYNC_THREADS_MAX, 1);
 
 /// Waits until the disk has a file, on a thread that may block.
 fn sync<T: View>(
@@ -74,7 +75,8 @@ fn sync<T: View>(
         if !found.has_writes() {
             return Ok(Ok(()));
         }
-        let permit = SYNCS.acquire().await;
+        let user = state.data_mut().wasi().user();
+        let permit = SYNCS.enter(user).await;
         let sync = move || {
             let synced = found.sync(only_data);
             drop(permit);

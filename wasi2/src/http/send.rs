@@ -71,6 +71,7 @@ fn send(
     let connection = Counted::new(token, held);
     request.extensions_mut().insert(Lookups {
         resolver: wasi.config.resolver.clone(),
+        user: wasi.user(),
         connection: Some(connection.clone()),
     });
     let sending = outgoing.send(request, options.0)?;

@@ -198,9 +198,10 @@ async fn addresses(target: &Target, lookups: Lookups) -> Result<Vec<SocketAddr>,
         Host::Name(name) => {
             let Lookups {
                 resolver,
+                user,
                 connection,
             } = lookups;
-            let found = resolver.look_up(name.clone(), target.port, connection);
+            let found = resolver.look_up(user, name.clone(), target.port, connection);
             found.await.map_err(|error| {
                 ErrorCode::DnsError(DnsErrorPayload {
                     rcode: Some(error.to_string()),

@@ -7,6 +7,7 @@ use crate::methods::{getter, pollable, resource};
 use crate::quota::Token;
 use crate::resolver::{Resolver, is_name};
 use crate::table::Resource;
+use crate::threads::User;
 use crate::wasi::{View, Wasi};
 use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType};
 use std::future::Future;
@@ -28,10 +29,12 @@ enum Lookup {
 /// Looks up a name. It counts as one of the guest's lookups until getaddrinfo(3) returns.
 async fn look_up(
     resolver: Resolver,
+    user: User,
     name: String,
     counted: Token,
 ) -> Result<Vec<IpAddr>, ErrorCode> {
-    let found = resolver.look_up(name, 0, counted).await.unwrap_or_default();
+    let found = resolver.look_up(user, name, 0, counted).await;
+    let found = found.unwrap_or_default();
     match found.is_empty() {
         true => Err(ErrorCode::NameUnresolvable),
         false => Ok(found.iter().map(SocketAddr::ip).collect()),
@@ -52,8 +55,8 @@ fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<Lookup>, Failure> {
             let runtime = runtime()?;
             let counted = wasi.lookups.take(LOOKUPS_MAX);
             let counted = counted.ok_or(ErrorCode::TemporaryResolverFailure)?;
-            let resolver = wasi.config.resolver.clone();
-            Lookup::Runs(runtime.spawn(look_up(resolver, name, counted)))
+            let (resolver, user) = (wasi.config.resolver.clone(), wasi.user());
+            Lookup::Runs(runtime.spawn(look_up(resolver, user, name, counted)))
         }
     };
     Ok(wasi.table.own(lookup)?)
@@ -110,4 +113,80 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         Ok(lookup.next())
     })?;
     pollable::<T, Lookup>(linker)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Network;
+    use crate::resolver::tests::Blocked;
+    use crate::wasi::{WasiBuilder, WasiConfig};
+    use std::sync::Arc;
+
+    fn config(blocked: &Blocked) -> Arc<WasiConfig> {
+        let network = Network::none().allow_lookups();
+        let mut config = WasiBuilder::new().network(network).config();
+        config.resolver = blocked.resolver.clone();
+        Arc::new(config)
+    }
+
+    /// Begins as many lookups as a guest may.
+    fn begin(wasi: &mut Wasi, name: &str) {
+        for _ in 0..LOOKUPS_MAX {
+            resolve(wasi, name.to_owned()).expect("it begins");
+        }
+        let Err(Failure::Code(code)) = resolve(wasi, name.to_owned()) else {
+            panic!("a lookup began beyond the limit of a guest");
+        };
+        assert_eq!(code, ErrorCode::TemporaryResolverFailure);
+    }
+
+    /// Each guest begins lookups that do not return, and is dropped, as after a request.
+    #[tokio::test]
+    async fn guests_that_are_dropped_leave_threads_to_other_programs() {
+        // Of which a program may hold 6.
+        let mut blocked = Blocked::new(16);
+        let hostile = config(&blocked);
+        for (held, waiting) in [(4, 0), (6, 2), (6, 4), (6, 4)] {
+            let mut wasi = Wasi::new(&hostile);
+            begin(&mut wasi, "hostile.example");
+            blocked.counts(held, waiting).await;
+            drop(wasi);
+            blocked.counts(held, 0).await;
+        }
+        for _ in 0..6 {
+            assert_eq!(blocked.began().await, "hostile.example");
+        }
+        let other = config(&blocked);
+        let mut wasi = Wasi::new(&other);
+        resolve(&mut wasi, "other.example".to_owned()).expect("it begins");
+        assert_eq!(blocked.began().await, "other.example");
+        blocked.counts(7, 0).await;
+        blocked.open().await;
+    }
+
+    /// Guests of one builder each are one program.
+    #[tokio::test]
+    async fn guests_without_a_shared_configuration_have_one_share() {
+        let mut blocked = Blocked::new(16);
+        let mut guests = vec![];
+        for _ in 0..3 {
+            let network = Network::none().allow_lookups();
+            let mut builder = WasiBuilder::new().network(network);
+            builder.config.resolver = blocked.resolver.clone();
+            let mut wasi = builder.build();
+            begin(&mut wasi, "hostile.example");
+            guests.push(wasi);
+        }
+        blocked.counts(6, 6).await;
+        for _ in 0..6 {
+            assert_eq!(blocked.began().await, "hostile.example");
+        }
+        let other = config(&blocked);
+        let mut wasi = Wasi::new(&other);
+        resolve(&mut wasi, "other.example".to_owned()).expect("it begins");
+        assert_eq!(blocked.began().await, "other.example");
+        drop((guests, wasi));
+        blocked.open().await;
+    }
 }

@@ -2,11 +2,16 @@
 
 use super::*;
 use crate::resolver::Resolver;
+use crate::resolver::tests::Blocked;
+use crate::threads::{Pool, User};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
+
+/// The threads of all resolvers but those that block.
+static THREADS: Pool = Pool::new(64, 64);
 
 /// A client for these servers.
 fn client(servers: &[String]) -> Client {
@@ -29,7 +34,7 @@ fn resolver(answers: &[&[&str]]) -> (Resolver, Arc<Mutex<Vec<String>>>) {
     let answers: Vec<Vec<SocketAddr>> = answers.collect();
     let asked = Arc::new(Mutex::new(vec![]));
     let names = Arc::clone(&asked);
-    let resolver = Resolver::of(move |name| {
+    let resolver = Resolver::of(&THREADS, move |name| {
         let mut names = names.lock().expect("it is whole");
         names.push(name.to_owned());
         Ok(answers[names.len() - 1].clone())
@@ -39,11 +44,22 @@ fn resolver(answers: &[&[&str]]) -> (Resolver, Arc<Mutex<Vec<String>>>) {
 
 /// Sends a request. The resolver finds the host's addresses.
 async fn send(client: &Client, resolver: &Resolver, uri: &str) -> Result<u16, ErrorCode> {
+    send_of(User::default(), client, resolver, uri).await
+}
+
+/// Sends a request of a guest.
+async fn send_of(
+    user: User,
+    client: &Client,
+    resolver: &Resolver,
+    uri: &str,
+) -> Result<u16, ErrorCode> {
     let mut request = Request::get(uri)
         .body(OutgoingBody::empty())
         .expect("a request");
     request.extensions_mut().insert(Lookups {
         resolver: resolver.clone(),
+        user,
         connection: None,
     });
     let response = client.send(request, RequestTimeouts::default())?.await?;
@@ -229,4 +245,34 @@ async fn redirects_are_for_the_guest() {
     let again = send(&client, &resolver, &format!("http://127.0.0.1:{port}/")).await;
     assert_eq!(again, Err(ErrorCode::HttpRequestDenied));
     assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
+}
+
+/// The requests of a guest take four threads for lookups, and leave the others to other guests.
+#[tokio::test]
+async fn a_guest_with_many_requests_looks_up_four_names_at_a_time() {
+    let mut blocked = Blocked::new(64);
+    let client = client(&["*:*".to_owned()]);
+    let send = |guest, name: &str| {
+        let uri = format!("http://{name}/");
+        let (client, resolver) = (client.clone(), blocked.resolver.clone());
+        let user = User { program: 1, guest };
+        tokio::spawn(async move { send_of(user, &client, &resolver, &uri).await })
+    };
+    let many: Vec<_> = (0..60).map(|_| send(1, "many.example")).collect();
+    let one = send(2, "one.example");
+    blocked.counts(5, 56).await;
+    let mut names = vec![];
+    for _ in 0..5 {
+        names.push(blocked.began().await);
+    }
+    names.sort();
+    assert_eq!(names[3..], ["many.example", "one.example"]);
+    for task in &many {
+        task.abort();
+    }
+    // The lookups of the guest still count after its requests were dropped.
+    blocked.counts(5, 0).await;
+    blocked.open().await;
+    let found = one.await.expect("it ends");
+    assert_eq!(found, Err(ErrorCode::DestinationNotFound));
 }
