@@ -9,6 +9,7 @@ use core::any::Any;
 use core::fmt;
 pub use frames::*;
 use pirn_component::{AbiError, CallError as ComponentError};
+use pirn_format::text;
 use pirn_runtime::{
     CallError, FuelError, GroupError, HostError, InstantiateError, KillError, LinkError, OpenError,
     RegionError, SetGlobalError, SharedMemoryError, SnapshotError, TableError, Trap, TrapCode,
@@ -157,7 +158,7 @@ pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Box<pirn_error_t> {
     } else {
         core::mem::forget(payload);
     }
-    let text = text.escape_debug();
+    let text = text::plain(&text);
     pirn_error_t::text(
         PIRN_ERROR_PANIC,
         format!("the library panicked: {text}; report this, and delete the handle"),

@@ -6,3 +6,5 @@
 
 pub mod output;
 pub mod usage;
+
+pub use pirn_format::text;

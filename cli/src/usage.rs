@@ -2,6 +2,7 @@
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use pirn_format::text::one_line;
 use std::error::Error as _;
 use std::process::ExitCode;
 
@@ -82,7 +83,7 @@ fn line(error: &Error) -> String {
             first.strip_prefix("error: ").unwrap_or(first).to_owned()
         }
     };
-    said.replace('\n', " ")
+    one_line(said)
 }
 
 /// A value of clap's error, as text.

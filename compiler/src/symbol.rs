@@ -3,6 +3,7 @@
 use cranelift_codegen::ir::UserExternalName;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::metadata::Metadata;
+use pirn_format::text;
 use pirn_format::traps::CodeKind;
 
 /// The target of a direct call or address in generated code. Every function and dispatch table of
@@ -80,7 +81,7 @@ impl Symbol {
     pub(crate) fn describe(self, metadata: &Metadata) -> String {
         match self {
             Self::Func(index) => match metadata.func_name(index) {
-                Some(name) => format!("{index} ({})", name.escape_debug()),
+                Some(name) => format!("{index} ({})", text::plain(name)),
                 None => index.to_string(),
             },
             Self::Import(ty) => format!("trampoline of imports of type {ty}"),

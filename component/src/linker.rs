@@ -13,6 +13,7 @@ use crate::state::State;
 use crate::typed::{Param, TypedParams};
 use crate::value::{Resource, Value};
 use pirn_format::component::Adapter;
+use pirn_format::text;
 use pirn_runtime::{ExternType, HostError, Region};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -258,5 +259,5 @@ fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) ->
 /// The names of an import, for messages of one line. A name may contain control characters, because
 /// a component may import a URL.
 fn shown(path: &[String]) -> String {
-    path.join("#").replace(char::is_control, "_")
+    text::plain(&path.join("#")).to_string()
 }

@@ -11,6 +11,7 @@ use crate::names::is_compatible;
 use crate::state::State;
 use crate::typed::{CallParams, Typed};
 use pirn_format::component::{destructor_name, post_return_name, realloc_name};
+use pirn_format::text;
 use pirn_runtime::{FuelError, InstantiateError, Measure, Region};
 use std::any::type_name;
 use std::sync::Arc;
@@ -113,7 +114,7 @@ impl<T: 'static> Prepared<T> {
             }
             LinkError::NoExport {
                 wanted: name.to_owned(),
-                found: names.join(", ").replace(char::is_control, "_"),
+                found: text::plain(&names.join(", ")).to_string(),
             }
         })
     }

@@ -14,10 +14,12 @@
 //! * [`read`]: the check of a whole file, before the runtime maps or runs any part of it.
 //! * [`rewrite`]: the file of a snapshot, from the file of its module.
 //! * [`cpu`]: the instruction-set extensions that a module may ask for.
+//! * [`text`]: escapes text of guests, clients and files for logs, terminals and error lines.
 
 #![forbid(unsafe_code)]
 
 // In this order each module uses only modules before it (`format/tests/layers.rs`).
+pub mod text;
 pub mod error;
 pub mod cpu;
 pub mod layout;

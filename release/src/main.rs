@@ -58,7 +58,10 @@ fn main() -> ExitCode {
     match run(&args.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("pirn-release: {error:#}");
+            eprintln!(
+                "pirn-release: {}",
+                pirn_cli::text::one_line(format_args!("{error:#}"))
+            );
             ExitCode::FAILURE
         }
     }

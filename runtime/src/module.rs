@@ -19,6 +19,7 @@ use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{ExportItem, Imported, Metadata};
 use pirn_format::rewrite;
 use pirn_format::sections::Section;
+use pirn_format::text;
 use pirn_format::traps::{CodeTable, HandlerTable, InlinedTable, SiteTable};
 use pirn_format::types::{ExternType as FormatType, Layouts};
 use pirn_signature::PublicKey;
@@ -548,8 +549,8 @@ impl Module {
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const LISTED_MAX: usize = 8;
     // The module chose the names.
-    let one_line = |name: &str| name.replace(char::is_control, "_");
-    let mut listed: Vec<_> = names.take(LISTED_MAX + 1).map(one_line).collect();
+    let shown = |name: &str| text::plain(name).to_string();
+    let mut listed: Vec<_> = names.take(LISTED_MAX + 1).map(shown).collect();
     if listed.len() > LISTED_MAX {
         listed[LISTED_MAX] = "...".to_owned();
     }

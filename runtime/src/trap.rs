@@ -9,8 +9,8 @@ use backtrace::Trace;
 use core::fmt;
 use core::time::Duration;
 pub use frame::Frame;
-use frame::Printable;
 pub use pirn_format::exit::TrapCode;
+use pirn_format::text;
 
 /// A fault of a guest (spec 4.4, "traps"). It ends the call, never the process. The instance can be
 /// called again, and the guest's earlier changes to its state remain.
@@ -141,7 +141,7 @@ impl Exception {
 
     fn described(&self) -> String {
         let tag = match self.tag() {
-            Some(tag) => format!(" of tag {}", Printable(tag)),
+            Some(tag) => format!(" of tag {}", text::plain(tag)),
             None => String::new(),
         };
         let values: Vec<_> = self.values().iter().map(Value::to_string).collect();

@@ -6,9 +6,10 @@
 use crate::utc::Utc;
 use anyhow::{Context as _, Error, Result, bail};
 use pirn_cli::output::append_to;
+use pirn_cli::text;
 use serde::Serialize;
+use serde_json::Serializer;
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -91,6 +92,19 @@ struct Json<'a> {
     trace_id: Option<&'a str>,
 }
 
+/// Escapes what [`text::json`] escapes, within all strings.
+struct Escaping;
+
+impl serde_json::ser::Formatter for Escaping {
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        write!(writer, "{}", text::json(fragment))
+    }
+}
+
 impl Line<'_> {
     /// The line with its line feed.
     fn text(&self, format: Format) -> Vec<u8> {
@@ -119,8 +133,11 @@ impl Line<'_> {
             total_us: us(self.total),
             trace_id: self.trace_id,
         };
-        // A struct of strings and numbers is always JSON.
-        serde_json::to_vec(&json).unwrap_or_default()
+        let mut line = vec![];
+        let mut writer = Serializer::with_formatter(&mut line, Escaping);
+        // A struct of strings and numbers is always JSON, and a vector takes all bytes.
+        let _ = json.serialize(&mut writer);
+        line
     }
 
     fn combined(&self) -> String {
@@ -129,33 +146,24 @@ impl Line<'_> {
             "{} - - [{}] \"{} {} HTTP/1.1\" {} {} \"{}\" \"{}\"",
             self.client,
             Utc::from(self.time).common_log(),
-            escaped(self.method.as_bytes()),
-            escaped(self.path.as_bytes()),
+            start(self.method.as_bytes()),
+            start(self.path.as_bytes()),
             status.as_deref().unwrap_or("-"),
             self.bytes_out,
-            self.referer.map_or("-".into(), escaped),
-            self.agent.map_or("-".into(), escaped),
+            self.referer.map_or(text::ascii(b"-"), start),
+            self.agent.map_or(text::ascii(b"-"), start),
         )
     }
+}
+
+/// A client's text within quotes, up to [`TEXT_BYTES_MAX`].
+fn start(text: &[u8]) -> text::Ascii<'_> {
+    text::ascii(&text[..text.len().min(TEXT_BYTES_MAX)])
 }
 
 /// A client's text up to [`TEXT_BYTES_MAX`].
 fn cut(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)])
-}
-
-/// A client's text within quotes, with everything escaped that could end them or the line.
-fn escaped(text: &[u8]) -> String {
-    let mut escaped = String::new();
-    for byte in &text[..text.len().min(TEXT_BYTES_MAX)] {
-        match byte {
-            b'"' | b'\\' => escaped.extend(['\\', char::from(*byte)]),
-            b' '..=b'~' => escaped.push(char::from(*byte)),
-            // Writing to a string cannot fail.
-            _ => drop(write!(escaped, "\\x{byte:02x}")),
-        }
-    }
-    escaped
 }
 
 /// A message to the writing thread.

@@ -5,6 +5,7 @@ use crate::options::Options;
 use anyhow::Result;
 use clap::Parser;
 use clap::error::ErrorKind;
+use pirn_cli::text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,7 +61,7 @@ impl Args {
                 let _ = error.print();
                 return ExitCode::SUCCESS;
             }
-            eprintln!("{program}: {}", one_line(&error.to_string()));
+            eprintln!("{program}: {}", first_paragraph(&error.to_string()));
             ExitCode::FAILURE
         })
     }
@@ -82,10 +83,10 @@ impl Args {
 }
 
 /// The first paragraph of an error of clap, as one line.
-fn one_line(error: &str) -> String {
+fn first_paragraph(error: &str) -> String {
     let lines = error.lines().take_while(|line| !line.is_empty());
     let line = lines.map(str::trim).collect::<Vec<_>>().join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+    text::plain(line.strip_prefix("error: ").unwrap_or(&line)).to_string()
 }
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     fn errors_are_one_line() {
         let refused = |args: &[&str]| {
             let args = ["pirn-serve"].iter().chain(args);
-            one_line(&Args::try_parse_from(args).unwrap_err().to_string())
+            first_paragraph(&Args::try_parse_from(args).unwrap_err().to_string())
         };
         for bad in ["a=b", "/a", "/a=", "", "="] {
             let error = refused(&["--route", bad]);

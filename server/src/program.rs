@@ -8,6 +8,7 @@ use crate::manager;
 use crate::server::{Extras, Handle, Server, listen};
 use crate::traces::Traces;
 use anyhow::{Context as _, Error, Result};
+use pirn_cli::text::one_line;
 use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::num::NonZero;
@@ -33,7 +34,7 @@ where
     match run(args, make) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{program}: {}", one_line(&error));
+            eprintln!("{program}: {}", one_line(format_args!("{error:#}")));
             ExitCode::FAILURE
         }
     }
@@ -174,7 +175,7 @@ where
                 tracing::info!(routes = config.routes.len(), "reloaded");
             }
             Err(error) => {
-                let error = one_line(&error);
+                let error = one_line(format_args!("{error:#}"));
                 tracing::error!(error, "not reloaded, the earlier configuration stays");
             }
         }
@@ -197,11 +198,6 @@ where
         self.engine = engine;
         Ok(config)
     }
-}
-
-/// An error as one line.
-fn one_line(error: &Error) -> String {
-    format!("{error:#}").replace('\n', " ")
 }
 
 /// Starts the threads for connections and guests: `workers`, or one for each processor.

@@ -7,6 +7,7 @@ use crate::common::serving;
 use common::{TestServer, WAITS, prints, soon, until};
 use hyper::Request;
 use hyper::header::HeaderValue;
+use pirn_cli::text::is_plain;
 use pirn_server::access::{Format, QUEUE_BYTES_MAX, TEXT_BYTES_MAX};
 use pirn_server::{AccessLog, Limits, Settings};
 use pirn_testing::process::not_run;
@@ -128,6 +129,10 @@ async fn each_request_has_a_line() {
     assert!(lines[4]["guest_us"].is_null() && lines[4]["wait_us"].as_u64() >= Some(1000));
 }
 
+/// A C1 control character, which some terminals take for the start of an escape sequence, changes
+/// of the direction of text, a line separator, and an invisible character.
+const HOSTILE: &str = "a\u{9b}31m\u{202e}b\u{2028}c\u{2066}d\u{e0041}";
+
 /// Sends bytes that no library would send, and reads the answer.
 fn raw(address: std::net::SocketAddr, request: &[u8]) -> String {
     let mut client = TcpStream::connect(address).expect("it listens");
@@ -148,6 +153,7 @@ async fn a_client_cannot_forge_lines() {
         format!("GET /%0a%22%00 HTTP/1.1\r\nUser-Agent: \x1b[31m\ttab\r\n{end}\r\n\r\n")
             .replace('\x1b', ""),
         format!("GET /\u{fc}\u{2028} HTTP/1.1\r\nReferer: \u{202e}\r\n{end}\r\n\r\n"),
+        format!("GET /{HOSTILE} HTTP/1.1\r\nUser-Agent: {HOSTILE}\r\n{end}\r\n\r\n"),
         format!("GET /{long} HTTP/1.1\r\nUser-Agent: {long}\r\nReferer: {long}\r\n{end}\r\n\r\n"),
         format!("A'B*|~ /m HTTP/1.1\r\n{end}\r\n\r\n"),
     ];
@@ -169,8 +175,19 @@ async fn a_client_cannot_forge_lines() {
         let text = fs::read(&path).expect("a log");
         let text = String::from_utf8(text).expect("UTF-8");
         assert_eq!(text.lines().count(), served, "{text}");
+        let shown = match format {
+            // A reader of the JSON gets the text that the client sent.
+            Format::Json => {
+                let paths = text.lines().map(serde_json::from_str::<Value>);
+                let mut paths = paths.map(|line| line.expect("JSON")["path"].clone());
+                assert!(paths.any(|path| path == format!("/{HOSTILE}")), "{text}");
+                r"/a\u009b31m\u202eb\u2028c\u2066d\udb40\udc41"
+            }
+            Format::Combined => r"/a\xc2\x9b31m\xe2\x80\xaeb\xe2\x80\xa8c",
+        };
+        assert!(text.contains(shown), "{text}");
         for line in text.lines() {
-            assert!(!line.chars().any(char::is_control), "{line:?}");
+            assert!(line.chars().all(is_plain), "{line:?}");
             assert!(
                 line.len() < 4 * TEXT_BYTES_MAX + 500,
                 "{} bytes",

@@ -1,6 +1,7 @@
 //! [`Outcome`]: the end of a command, with its message and the exit code of its container.
 
 use pirn_component::CallError as ComponentError;
+use pirn_format::text;
 use pirn_runtime::{CallError, InstantiateError, Trap};
 use pirn_wasi2::Exit as Exit2;
 
@@ -39,7 +40,7 @@ impl Outcome {
                 TRAPPED
             }
             Self::Late(error) => {
-                eprintln!("pirn: {error}");
+                eprintln!("pirn: {}", text::one_line(error));
                 LATE
             }
             Self::Killed => 128 + nix::sys::signal::Signal::SIGTERM as i32,
@@ -53,7 +54,7 @@ impl Outcome {
 
 /// The message of an error with all its causes, on one line.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
-    format!("{error:#}").replace('\n', " ")
+    text::one_line(format_args!("{error:#}"))
 }
 
 /// The error of a guest that cannot be linked.

@@ -24,11 +24,20 @@ pub fn describe(name: &OsStr, bytes: &[u8], unix_seconds: u64) -> String {
     format!("timestamp:{unix_seconds}\tfile:{name}\thashed\tbytes:{count}\tblake3:{hash}")
 }
 
-/// Text of others in one line that a terminal only prints: a space stands for a tab, and `_` for
-/// other control characters.
+/// Text of others in one line that a terminal only prints: a space stands for a tab. Other control
+/// characters, separators of lines and invisible characters are escaped as in a Rust string. These
+/// include all that `pirn_format::text` escapes; this crate depends on no other.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.replace('\t', " ").replace(char::is_control, "_")
+    let mut printable = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\t' => printable.push(' '),
+            '\'' | '"' | '\\' => printable.push(char),
+            _ => printable.extend(char.escape_debug()),
+        }
+    }
+    printable
 }
 
 impl<'a> Claims<'a> {
@@ -52,6 +61,15 @@ impl<'a> Claims<'a> {
 mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt as _;
+
+    #[test]
+    fn text_adds_no_line_and_does_not_change_what_a_terminal_shows() {
+        let hostile = "it's\t\\ \"b\"\n\u{1b}[2J\u{9b}\u{202e}\u{2028}\u{2066}\u{7f}";
+        assert_eq!(
+            printable(hostile),
+            "it's \\ \"b\"\\n\\u{1b}[2J\\u{9b}\\u{202e}\\u{2028}\\u{2066}\\u{7f}"
+        );
+    }
 
     #[test]
     fn what_is_described_is_claimed() {

@@ -76,8 +76,8 @@ pub enum SignatureError {
     },
     /// The signature does not hold, and the signature file does not say of which file it is.
     #[error(
-        "its {found} bytes are not what key {key} signed (the signature says {comment:?}); sign it \
-         again, or restore the signed file"
+        "its {found} bytes are not what key {key} signed (the signature says \"{comment}\"); sign \
+         it again, or restore the signed file"
     )]
     OtherFile {
         /// Bytes of the file.

@@ -130,7 +130,7 @@ fn other_bytes_are_told_by_length_then_by_hash() {
     let signature = key.sign_as(MODULE, "file:x\x1b[2J\ttimestamp:1");
     let error = check(b"other", &signature, keys).expect_err("it is refused");
     assert!(matches!(error, SignatureError::OtherFile { .. }), "{error}");
-    is_one_line(&error, &["file:x_[2J timestamp:1", "its 5 bytes"]);
+    is_one_line(&error, &["file:x\\u{1b}[2J timestamp:1", "its 5 bytes"]);
 }
 
 #[test]

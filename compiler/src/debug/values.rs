@@ -7,6 +7,7 @@
 use super::Sections;
 use super::budget::{Fault, StepBudget};
 use gimli::{AttributeValue, EndianSlice, LittleEndian};
+use pirn_format::text;
 
 /// Bytes of the debug information.
 pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -51,7 +52,7 @@ impl Bases {
         let end = bytes.iter().position(|byte| *byte == 0);
         let bytes = &bytes[..end.unwrap_or(bytes.len())];
         budget.spend(bytes.len())?;
-        let text = String::from_utf8_lossy(bytes).replace(char::is_control, "_");
+        let text = text::plain(&String::from_utf8_lossy(bytes)).to_string();
         Ok((!text.is_empty()).then_some(text))
     }
 

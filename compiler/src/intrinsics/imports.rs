@@ -12,6 +12,7 @@
 use super::known::Known;
 use super::{Id, Intrinsic, MODULE};
 use crate::error::CompileError;
+use pirn_format::text;
 use pirn_format::types::FuncType;
 
 /// A function that the compiler provides in place of an import.
@@ -185,7 +186,7 @@ fn refuse<T>(name: &str, message: String) -> Result<T, CompileError> {
     Err(CompileError::Intrinsic {
         name: match name {
             "" => "\"\"".to_owned(),
-            name => name.escape_debug().to_string(),
+            name => text::plain(name).to_string(),
         },
         message,
     })

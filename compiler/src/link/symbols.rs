@@ -3,6 +3,7 @@
 use crate::code::CompiledFunction;
 use crate::symbol::Symbol;
 use pirn_format::metadata::{ExportItem, Metadata};
+use pirn_format::text;
 use std::collections::HashMap;
 
 /// The name of each function, without zero bytes and control characters, which a string table or
@@ -25,7 +26,7 @@ pub(super) fn names(functions: &[CompiledFunction], metadata: &Metadata) -> Vec<
         Symbol::Mistyped => "trap in a call by a table".to_owned(),
         Symbol::Table(index) => format!("table {index}"),
     };
-    let printable = |name: String| name.replace(char::is_control, "_");
+    let printable = |name: String| text::plain(&name).to_string();
     functions
         .iter()
         .map(|function| printable(name(function)))

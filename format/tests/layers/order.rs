@@ -5,6 +5,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
     (
         "format/src",
         &[
+            "text",
             "error",
             "cpu",
             "layout",

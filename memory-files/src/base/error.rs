@@ -7,15 +7,17 @@ use thiserror::Error;
 /// Most characters of a path that a message shows.
 const SHOWN_CHARS_MAX: usize = 512;
 
-/// A path of a hostile source, on one line: without control characters, and cut if it is long.
+/// A path of a hostile source, on one line, and cut if it is long. Control characters, separators
+/// of lines and invisible characters are escaped as in a Rust string. These include all that
+/// `pirn_format::text` escapes; this crate depends on no other.
 struct Shown<'a>(&'a str);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for char in self.0.chars().take(SHOWN_CHARS_MAX) {
-            match char.is_control() {
-                true => write!(f, "{}", char.escape_default())?,
-                false => write!(f, "{char}")?,
+            match char {
+                '\'' | '"' | '\\' => write!(f, "{char}")?,
+                _ => write!(f, "{}", char.escape_debug())?,
             }
         }
         match self.0.chars().nth(SHOWN_CHARS_MAX) {

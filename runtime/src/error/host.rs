@@ -5,6 +5,7 @@ use crate::trap::Frame;
 use crate::trap::backtrace::Trace;
 use core::any::Any;
 use core::fmt;
+use pirn_format::text;
 use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 
@@ -113,7 +114,7 @@ impl HostPanic {
 impl fmt::Display for HostPanic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.message() {
-            Some(message) => write!(f, "host function panicked: {}", message.escape_debug()),
+            Some(message) => write!(f, "host function panicked: {}", text::plain(&message)),
             None => f.write_str("host function panicked"),
         }
     }

@@ -12,6 +12,7 @@ use crate::store::preparation::Preparation;
 use crate::value::{Cell, ForeignRef, InstanceId};
 use core::fmt::Display;
 use pirn_format::metadata::{Import, Metadata};
+use pirn_format::text;
 use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
 
 /// The module from which the code of a component imports what `pirn-component` provides.
@@ -172,7 +173,8 @@ pub(crate) fn describe(metadata: &Metadata, ty: &ExternType) -> String {
 
 /// Module and name of an import, for a message of one line: the module chose both.
 pub(crate) fn full_name(import: &Import) -> String {
-    format!("{}.{}", import.module, import.name).replace(char::is_control, "_")
+    let name = format!("{}.{}", import.module, import.name);
+    text::plain(&name).to_string()
 }
 
 /// The error for an import that nothing provides.

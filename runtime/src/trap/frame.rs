@@ -2,6 +2,7 @@
 
 use crate::module::Module;
 use core::fmt;
+use pirn_format::text;
 
 /// One WebAssembly function on a guest's stack.
 #[derive(Clone)]
@@ -49,10 +50,10 @@ impl Frame {
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(module) = self.module_name() {
-            write!(f, "{}!", Printable(module))?;
+            write!(f, "{}!", text::plain(module))?;
         }
         match self.func_name() {
-            Some(name) => write!(f, "{}", Printable(name))?,
+            Some(name) => write!(f, "{}", text::plain(name))?,
             None => write!(f, "wasm[{}]", self.func)?,
         }
         match self.wasm_offset {
@@ -65,22 +66,5 @@ impl fmt::Display for Frame {
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Frame({self})")
-    }
-}
-
-/// A name from the guest, shown without control characters, so that it cannot move the cursor in a
-/// log.
-pub(super) struct Printable<'a>(pub(super) &'a str);
-
-impl fmt::Display for Printable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for char in self.0.chars() {
-            if char.is_control() {
-                write!(f, "{}", char.escape_default())?;
-            } else {
-                write!(f, "{char}")?;
-            }
-        }
-        Ok(())
     }
 }

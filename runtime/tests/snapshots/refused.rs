@@ -304,7 +304,7 @@ fn only_functions_are_removed_after_they_made_the_state() {
         let instance = prepared.try_instantiate(()).expect("the slot is free");
         let error = instance.snapshot_after(&[name]).map(drop);
         let error = error.expect_err("it is no function").to_string();
-        assert!(error.contains("only two_lines;"), "{error}");
+        assert!(error.contains("only two\\nlines;"), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
     let instance = prepared.try_instantiate(()).expect("the slot is free");

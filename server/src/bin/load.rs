@@ -7,6 +7,7 @@ use bytes::Bytes;
 use clap::Parser;
 use http_body_util::BodyExt as _;
 use hyper::Request;
+use pirn_cli::text::one_line;
 use pirn_server::load::{Load, Shot, connect, metric};
 use pirn_server::units::time;
 use std::net::SocketAddr;
@@ -83,7 +84,7 @@ async fn load(args: Args) -> Result<bool> {
     let report = load(args.requests).run().await?;
     println!("{report}");
     for wrong in report.wrong() {
-        println!("wrong: {wrong}");
+        println!("wrong: {}", one_line(wrong));
     }
     let after = metrics(args.address).await?;
     let value = |text: &str, name| {
@@ -116,7 +117,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(2),
         Err(error) => {
-            eprintln!("pirn-load: {error:#}");
+            eprintln!("pirn-load: {}", one_line(format_args!("{error:#}")));
             ExitCode::FAILURE
         }
     }

@@ -5,6 +5,7 @@
 
 use containerd_shimkit::sandbox::InstanceConfig;
 use containerd_shimkit::sandbox::cli::{Version, shim_main};
+use pirn_format::text::one_line;
 use pirn_shim::{Instance, NAME, clean_up};
 use std::env;
 use std::process::ExitCode;
@@ -30,7 +31,8 @@ fn main() -> ExitCode {
             ..InstanceConfig::default()
         };
         if let Err(error) = clean_up(&flags.id, &config) {
-            eprintln!("pirn: cannot clean up {}: {error:#}", flags.id);
+            let error = format_args!("cannot clean up {}: {error:#}", flags.id);
+            eprintln!("pirn: {}", one_line(error));
         }
     }
     let version = Version {

@@ -6,6 +6,7 @@ use pirn_format::image::ImageRun;
 use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
+use pirn_format::text::plain;
 use pirn_format::types::{AddrType, ExternType};
 use std::fmt::Write;
 
@@ -21,7 +22,7 @@ pub(crate) fn describe(file: &[u8]) -> Result<String, FormatError> {
 fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Result {
     let (header, m) = (&checked.header, &checked.metadata);
     if let Some(name) = &m.name {
-        writeln!(out, "name       {}", name.escape_debug())?;
+        writeln!(out, "name       {}", plain(name))?;
     }
     writeln!(out, "target     {}", header.cpu.arch())?;
     let cpu = header.cpu.name();
@@ -38,14 +39,11 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
         .map(|byte| format!("{byte:02x}"))
         .collect();
     writeln!(out, "wasm       sha256 {sha256}")?;
-    writeln!(out, "compiler   {}", source.compiler.escape_debug())?;
-    writeln!(out, "options    {}", source.options.escape_debug())?;
+    writeln!(out, "compiler   {}", plain(&source.compiler))?;
+    writeln!(out, "options    {}", plain(&source.options))?;
     if let Some(snapshot) = &m.snapshot {
         write!(out, "snapshot   of {}", short_hash(&snapshot.of))?;
-        let names = snapshot
-            .made_by
-            .iter()
-            .map(|name| name.escape_debug().to_string());
+        let names = snapshot.made_by.iter().map(|name| plain(name).to_string());
         match names.collect::<Vec<_>>().as_slice() {
             [] => writeln!(out)?,
             names => writeln!(out, ", made by {}", names.join(", "))?,
@@ -83,28 +81,18 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
     let further = m.snapshot.iter().flat_map(|snapshot| &snapshot.further);
     further.into_iter().try_for_each(|runs| image(out, runs))?;
     if let Some(component) = &m.component {
-        let paths = |path: &[String]| path.join("#").escape_debug().to_string();
+        let paths = |path: &[String]| plain(&path.join("#")).to_string();
         writeln!(out, "component  {} instances", component.instances)?;
         for path in &component.imported_resources {
             writeln!(out, "  import {}: resource", paths(path))?;
         }
         for import in &component.imports {
             let ty = component.describe_func(&component.funcs[import.ty as usize]);
-            writeln!(
-                out,
-                "  import {}: {}",
-                paths(&import.path),
-                ty.escape_debug()
-            )?;
+            writeln!(out, "  import {}: {}", paths(&import.path), plain(&ty))?;
         }
         for export in &component.exports {
             let ty = component.describe_func(&component.funcs[export.ty as usize]);
-            writeln!(
-                out,
-                "  export {}: {}",
-                paths(&export.path),
-                ty.escape_debug()
-            )?;
+            writeln!(out, "  export {}: {}", paths(&export.path), plain(&ty))?;
         }
     }
     writeln!(
@@ -138,7 +126,7 @@ fn image(out: &mut String, runs: &[ImageRun]) -> std::fmt::Result {
 fn imports(out: &mut String, m: &Metadata) -> std::fmt::Result {
     writeln!(out, "imports    {}", m.imports.len())?;
     for import in &m.imports {
-        let (module, name) = (import.module.escape_debug(), import.name.escape_debug());
+        let (module, name) = (plain(&import.module), plain(&import.name));
         writeln!(out, "  {module}.{name}: {}", describe_type(m, &import.ty))?;
     }
     Ok(())
@@ -154,12 +142,7 @@ fn exports(out: &mut String, m: &Metadata) -> std::fmt::Result {
             ExportItem::Global(i) => ExternType::Global(m.globals[i as usize]),
             ExportItem::Tag(i) => ExternType::Tag(m.tags[i as usize]),
         };
-        writeln!(
-            out,
-            "  {}: {}",
-            export.name.escape_debug(),
-            describe_type(m, &ty)
-        )?;
+        writeln!(out, "  {}: {}", plain(&export.name), describe_type(m, &ty))?;
     }
     Ok(())
 }

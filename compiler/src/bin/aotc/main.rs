@@ -12,6 +12,7 @@ mod inspect;
 use anyhow::{Context, Result};
 use args::{Args, Command};
 use clap::Parser;
+use pirn_cli::text::one_line;
 use pirn_cli::{output, usage};
 use pirn_signature::{SIGNED_BYTES_MAX, printable, read_regular, signature_path};
 use progress::Progress;
@@ -25,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
     if let Err(error) = end_without_memory() {
-        eprintln!("aotc: {error:#}");
+        eprintln!("aotc: {}", one_line(format_args!("{error:#}")));
         return ExitCode::FAILURE;
     }
     let args = match Args::try_parse() {
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     match std::panic::catch_unwind(|| run(&args)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            eprintln!("aotc: {error:#}");
+            eprintln!("aotc: {}", one_line(format_args!("{error:#}")));
             ExitCode::FAILURE
         }
         // The out-of-memory message has been printed. Any other panic is a fault of the compiler.
@@ -141,7 +142,8 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
         }
     }
     for note in notes {
-        eprintln!("aotc: warning: {}: {note}", name(input));
+        let note = one_line(format_args!("{}: {note}", name(input)));
+        eprintln!("aotc: warning: {note}");
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! [`Outcome`]: the result of a run, its message and its exit code.
 
+use pirn_cli::text::one_line;
 use pirn_runtime::{CallError, Exception, InstantiateError, Trap, TrapCode};
 use pirn_wasi::Exit;
 use std::process::ExitCode;
@@ -43,7 +44,7 @@ impl Outcome {
             }
             #[cfg(feature = "components")]
             Self::Broke(rule) => {
-                eprintln!("aotrun: trap: {rule}");
+                eprintln!("aotrun: trap: {}", one_line(rule));
                 ExitCode::from(TRAPPED)
             }
             Self::Threw(exception) => {
@@ -51,7 +52,7 @@ impl Outcome {
                 ExitCode::from(TRAPPED)
             }
             Self::Late(error) => {
-                eprintln!("aotrun: {error}; raise --deadline");
+                eprintln!("aotrun: {}; raise --deadline", one_line(error));
                 ExitCode::from(LATE)
             }
             Self::OutOfFuel(trap) => {
@@ -59,7 +60,7 @@ impl Outcome {
                 ExitCode::from(LATE)
             }
             Self::Failed(error) => {
-                eprintln!("aotrun: {error:#}");
+                eprintln!("aotrun: {}", one_line(format_args!("{error:#}")));
                 ExitCode::FAILURE
             }
         }

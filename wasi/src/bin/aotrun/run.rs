@@ -12,6 +12,7 @@ use crate::timings::Timings;
 use crate::used;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_cli::output;
+use pirn_cli::text::plain;
 use pirn_runtime::{
     CallError, ExternType, FuncType, Instance, Linker, Measure, Module, Prepared, ValType, Value,
 };
@@ -161,9 +162,7 @@ impl Call {
             let all = module
                 .exports()
                 .filter(|(_, ty)| matches!(ty, ExternType::Func(_)));
-            let names: Vec<_> = all
-                .map(|(name, _)| name.escape_debug().to_string())
-                .collect();
+            let names: Vec<_> = all.map(|(name, _)| plain(name).to_string()).collect();
             let names = if names.is_empty() {
                 "none".to_owned()
             } else {

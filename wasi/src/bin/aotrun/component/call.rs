@@ -4,6 +4,7 @@ use super::wave::Types;
 use crate::args::Args;
 use crate::outcome::Outcome;
 use anyhow::{Context, Result, bail};
+use pirn_cli::text::plain;
 use pirn_component::{Component, Func, Instance, Limits, Prepared, TypedFunc, Value};
 use pirn_wasi2::http::HANDLE;
 use pirn_wasi2::{RUN, Wasi};
@@ -115,7 +116,7 @@ fn names(component: &Component) -> String {
     const LISTED_MAX: usize = 16;
     let mut all: Vec<String> = component
         .exports()
-        .map(|(name, _)| name.escape_debug().to_string())
+        .map(|(name, _)| plain(&name).to_string())
         .take(LISTED_MAX + 1)
         .collect();
     if all.len() > LISTED_MAX {

@@ -2,6 +2,7 @@
 //! (WAVE, <https://github.com/bytecodealliance/wasm-tools/tree/main/crates/wasm-wave>).
 
 use anyhow::{Result, anyhow, bail};
+use pirn_cli::text::one_line;
 use pirn_component::{Component, DefinedType, FuncType, Value, ValueType};
 use std::borrow::Cow;
 use wasm_wave::value::{Type, Value as Text};
@@ -101,7 +102,7 @@ impl Types {
         match wasm_wave::from_str::<Text>(&wave, text) {
             Ok(value) => Ok(from_text(&value)),
             Err(error) => {
-                let error = error.to_string().replace(char::is_control, " ");
+                let error = one_line(error);
                 let remedy = match wave.kind() {
                     WasmTypeKind::String => format!("write it in quotes: '{text:?}'"),
                     _ => "give one".to_owned(),
