@@ -3,6 +3,7 @@
 use crate::analysis::Facts;
 use crate::analysis::image::Image;
 use crate::analysis::known_tables::KnownTables;
+use crate::budget::Budget;
 use crate::cache::Run;
 use crate::code::CompiledFunction;
 use crate::codegen::isa::OwnedIsas;
@@ -96,13 +97,15 @@ fn emit_counting(
     note: &mut dyn FnMut(&str),
 ) -> Result<(Vec<u8>, u64), CompileError> {
     let isas = OwnedIsas::build(options, emit == Emit::Asm)?;
+    // What is made of a component may be larger than the file. The budget follows the file.
+    let budget = Budget::new(wasm.len() as u64, options.work_per_byte);
     let whole = match component::is_component(wasm) {
         true => Some(Cow::Borrowed(wasm)),
-        false => component::of_core_module(wasm)?.map(Cow::Owned),
+        false => component::of_core_module(wasm, &budget)?.map(Cow::Owned),
     };
     let (core, component) = match whole {
         Some(whole) => {
-            let translated = component::translate(&whole)?;
+            let translated = component::translate(&whole, &budget)?;
             (Cow::Owned(translated.core), Some(translated.component))
         }
         None => (Cow::Borrowed(wasm), None),
@@ -130,8 +133,11 @@ fn emit_counting(
         isas.all(),
         options,
         outputs,
-        run.as_ref(),
-        &Progress::new(progress),
+        &codegen::Shared {
+            budget: &budget,
+            run: run.as_ref(),
+            progress: &Progress::new(progress),
+        },
     );
     // Functions compiled before an error are cached as well.
     if let Some(Err(problem)) = run.map(Run::write) {

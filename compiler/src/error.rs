@@ -36,11 +36,13 @@ pub enum CompileError {
         /// The limit.
         limit: u64,
     },
-    /// The module is valid as far as it was checked, but its functions and trampolines together
-    /// need more work than [`Options::work_per_byte`](crate::Options::work_per_byte) allows.
+    /// The module is valid as far as it was checked, but its functions and trampolines, and the
+    /// instances, types, adapters and names of a component, together need more work than
+    /// [`Options::work_per_byte`](crate::Options::work_per_byte) allows.
     #[error(
-        "module of {module_bytes} bytes needs more than {limit} units of compile work, the limit for its size; use \
-         fewer parameters, results and locals, or raise the work per byte (`aotc --work-per-byte`)"
+        "module of {module_bytes} bytes needs more than {limit} units of compile work, the limit \
+         for its size; use fewer parameters, results and locals, in a component also fewer \
+         instances and smaller types, or raise the work per byte (`aotc --work-per-byte`)"
     )]
     Work {
         /// The limit in units of work.

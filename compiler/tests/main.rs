@@ -7,6 +7,7 @@ mod bad_input;
 mod branches;
 mod cache;
 mod common;
+mod component_work;
 mod features;
 mod hints;
 mod hostile;

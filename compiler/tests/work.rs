@@ -62,8 +62,8 @@ fn message(wasm: &[u8], options: &Options) -> String {
     let limit = FREE + bytes * options.work_per_byte;
     format!(
         "module of {bytes} bytes needs more than {limit} units of compile work, the limit for its \
-         size; use fewer parameters, results and locals, or raise the work per byte (`aotc \
-         --work-per-byte`)"
+         size; use fewer parameters, results and locals, in a component also fewer instances and \
+         smaller types, or raise the work per byte (`aotc --work-per-byte`)"
     )
 }
 

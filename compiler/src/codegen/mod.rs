@@ -32,6 +32,14 @@ pub(crate) struct Outputs {
     pub(crate) locations: bool,
 }
 
+/// What the functions of a module share while they are compiled.
+pub(crate) struct Shared<'a> {
+    pub(crate) budget: &'a Budget,
+    /// The run that reads and writes the cache, if there is one.
+    pub(crate) run: Option<&'a Run<'a>>,
+    pub(crate) progress: &'a Progress<'a>,
+}
+
 /// Compiles every function and every trampoline that the module needs, functions first, by index.
 /// Also returns the units of work.
 ///
@@ -45,14 +53,17 @@ pub(crate) fn compile(
     isas: Isas<'_>,
     options: &Options,
     outputs: Outputs,
-    run: Option<&Run<'_>>,
-    progress: &Progress<'_>,
+    shared: &Shared<'_>,
 ) -> Result<(Vec<CompiledFunction>, u64), CompileError> {
+    let Shared {
+        budget,
+        run,
+        progress,
+    } = *shared;
     let bodies = std::mem::take(&mut parsed.bodies);
-    let budget = Budget::new(parsed.bytes, options.work_per_byte);
     let compiler = FunctionCompiler {
         env: Env {
-            budget: &budget,
+            budget,
             metadata: &parsed.metadata,
             imported: parsed.metadata.imported(),
             layout: &parsed.layout,

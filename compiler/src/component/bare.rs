@@ -6,6 +6,8 @@
 //! component, which is then translated as every other.
 
 use super::join::unsupported_named;
+use super::size;
+use crate::budget::Budget;
 use crate::error::CompileError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wasmparser::{Parser, Payload, Validator, WasmFeatures};
@@ -55,17 +57,27 @@ pub(super) fn world(wasm: &[u8]) -> World {
 }
 
 /// Makes a component of a core module that has its world.
-pub(super) fn encode(wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
+pub(super) fn encode(wasm: &[u8], budget: &Budget) -> Result<Vec<u8>, CompileError> {
     Validator::new_with_features(WasmFeatures::all()).validate_all(wasm)?;
     for payload in Parser::new(0).parse_all(wasm) {
-        if let Payload::ImportSection(section) = payload? {
-            for import in section.into_imports() {
-                let module = import?.module;
-                if module.starts_with("wasi_") {
-                    let what = "a core module with a world and an import that needs an adapter";
-                    return Err(unsupported_named(what, module));
+        match payload? {
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    let module = import?.module;
+                    if module.starts_with("wasi_") {
+                        let what = "a core module with a world and an import that needs an adapter";
+                        return Err(unsupported_named(what, module));
+                    }
                 }
             }
+            Payload::CustomSection(section) if section.name().starts_with(SECTION) => {
+                // The world is a component. The encoder refuses one that is damaged.
+                match size::check(section.data(), budget) {
+                    Ok(()) | Err(CompileError::Invalid { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => {}
         }
     }
     let encoded = catch_unwind(AssertUnwindSafe(|| {

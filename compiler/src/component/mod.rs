@@ -17,10 +17,12 @@ mod glue;
 mod join;
 mod numbering;
 mod part;
+mod shape;
 mod shims;
 mod size;
 mod translate;
 
+use crate::budget::Budget;
 use crate::error::CompileError;
 use pirn_format::component::Component;
 
@@ -41,21 +43,25 @@ pub(crate) fn is_component(wasm: &[u8]) -> bool {
 /// # Errors
 ///
 /// [`CompileError::Invalid`] if the module is not valid; [`CompileError::Component`] if its imports
-/// and exports are not those of its world.
-pub(crate) fn of_core_module(wasm: &[u8]) -> Result<Option<Vec<u8>>, CompileError> {
+/// and exports are not those of its world; [`CompileError::Work`] if its world costs more than the
+/// budget has.
+pub(crate) fn of_core_module(
+    wasm: &[u8],
+    budget: &Budget,
+) -> Result<Option<Vec<u8>>, CompileError> {
     match bare::world(wasm) {
         bare::World::None => Ok(None),
-        bare::World::Section => bare::encode(wasm).map(Some),
+        bare::World::Section => bare::encode(wasm, budget).map(Some),
         bare::World::NamesOnly => Err(bare::without_world()),
     }
 }
 
-/// Translates a component.
+/// Translates a component. Draws what that costs from the budget before it is done.
 ///
 /// # Errors
 ///
 /// [`CompileError::Invalid`] if it is not valid; [`CompileError::Component`] if it uses something
-/// that is not supported.
-pub(crate) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
-    translate::translate(wasm)
+/// that is not supported; [`CompileError::Work`] or [`CompileError::Limit`] if it is too large.
+pub(crate) fn translate(wasm: &[u8], budget: &Budget) -> Result<Translated, CompileError> {
+    translate::translate(wasm, budget)
 }

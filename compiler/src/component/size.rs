@@ -1,14 +1,20 @@
 //! Limits of what a small component can become.
 //!
-//! A component whose parts instantiate each other several times has exponentially many instances,
-//! and each instance of a core module becomes code.
+//! A few bytes of a component may cost seconds and gigabytes: a component that is instantiated many
+//! times, types that are nested and compared, adapters for large types, instances that export each
+//! other. [`check`] draws the cost of all that from the [`Budget`] that follows the bytes of the
+//! file, before anything validates or reads the component.
 
 use super::join::{unsupported, unsupported_named};
+use super::shape::{Component, Exports, Module, Scope, Shape};
+use crate::budget::Budget;
 use crate::error::CompileError;
 use std::collections::HashSet;
+use std::rc::Rc;
 use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentTypeRef, Instance, Parser,
-    Payload,
+    CanonicalFunction, ComponentAlias, ComponentExternalKind as Kind, ComponentInstance,
+    ComponentOuterAliasKind as Outer, ComponentType, ComponentTypeDeclaration as Declaration,
+    ComponentTypeRef, CoreType, Encoding, Instance, InstanceTypeDeclaration, Parser, Payload,
 };
 
 /// Most instances of a component, with all instances within them.
@@ -17,39 +23,170 @@ const INSTANCES_MAX: u64 = 100_000;
 /// Most bytes of core modules that are instantiated again.
 const REPEATED_BYTES_MAX: u64 = 64 << 20;
 
-/// Checks the number of instances of a component, before it is read.
+/// Units for each node of the type of a function that is lowered: an adapter may be made of it.
+/// The code of the adapter is charged again when it is compiled.
+const ADAPTER_UNITS: u64 = 8;
+
+/// Units for each item that is given, aliased or exported, and for those in it if it is an
+/// instance. The library copies them.
+const COPIED_UNITS: u64 = 16;
+
+/// Units for a function that is lifted or lowered, or that drops, makes or reads a resource.
+const FUNCTION_UNITS: u64 = 8;
+
+/// Units for a resource type. Each instance has its own, of 170 bytes while a component is read.
+const RESOURCE_UNITS: u64 = 16;
+
+/// Units for an instance of a component or of a core module.
+const INSTANCE_UNITS: u64 = 4;
+
+/// Draws from the budget what it costs to validate and to read a component, before either is done.
+/// Checks the number of its instances.
 ///
-/// Each instance of a component counts as the largest component before it. So a component whose
-/// definition is not before its use is refused.
-pub(super) fn check_instances(wasm: &[u8]) -> Result<(), CompileError> {
-    // The components and modules that are open, innermost last, with their instances so far.
-    let mut open: Vec<u64> = vec![];
-    let mut largest = 0u64;
+/// Refuses components that are imported or exported by an instance, because their size is not
+/// known.
+///
+/// # Errors
+///
+/// [`CompileError::Work`] or [`CompileError::Limit`]; [`CompileError::Component`] for a component
+/// of unknown size; [`CompileError::Invalid`] for bytes that cannot be parsed.
+pub(super) fn check(wasm: &[u8], budget: &Budget) -> Result<(), CompileError> {
+    let mut pass = Pass {
+        budget,
+        scopes: vec![],
+        module: None,
+    };
+    let mut bytes = 0;
     for payload in Parser::new(0).parse_all(wasm) {
-        let instances = match payload? {
-            Payload::Version { .. } => {
-                open.push(0);
-                continue;
+        match payload? {
+            Payload::ModuleSection {
+                unchecked_range, ..
+            } => bytes = unchecked_range.end - unchecked_range.start,
+            Payload::Version { encoding, .. } => match encoding {
+                Encoding::Module => pass.module = Some(Module { nodes: 1, bytes }),
+                Encoding::Component => pass.scopes.push(Scope::default()),
+            },
+            Payload::End(_) => pass.end()?,
+            payload => match &mut pass.module {
+                Some(module) => module.nodes += items(payload)?,
+                None => pass.section(payload)?,
+            },
+        }
+    }
+    Ok(())
+}
+
+/// The imports or exports in a section of a core module.
+fn items(payload: Payload<'_>) -> Result<u64, CompileError> {
+    Ok(match payload {
+        Payload::ImportSection(section) => {
+            let mut count = 0;
+            for import in section.into_imports() {
+                import?;
+                count += 1;
             }
-            Payload::End(_) => {
-                largest = largest.max(open.pop().unwrap_or(0));
-                continue;
+            count
+        }
+        Payload::ExportSection(section) => section.count().into(),
+        _ => 0,
+    })
+}
+
+struct Pass<'a, 'b> {
+    budget: &'b Budget,
+    /// The components that are open, and the types within them, innermost last.
+    scopes: Vec<Scope<'a>>,
+    /// The core module that is open.
+    module: Option<Module>,
+}
+
+impl<'a> Pass<'a, '_> {
+    fn scope(&mut self) -> &mut Scope<'a> {
+        if self.scopes.is_empty() {
+            self.scopes.push(Scope::default());
+        }
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    /// Draws what it costs once to validate an item, and what it costs to read it for each instance
+    /// of the component that it is in.
+    fn charge(&mut self, once: u64, each: u64) -> Result<(), CompileError> {
+        let is_root = self.scopes.len() <= 1;
+        let scope = self.scope();
+        scope.work = scope.work.saturating_add(each);
+        let now = if is_root { each } else { 0 };
+        self.budget.draw(once.saturating_add(now))
+    }
+
+    /// Ends a core module or a component.
+    fn end(&mut self) -> Result<(), CompileError> {
+        if let Some(module) = self.module.take() {
+            self.scope().push(Kind::Module, Shape::Module(module));
+            return Ok(());
+        }
+        let scope = self.scope();
+        let nodes = scope.import_nodes.saturating_add(scope.exports.nodes);
+        let path_bytes = scope.exports.path_bytes;
+        self.charge(nodes, 0)?;
+        if self.scopes.len() == 1 {
+            // The compiled file has the path of each function that the component exports.
+            self.budget.draw(path_bytes)?;
+        }
+        let closed = self.scopes.pop().unwrap_or_default();
+        let component = Component {
+            import_nodes: closed.import_nodes,
+            exports: Rc::new(closed.exports),
+            instances: closed.instances,
+            functions: closed.functions,
+            work: closed.work,
+        };
+        let shape = Shape::Component(Rc::new(component));
+        self.scope().push(Kind::Component, shape);
+        Ok(())
+    }
+
+    /// Reads a section of a component.
+    fn section(&mut self, payload: Payload<'a>) -> Result<(), CompileError> {
+        match payload {
+            Payload::CoreTypeSection(section) => {
+                for ty in section {
+                    let ty = ty?;
+                    self.core_type(&ty);
+                }
             }
             Payload::InstanceSection(section) => {
-                let mut instances = 0;
                 for instance in section {
-                    instances += u64::from(matches!(instance?, Instance::Instantiate { .. }));
+                    let instance = instance?;
+                    self.core_instance(&instance)?;
                 }
-                instances
             }
             Payload::ComponentInstanceSection(section) => {
-                let mut instances = 0u64;
                 for instance in section {
-                    if let ComponentInstance::Instantiate { .. } = instance? {
-                        instances = instances.saturating_add(largest + 1);
-                    }
+                    let instance = instance?;
+                    self.instance(&instance)?;
                 }
-                instances
+            }
+            Payload::ComponentAliasSection(section) => {
+                for alias in section {
+                    let alias = alias?;
+                    self.alias(&alias)?;
+                }
+            }
+            Payload::ComponentTypeSection(section) => {
+                for ty in section {
+                    let ty = ty?;
+                    let shape = self.declared(&ty)?;
+                    self.scope().push(Kind::Type, shape);
+                    let is_resource = matches!(ty, ComponentType::Resource { .. });
+                    self.charge(1, if is_resource { RESOURCE_UNITS } else { 1 })?;
+                }
+            }
+            Payload::ComponentCanonicalSection(section) => {
+                for function in section {
+                    let function = function?;
+                    self.canonical(&function)?;
+                }
             }
             Payload::ComponentImportSection(section) => {
                 for import in section {
@@ -57,29 +194,250 @@ pub(super) fn check_instances(wasm: &[u8]) -> Result<(), CompileError> {
                     if let ComponentTypeRef::Component(_) = import.ty {
                         return Err(unsupported_named("an imported component", import.name.name));
                     }
+                    self.import(import.ty)?;
                 }
-                0
             }
-            Payload::ComponentAliasSection(section) => {
-                for alias in section {
-                    if let ComponentAlias::InstanceExport {
-                        kind: ComponentExternalKind::Component,
-                        ..
-                    } = alias?
-                    {
-                        return Err(unsupported("a component that an instance exports"));
-                    }
+            Payload::ComponentExportSection(section) => {
+                for export in section {
+                    let export = export?;
+                    let shape = self.scope().get(export.kind, export.index);
+                    let stated = export.ty.map_or(0, |ty| self.scope().of_type(ty).nodes());
+                    self.export(export.name.name, export.kind, shape, stated)?;
                 }
-                0
             }
-            _ => 0,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn core_type(&mut self, ty: &CoreType<'_>) {
+        let (count, nodes) = match ty {
+            CoreType::Rec(group) => (group.types().len(), 1),
+            CoreType::Module(declarations) => (1, declarations.len()),
         };
-        if let Some(open) = open.last_mut() {
-            *open = open.saturating_add(instances);
-            limit("instances", *open, INSTANCES_MAX)?;
+        for _ in 0..count {
+            self.scope().push_core_type(Shape::Leaf(nodes as u64));
         }
     }
-    Ok(())
+
+    fn core_instance(&mut self, instance: &Instance<'_>) -> Result<(), CompileError> {
+        match instance {
+            Instance::Instantiate { module_index, args } => {
+                let module = self.scope().get(Kind::Module, *module_index);
+                let nodes = module.nodes() + args.len() as u64;
+                let bytes = match module {
+                    Shape::Module(module) => module.bytes,
+                    _ => 0,
+                };
+                // The joined module has the bytes of each instance.
+                self.charge(nodes, INSTANCE_UNITS + nodes + bytes)?;
+                self.count(1)
+            }
+            Instance::FromExports(exports) => {
+                self.charge(exports.len() as u64, exports.len() as u64)
+            }
+        }
+    }
+
+    fn instance(&mut self, instance: &ComponentInstance<'a>) -> Result<(), CompileError> {
+        let shape = match instance {
+            ComponentInstance::Instantiate {
+                component_index,
+                args,
+            } => {
+                let component = self.scope().get(Kind::Component, *component_index);
+                let args = args.iter().map(|arg| (arg.kind, arg.index));
+                let [given, copied] = self.sizes(args);
+                let compared = component.nodes().saturating_add(given);
+                let Shape::Component(component) = component else {
+                    return self.charge(compared, compared);
+                };
+                // The library keeps a list of all instances around each function.
+                let functions = component.functions;
+                let read = copied
+                    .saturating_add(INSTANCE_UNITS)
+                    .saturating_add(functions);
+                self.charge(compared, read.saturating_add(component.work))?;
+                let scope = self.scope();
+                scope.functions = scope.functions.saturating_add(functions);
+                self.count(component.instances.saturating_add(1))?;
+                Shape::Instance(Rc::clone(&component.exports))
+            }
+            ComponentInstance::FromExports(all) => {
+                let items = all.iter().map(|export| (export.kind, export.index));
+                let [_, copied] = self.sizes(items);
+                self.charge(all.len() as u64, copied)?;
+                let mut exports = Exports::default();
+                for export in all {
+                    let shape = self.scope().get(export.kind, export.index);
+                    exports.add(export.name.name, shape);
+                }
+                Shape::Instance(Rc::new(exports))
+            }
+        };
+        self.scope().push(Kind::Instance, shape);
+        Ok(())
+    }
+
+    /// The nodes of some items together, and the units to copy them.
+    fn sizes(&mut self, items: impl Iterator<Item = (Kind, u32)>) -> [u64; 2] {
+        let scope = self.scope();
+        items.fold([1; 2], |[nodes, units], (kind, index)| {
+            let shape = scope.get(kind, index);
+            [
+                nodes.saturating_add(shape.nodes()),
+                units.saturating_add(copied(&shape)),
+            ]
+        })
+    }
+
+    /// Counts instances of the component that is open.
+    fn count(&mut self, instances: u64) -> Result<(), CompileError> {
+        let scope = self.scope();
+        scope.instances = scope.instances.saturating_add(instances);
+        limit("instances", scope.instances, INSTANCES_MAX)
+    }
+
+    fn alias(&mut self, alias: &ComponentAlias<'a>) -> Result<(), CompileError> {
+        match *alias {
+            ComponentAlias::InstanceExport {
+                kind: Kind::Component,
+                ..
+            } => Err(unsupported("a component that an instance exports")),
+            ComponentAlias::InstanceExport {
+                kind,
+                instance_index,
+                name,
+            } => {
+                let instance = self.scope().get(Kind::Instance, instance_index);
+                let shape = instance.export(name);
+                self.charge(1, copied(&shape))?;
+                self.scope().push(kind, shape);
+                Ok(())
+            }
+            ComponentAlias::CoreInstanceExport { .. } => self.charge(1, 1),
+            ComponentAlias::Outer { kind, count, index } => {
+                let outer = self.scopes.iter().rev().nth(count as usize);
+                let of = |kind| outer.map_or(Shape::Leaf(1), |outer| outer.get(kind, index));
+                let kind = match kind {
+                    Outer::CoreModule => Kind::Module,
+                    Outer::Type => Kind::Type,
+                    Outer::Component => Kind::Component,
+                    Outer::CoreType => {
+                        let ty = outer.map_or(Shape::Leaf(1), |outer| outer.core_type(index));
+                        self.scope().push_core_type(ty);
+                        return self.charge(1, 1);
+                    }
+                };
+                let shape = of(kind);
+                self.charge(shape.nodes(), 1)?;
+                self.scope().push(kind, shape);
+                Ok(())
+            }
+        }
+    }
+
+    fn canonical(&mut self, function: &CanonicalFunction) -> Result<(), CompileError> {
+        let scope = self.scope();
+        scope.functions = scope.functions.saturating_add(1);
+        match *function {
+            CanonicalFunction::Lift { type_index, .. } => {
+                let ty = self.scope().get(Kind::Type, type_index);
+                self.charge(ty.nodes(), ty.nodes().saturating_add(FUNCTION_UNITS))?;
+                self.scope().push(Kind::Func, ty);
+                Ok(())
+            }
+            CanonicalFunction::Lower { func_index, .. } => {
+                let nodes = self.scope().get(Kind::Func, func_index).nodes();
+                let adapter = nodes.saturating_mul(ADAPTER_UNITS);
+                self.charge(nodes, adapter.saturating_add(FUNCTION_UNITS))
+            }
+            _ => self.charge(1, FUNCTION_UNITS),
+        }
+    }
+
+    fn import(&mut self, ty: ComponentTypeRef) -> Result<(), CompileError> {
+        let scope = self.scope();
+        let shape = scope.of_type(ty);
+        scope.import_nodes = scope.import_nodes.saturating_add(shape.nodes());
+        self.charge(shape.nodes(), shape.nodes())?;
+        self.scope().push(ty.kind(), shape);
+        Ok(())
+    }
+
+    /// An export, whose stated type has so many nodes.
+    fn export(
+        &mut self,
+        name: &'a str,
+        kind: Kind,
+        shape: Shape<'a>,
+        stated: u64,
+    ) -> Result<(), CompileError> {
+        let nodes = shape.nodes();
+        let read = nodes.saturating_add(copied(&shape));
+        self.charge(nodes.saturating_add(stated), read)?;
+        let scope = self.scope();
+        scope.exports.add(name, shape.clone());
+        scope.push(kind, shape);
+        Ok(())
+    }
+
+    /// The size of a type, after drawing what it costs to validate it.
+    fn declared(&mut self, ty: &ComponentType<'a>) -> Result<Shape<'a>, CompileError> {
+        let scope = self.scope();
+        let nodes = match ty {
+            ComponentType::Defined(ty) => scope.defined(ty),
+            ComponentType::Func(ty) => scope.func(ty),
+            ComponentType::Resource { .. } => 1,
+            ComponentType::Component(declarations) => {
+                self.scopes.push(Scope::default());
+                for declaration in declarations {
+                    match declaration {
+                        Declaration::CoreType(ty) => self.core_type(ty),
+                        Declaration::Type(ty) => self.declare(ty)?,
+                        Declaration::Alias(alias) => self.alias(alias)?,
+                        Declaration::Export { name, ty } => self.declare_export(name.name, *ty)?,
+                        Declaration::Import(import) => self.import(import.ty)?,
+                    }
+                }
+                let closed = self.scopes.pop().unwrap_or_default();
+                closed.import_nodes.saturating_add(closed.exports.nodes)
+            }
+            ComponentType::Instance(declarations) => {
+                self.scopes.push(Scope::default());
+                for declaration in declarations {
+                    match declaration {
+                        InstanceTypeDeclaration::CoreType(ty) => self.core_type(ty),
+                        InstanceTypeDeclaration::Type(ty) => self.declare(ty)?,
+                        InstanceTypeDeclaration::Alias(alias) => self.alias(alias)?,
+                        InstanceTypeDeclaration::Export { name, ty } => {
+                            self.declare_export(name.name, *ty)?;
+                        }
+                    }
+                }
+                let closed = self.scopes.pop().unwrap_or_default();
+                self.budget.draw(closed.exports.nodes)?;
+                return Ok(Shape::Instance(Rc::new(closed.exports)));
+            }
+        };
+        Ok(Shape::Leaf(nodes))
+    }
+
+    fn declare(&mut self, ty: &ComponentType<'a>) -> Result<(), CompileError> {
+        let shape = self.declared(ty)?;
+        self.scope().push(Kind::Type, shape);
+        self.charge(1, 0)
+    }
+
+    fn declare_export(&mut self, name: &'a str, ty: ComponentTypeRef) -> Result<(), CompileError> {
+        let shape = self.scope().of_type(ty);
+        self.export(name, ty.kind(), shape, 0)
+    }
+}
+
+/// Units to copy an item.
+fn copied(shape: &Shape<'_>) -> u64 {
+    shape.items().saturating_mul(COPIED_UNITS)
 }
 
 /// Counts the bytes of core modules that are instantiated more than once.

@@ -5,7 +5,9 @@ use super::glue::{Glue, Guard, Kind};
 use super::join::{self, unsupported, unsupported_named};
 use super::numbering::renumber;
 use super::part::{Export as JoinedExport, Given, Item, Part, Space, fault};
+use super::shape::NAME_BYTES;
 use super::size::{self, Repeats};
+use crate::budget::Budget;
 use crate::error::CompileError;
 use pirn_format::component as format;
 use pirn_format::component::{
@@ -52,8 +54,8 @@ const OWN_FEATURES: wasmparser::WasmFeatures = features!(wasmparser::WasmFeature
 
 type Modules<'a> = PrimaryMap<environ::StaticModuleIndex, ModuleTranslation<'a>>;
 
-pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
-    size::check_instances(wasm)?;
+pub(super) fn translate(wasm: &[u8], budget: &Budget) -> Result<Translated, CompileError> {
+    size::check(wasm, budget)?;
     validate(wasm)?;
     let tunables = Tunables {
         // No adapter needs the state of asynchronous tasks.
@@ -75,7 +77,8 @@ pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
     let mut reader = Reader {
         translation: &translation,
         modules: &modules,
-        types: Types::new(&types, tables),
+        budget,
+        types: Types::new(&types, tables, budget),
         parts: vec![],
         repeats: Repeats::default(),
         exports: vec![],
@@ -273,6 +276,7 @@ fn adapter_name(component: &Component, adapter: Adapter, number: u32) -> [String
 
 /// What has been read so far.
 struct Reader<'a> {
+    budget: &'a Budget,
     translation: &'a environ::ComponentTranslation,
     modules: &'a Modules<'a>,
     types: Types<'a>,
@@ -294,7 +298,7 @@ impl<'a> Reader<'a> {
             self.check_import(name, &import.ty)?;
         }
         for (_, import) in &component.imported_resources {
-            let path = self.import_path(*import);
+            let path = self.import_path(*import)?;
             self.component.imported_resources.push(path);
         }
         for initializer in &component.initializers {
@@ -342,12 +346,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn import_path(&self, import: environ::RuntimeImportIndex) -> Path {
+    fn import_path(&self, import: environ::RuntimeImportIndex) -> Result<Path, CompileError> {
         let component = &self.translation.component;
         let (root, names) = &component.imports[import];
-        let mut path = vec![component.import_types[*root].0.clone()];
+        let root = &component.import_types[*root].0;
+        draw_names(self.budget, [root].into_iter().chain(names))?;
+        let mut path = vec![root.clone()];
         path.extend(names.iter().cloned());
-        path
+        Ok(path)
     }
 
     fn initializer(&mut self, initializer: &'a GlobalInitializer) -> Result<(), CompileError> {
@@ -366,7 +372,7 @@ impl<'a> Reader<'a> {
                 return Err(unsupported("an imported core module"));
             }
             GlobalInitializer::LowerImport { import, .. } => {
-                let path = self.import_path(*import);
+                let path = self.import_path(*import)?;
                 // The adapter knows the type.
                 self.component.imports.push(Import { path, ty: 0 });
             }
@@ -521,6 +527,16 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Draws a unit for each byte of names that are copied to the compiled file. The file has a name up
+/// to four times.
+fn draw_names<'n>(
+    budget: &Budget,
+    names: impl IntoIterator<Item = &'n String>,
+) -> Result<(), CompileError> {
+    let bytes = names.into_iter().map(|name| name.len() + NAME_BYTES);
+    budget.draw(bytes.sum::<usize>() as u64)
+}
+
 /// The options of a function. Asynchronous ones are refused.
 fn canonical(options: &environ::CanonicalOptions) -> Result<CanonicalOptions, CompileError> {
     if options.async_ || options.callback.is_some() {
@@ -568,6 +584,7 @@ fn transcode(op: environ::Transcode) -> format::Transcode {
 
 /// The types of a component, each of which is converted once.
 struct Types<'a> {
+    budget: &'a Budget,
     types: &'a environ::ComponentTypes,
     defined: Vec<DefinedType>,
     funcs: Vec<format::FuncType>,
@@ -578,8 +595,9 @@ struct Types<'a> {
 }
 
 impl<'a> Types<'a> {
-    fn new(types: &'a environ::ComponentTypes, tables: u32) -> Self {
+    fn new(types: &'a environ::ComponentTypes, tables: u32, budget: &'a Budget) -> Self {
         Self {
+            budget,
             types,
             defined: vec![],
             funcs: vec![],
@@ -602,6 +620,7 @@ impl<'a> Types<'a> {
         if results.len() > 1 {
             return Err(unsupported("a function with several results"));
         }
+        draw_names(self.budget, &func.param_names)?;
         let names = func.param_names.iter().cloned();
         let ty = format::FuncType {
             params: names.zip(params).collect(),
@@ -641,20 +660,24 @@ impl<'a> Types<'a> {
             InterfaceType::Borrow(table) => return Ok(ValueType::Borrow(table.as_u32())),
             InterfaceType::Record(index) => {
                 let fields = types[index].fields.iter();
+                draw_names(self.budget, fields.clone().map(|field| &field.name))?;
                 let fields = fields.map(|field| Ok((field.name.clone(), self.value(field.ty)?)));
                 DefinedType::Record(fields.collect::<Result<_, CompileError>>()?)
             }
             InterfaceType::Variant(index) => {
                 let cases = types[index].cases.iter();
+                draw_names(self.budget, cases.clone().map(|(name, _)| name))?;
                 let cases = cases.map(|(name, ty)| Ok((name.clone(), self.optional(*ty)?)));
                 DefinedType::Variant(cases.collect::<Result<_, CompileError>>()?)
             }
             InterfaceType::List(index) => DefinedType::List(self.value(types[index].element)?),
             InterfaceType::Tuple(index) => DefinedType::Tuple(self.tuple(index)?),
             InterfaceType::Flags(index) => {
+                draw_names(self.budget, types[index].names.iter())?;
                 DefinedType::Flags(types[index].names.iter().cloned().collect())
             }
             InterfaceType::Enum(index) => {
+                draw_names(self.budget, types[index].names.iter())?;
                 DefinedType::Enum(types[index].names.iter().cloned().collect())
             }
             InterfaceType::Option(index) => DefinedType::Option(self.value(types[index].ty)?),

@@ -47,8 +47,6 @@ pub(crate) struct ParsedModule<'a> {
     pub(crate) bodies: Vec<Body<'a>>,
     /// Debug information, not parsed yet.
     pub(crate) debug: debug::Sections<'a>,
-    /// Size of the module in bytes.
-    pub(crate) bytes: u64,
 }
 
 /// The body of one defined function, not yet validated.
@@ -111,7 +109,7 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
             builder.section(payload)?;
         }
     }
-    builder.finish(validator, wasm.len() as u64)
+    builder.finish(validator)
 }
 
 /// The state while the sections of a module are read.
@@ -379,7 +377,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn finish(mut self, _: Validator, bytes: u64) -> Result<ParsedModule<'a>, CompileError> {
+    fn finish(mut self, _: Validator) -> Result<ParsedModule<'a>, CompileError> {
         self.name_funcs();
         self.escaped.sort_unstable();
         self.escaped.dedup();
@@ -399,7 +397,6 @@ impl<'a> Builder<'a> {
             data: self.data,
             bodies: self.bodies,
             debug: self.debug,
-            bytes,
         })
     }
 

@@ -1,0 +1,194 @@
+//! [`Scope`]: the index spaces of a component or of a type, with the size of each item.
+//!
+//! The size of an item is the number of nodes of its type, unfolded to a tree: a type that is named
+//! twice counts twice. The validator and the library that reads components walk over such trees, so
+//! a few bytes of nested types may take them seconds.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use wasmparser::{
+    ComponentDefinedType, ComponentExternalKind, ComponentFuncType, ComponentTypeRef,
+    ComponentValType, TypeBounds,
+};
+
+/// Bytes that a name takes besides its letters.
+pub(super) const NAME_BYTES: usize = 16;
+
+/// The size of a type or of an item.
+#[derive(Clone)]
+pub(super) enum Shape<'a> {
+    /// An item without parts that others name, with its nodes.
+    Leaf(u64),
+    Module(Module),
+    Instance(Rc<Exports<'a>>),
+    Component(Rc<Component<'a>>),
+}
+
+/// A core module.
+#[derive(Clone, Copy)]
+pub(super) struct Module {
+    /// Imports and exports.
+    pub(super) nodes: u64,
+    pub(super) bytes: u64,
+}
+
+/// The exports of an instance or of a component.
+#[derive(Default)]
+pub(super) struct Exports<'a> {
+    pub(super) nodes: u64,
+    /// Items, also those in instances.
+    within: u64,
+    /// Bytes of the paths of these items.
+    pub(super) path_bytes: u64,
+    items: HashMap<&'a str, Shape<'a>>,
+}
+
+impl<'a> Exports<'a> {
+    pub(super) fn add(&mut self, name: &'a str, shape: Shape<'a>) {
+        self.nodes = self.nodes.saturating_add(shape.nodes());
+        let items = shape.items();
+        let names = items.saturating_mul((name.len() + NAME_BYTES) as u64);
+        self.within = self.within.saturating_add(items);
+        self.path_bytes = self.path_bytes.saturating_add(names);
+        if let Shape::Instance(exports) = &shape {
+            self.path_bytes = self.path_bytes.saturating_add(exports.path_bytes);
+        }
+        self.items.insert(name, shape);
+    }
+}
+
+/// A component.
+pub(super) struct Component<'a> {
+    /// Nodes of its imports.
+    pub(super) import_nodes: u64,
+    pub(super) exports: Rc<Exports<'a>>,
+    /// Instances in one instance of it, of components and core modules.
+    pub(super) instances: u64,
+    /// Functions that are lifted or lowered in one instance of it.
+    pub(super) functions: u64,
+    /// Units of work of one instance of it.
+    pub(super) work: u64,
+}
+
+impl<'a> Shape<'a> {
+    pub(super) fn nodes(&self) -> u64 {
+        match self {
+            Self::Leaf(nodes) => *nodes,
+            Self::Module(module) => module.nodes,
+            Self::Instance(exports) => exports.nodes,
+            Self::Component(component) => component
+                .import_nodes
+                .saturating_add(component.exports.nodes),
+        }
+        .max(1)
+    }
+
+    /// The item, and all items in it if it is an instance.
+    pub(super) fn items(&self) -> u64 {
+        match self {
+            Self::Instance(exports) => exports.within.saturating_add(1),
+            _ => 1,
+        }
+    }
+
+    /// The export of an instance with this name.
+    pub(super) fn export(&self, name: &str) -> Self {
+        match self {
+            Self::Instance(exports) => exports.items.get(name).cloned().unwrap_or(UNKNOWN),
+            _ => UNKNOWN,
+        }
+    }
+}
+
+/// The size of an item that does not exist. The validator refuses the component later.
+const UNKNOWN: Shape<'static> = Shape::Leaf(1);
+
+/// The index spaces of a component, of a component type or of an instance type.
+#[derive(Default)]
+pub(super) struct Scope<'a> {
+    core_types: Vec<Shape<'a>>,
+    /// By [`ComponentExternalKind`].
+    spaces: [Vec<Shape<'a>>; 6],
+    pub(super) import_nodes: u64,
+    pub(super) exports: Exports<'a>,
+    pub(super) instances: u64,
+    pub(super) functions: u64,
+    pub(super) work: u64,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn push(&mut self, kind: ComponentExternalKind, shape: Shape<'a>) {
+        self.spaces[kind as usize].push(shape);
+    }
+
+    pub(super) fn get(&self, kind: ComponentExternalKind, index: u32) -> Shape<'a> {
+        let found = self.spaces[kind as usize].get(index as usize);
+        found.cloned().unwrap_or(UNKNOWN)
+    }
+
+    pub(super) fn push_core_type(&mut self, shape: Shape<'a>) {
+        self.core_types.push(shape);
+    }
+
+    pub(super) fn core_type(&self, index: u32) -> Shape<'a> {
+        let found = self.core_types.get(index as usize);
+        found.cloned().unwrap_or(UNKNOWN)
+    }
+
+    /// The size of an item of this type.
+    pub(super) fn of_type(&self, ty: ComponentTypeRef) -> Shape<'a> {
+        let of = |index| self.get(ComponentExternalKind::Type, index);
+        match ty {
+            ComponentTypeRef::Module(index) => self.core_type(index),
+            ComponentTypeRef::Value(ty) => Shape::Leaf(self.value(ty)),
+            ComponentTypeRef::Type(TypeBounds::SubResource) => Shape::Leaf(1),
+            ComponentTypeRef::Func(index)
+            | ComponentTypeRef::Type(TypeBounds::Eq(index))
+            | ComponentTypeRef::Instance(index)
+            | ComponentTypeRef::Component(index) => of(index),
+        }
+    }
+
+    /// The nodes of a type of values.
+    fn value(&self, ty: ComponentValType) -> u64 {
+        match ty {
+            ComponentValType::Primitive(_) => 1,
+            ComponentValType::Type(index) => self.get(ComponentExternalKind::Type, index).nodes(),
+        }
+    }
+
+    fn values(&self, types: impl IntoIterator<Item = ComponentValType>) -> u64 {
+        let nodes = types.into_iter().map(|ty| self.value(ty));
+        nodes.fold(1, u64::saturating_add)
+    }
+
+    /// The nodes of a function type.
+    pub(super) fn func(&self, ty: &ComponentFuncType<'_>) -> u64 {
+        self.values(ty.params.iter().map(|(_, ty)| *ty).chain(ty.result))
+    }
+
+    /// The nodes of a defined type.
+    pub(super) fn defined(&self, ty: &ComponentDefinedType<'_>) -> u64 {
+        match ty {
+            ComponentDefinedType::Primitive(_)
+            | ComponentDefinedType::Own(_)
+            | ComponentDefinedType::Borrow(_) => 1,
+            ComponentDefinedType::Record(fields) => self.values(fields.iter().map(|(_, ty)| *ty)),
+            ComponentDefinedType::Variant(cases) => {
+                // A case without a value is a node, too.
+                let values = self.values(cases.iter().filter_map(|case| case.ty));
+                values.saturating_add(cases.len() as u64)
+            }
+            ComponentDefinedType::Tuple(types) => self.values(types.iter().copied()),
+            ComponentDefinedType::Flags(names) | ComponentDefinedType::Enum(names) => {
+                1 + names.len() as u64
+            }
+            ComponentDefinedType::List(ty)
+            | ComponentDefinedType::FixedLengthList(ty, _)
+            | ComponentDefinedType::Option(ty) => self.values([*ty]),
+            ComponentDefinedType::Map(key, value) => self.values([*key, *value]),
+            ComponentDefinedType::Result { ok, err } => self.values(ok.iter().chain(err).copied()),
+            ComponentDefinedType::Future(ty) | ComponentDefinedType::Stream(ty) => self.values(*ty),
+        }
+    }
+}
