@@ -3,6 +3,8 @@
 //! Each case runs in a child process, whose limits it uses up.
 #![allow(unsafe_code, reason = "this test uses up its process limits")]
 
+mod rights;
+
 use crate::common;
 
 use core::pin::pin;
@@ -62,6 +64,16 @@ fn a_slot_whose_reset_fails_is_clean_or_not_reused() {
     }
 }
 
+/// A page that an earlier instance made accessible must not stay so.
+#[test]
+fn a_slot_whose_reset_fails_has_the_rights_of_its_next_instance() {
+    for reset in common::resets() {
+        for call in ["madvise", "mprotect", "scan"] {
+            common::exited_with(&format!("rights after {call}, {reset}"), 0);
+        }
+    }
+}
+
 #[test]
 fn a_slot_whose_mapping_fails_half_way_is_not_reused() {
     if !common::resets().contains(&Reset::Scanned) {
@@ -115,6 +127,7 @@ fn case() {
             let reset = common::reset_named(name);
             match what.split_once(' ') {
                 Some(("failing", call)) => failing(call, reset),
+                Some(("rights", call)) => rights::after(call.trim_start_matches("after "), reset),
                 Some(("growing", memory)) => growing(memory, reset),
                 _ => mappings(reset),
             }
@@ -378,6 +391,24 @@ fn exhausted_in_views() {
     assert!(found[..10] == *b"\0\0\0\0\0image" && found[10..].iter().all(|byte| *byte == 0));
 }
 
+/// Makes the kernel refuse a system call that resets need.
+fn refuse_reset(call: &str) {
+    match call {
+        "madvise" => common::refuse(libc::SYS_madvise, None, libc::ENOMEM),
+        "mprotect" => common::refuse(libc::SYS_mprotect, None, libc::ENOMEM),
+        _ => common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOMEM),
+    }
+}
+
+/// The system call without which a reset fails.
+fn needed(reset: Reset) -> &'static str {
+    match reset {
+        Reset::Tracked => "mprotect",
+        Reset::Scanned => "scan",
+        _ => "madvise",
+    }
+}
+
 /// An instance writes and grows. Then the kernel refuses a system call that the slot's reset may
 /// need.
 fn failing(call: &str, reset: Reset) {
@@ -417,19 +448,10 @@ fn failing(call: &str, reset: Reset) {
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
     instance.call(&grow, ()).expect("no trap");
     instance.memory_mut().as_mut_slice().fill(0xa5);
-    match call {
-        "madvise" => common::refuse(libc::SYS_madvise, None, libc::ENOMEM),
-        "mprotect" => common::refuse(libc::SYS_mprotect, None, libc::ENOMEM),
-        _ => common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOMEM),
-    }
+    refuse_reset(call);
     drop(instance);
     let description = region.describe();
-    let needed = match reset {
-        Reset::Tracked => "mprotect",
-        Reset::Scanned => "scan",
-        _ => "madvise",
-    };
-    if call == needed {
+    if call == needed(reset) {
         assert_eq!(description.resets_failed(), 1, "{description}");
         // If mprotect(2) is refused, the runtime cannot protect the pages again, and the slot is
         // lost.

@@ -8,6 +8,8 @@
     reason = "this test leaves a byte behind on purpose, and advises the kernel"
 )]
 
+mod swapped;
+
 use crate::common;
 
 use common::campaign::share;

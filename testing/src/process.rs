@@ -1,9 +1,13 @@
-//! Runs a test, or a case of a suite, in a child process of its own.
+//! Runs a test, or a case of a suite, in a child process of its own, from which the kernel may
+//! refuse system calls.
 //!
 //! # Safety
 //!
-//! [`case`] calls alarm(2), which takes no pointers.
-#![allow(unsafe_code, reason = "alarms are a system call")]
+//! [`case`] calls alarm(2), which takes no pointers. [`refuse`] gives the kernel a filter that
+//! lives during the call.
+#![allow(unsafe_code, reason = "alarms and filters are system calls")]
+
+pub use libc::{ENOSYS, SYS_openat2};
 
 use crate::program::program;
 use std::fmt::Display;
@@ -82,4 +86,61 @@ pub fn alone(test: impl FnOnce()) {
     let thread = std::thread::current();
     let name = thread.name().expect("the test harness names threads");
     check(name, &run(name, ALONE), 0);
+}
+
+/// Ends a child process successfully, after a note about a feature that this machine lacks. An
+/// emulated CPU may lack features that its kernel has.
+pub fn not_here(what: &str) -> ! {
+    not_run(what);
+    std::process::exit(0);
+}
+
+/// Makes the kernel refuse a system call of this thread from now on (seccomp(2)). With `argument`,
+/// the kernel refuses only calls with that second argument.
+///
+/// # Panics
+///
+/// If the kernel does not accept the promise that comes before a filter.
+pub fn refuse(number: i64, argument: Option<u32>, errno: i32) {
+    let statement = |code, k| libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let unless = |k, skipped| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: 0,
+        jf: skipped,
+        k,
+    };
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let give = (libc::BPF_RET | libc::BPF_K) as u16;
+    // Offsets in `struct seccomp_data`: the number is at 0, the arguments start at 16, 8 bytes
+    // each.
+    let mut program = vec![statement(load, 0)];
+    match argument {
+        None => program.push(unless(number as u32, 1)),
+        Some(value) => program.extend([
+            unless(number as u32, 3),
+            statement(load, 24),
+            unless(value, 1),
+        ]),
+    }
+    program.extend([
+        statement(give, libc::SECCOMP_RET_ERRNO | errno as u32),
+        statement(give, libc::SECCOMP_RET_ALLOW),
+    ]);
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: `filter` points to `program`, which is alive. The kernel checks the filter.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        if libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) != 0 {
+            not_here("there are no filters of system calls here (seccomp(2))");
+        }
+    }
 }

@@ -11,7 +11,9 @@ pub(crate) mod setup;
 pub(crate) mod values;
 
 #[allow(unused_imports, reason = "each test uses a part of it")]
-pub(crate) use pirn_testing::process::{alone, case, child, exited_with, not_run};
+pub(crate) use pirn_testing::process::{
+    alone, case, child, exited_with, not_here, not_run, refuse,
+};
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub(crate) use pirn_testing::{campaign, program, random, retry};
 
@@ -80,59 +82,6 @@ pub(crate) fn case_and_reset() -> (String, Reset) {
     let both = case();
     let (case, reset) = both.split_once(' ').expect("two words");
     (case.to_owned(), reset_named(reset))
-}
-
-/// Ends a child process successfully, after a note about a feature that this machine lacks. An
-/// emulated CPU may lack features that its kernel has.
-pub(crate) fn not_here(what: &str) -> ! {
-    not_run(what);
-    std::process::exit(0);
-}
-
-/// Makes the kernel refuse a system call of this thread from now on (seccomp(2)). With `argument`,
-/// the kernel refuses only calls with that second argument.
-pub(crate) fn refuse(number: i64, argument: Option<u32>, errno: i32) {
-    let statement = |code, k| libc::sock_filter {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
-    };
-    let unless = |k, skipped| libc::sock_filter {
-        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
-        jt: 0,
-        jf: skipped,
-        k,
-    };
-    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    let give = (libc::BPF_RET | libc::BPF_K) as u16;
-    // Offsets in `struct seccomp_data`: the number is at 0, the arguments start at 16, 8 bytes
-    // each.
-    let mut program = vec![statement(load, 0)];
-    match argument {
-        None => program.push(unless(number as u32, 1)),
-        Some(value) => program.extend([
-            unless(number as u32, 3),
-            statement(load, 24),
-            unless(value, 1),
-        ]),
-    }
-    program.extend([
-        statement(give, libc::SECCOMP_RET_ERRNO | errno as u32),
-        statement(give, libc::SECCOMP_RET_ALLOW),
-    ]);
-    let filter = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: `filter` points to `program`, which is alive. The kernel checks the filter.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        if libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) != 0 {
-            not_here("there are no filters of system calls here (seccomp(2))");
-        }
-    }
 }
 
 /// In a child process: sets a resource limit (getrlimit(2)).
