@@ -8,7 +8,16 @@ mod inherited;
 mod paths;
 mod process;
 mod read_only;
+mod slashes;
 mod waiting;
 
 /// Guests get real directories.
 const IN_MEMORY: bool = false;
+
+/// Not a test: a child process runs this function.
+#[test]
+#[ignore = "run by another test, in a process of its own"]
+fn case() {
+    assert_eq!(pirn_testing::process::case(), "slashes without openat2");
+    slashes::without_openat2();
+}
