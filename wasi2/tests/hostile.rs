@@ -7,6 +7,7 @@ use bytes::Bytes;
 use common::http::{NoReply, Server, other_server};
 use http::{Request, StatusCode};
 use http_body_util::Full;
+use pirn_testing::allocator;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -320,4 +321,103 @@ async fn the_head_of_a_response_has_a_limit() {
     assert_eq!(called("/", answer(30_000)).await.0, 200);
     // HTTP-response-header-section-size
     assert_eq!(called("/", answer(200_000)).await.0, 426);
+}
+
+/// A guest may set any timeout. One that has passed already gives the guest an error, or none if
+/// the answer is there.
+#[tokio::test]
+async fn timeouts_of_any_length_end_in_an_answer_or_an_error() {
+    for timeout in ["connect", "first-byte", "between-bytes"] {
+        for ns in ["0", "1", "-1", "0x7fffffffffffffff"] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+            let address = listener.local_addr().expect("an address").to_string();
+            let served = tokio::spawn(async move {
+                while let Ok((mut stream, _)) = listener.accept().await {
+                    // The client may hang up.
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                    let _ = stream.write_all(answer).await;
+                }
+            });
+            let plain = "(call $handle (local.get $request) (i32.const 0) (i32.const 0)";
+            let limited = format!(
+                "(local.set $options (call $options))
+                 (if (call ${timeout}-timeout (local.get $options) (i32.const 1) (i64.const {ns}))
+                   (then unreachable))
+                 (call $handle (local.get $request) (i32.const 1) (local.get $options)"
+            );
+            let core = calls(&address, "/");
+            assert_eq!(core.matches(plain).count(), 1);
+            let core = core.replace(plain, &limited);
+            let core = core.replacen(
+                "(local $request i32)",
+                "(local $request i32) (local $options i32)",
+                1,
+            );
+            let status = status(&Server::of_text(&core).allow(&address)).await;
+            assert!(
+                status == 200 || status.as_u16() >= 400,
+                "{timeout} {ns}: {status}"
+            );
+            served.abort();
+        }
+    }
+}
+
+/// Most bytes of the host on this thread while a handler runs, which must answer.
+async fn peak_bytes(core: &str) -> isize {
+    let server = Server::of_text(core);
+    allocator::start();
+    assert_eq!(status(&server).await, 200);
+    allocator::peak_bytes()
+}
+
+/// Zeros for an output that nobody reads, as many as a number can say.
+#[tokio::test]
+async fn zeros_take_no_memory_of_the_host() {
+    let core = |zeros: &str| {
+        format!(
+            r#"(func {HANDLE} (local $left i32)
+              (local.set $left (i32.const 100))
+              (loop $more
+                (call $zeros (call $stdout) (i64.const {zeros}) (i32.const 0))
+                (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+                (br_if $more (local.get $left)))
+              (call $sent (local.get $out) (call $response (call $fields))))"#
+        )
+    };
+    let few = peak_bytes(&core("1")).await;
+    let many = peak_bytes(&core("4096")).await;
+    assert!(many < few + 65_536, "{few} and {many} bytes");
+    for zeros in ["4097", "0x7fffffffffffffff", "-1"] {
+        let error = end(&core(zeros)).await;
+        assert!(error.contains("at most 4096"), "{zeros}: {error}");
+    }
+}
+
+/// Pieces without bytes do not wait in a queue, however many a guest writes.
+#[tokio::test]
+async fn empty_writes_keep_nothing_in_the_host() {
+    let core = |writes: u32| {
+        format!(
+            r#"(func {HANDLE} (local $response i32) (local $body i32) (local $stream i32)
+                (local $left i32)
+              (local.set $response (call $response (call $fields)))
+              (call $body (local.get $response) (i32.const 0))
+              (local.set $body (call $ok))
+              (call $stream (local.get $body) (i32.const 0))
+              (local.set $stream (call $ok))
+              (local.set $left (i32.const {writes}))
+              (loop $more
+                (call $write (local.get $stream) (i32.const 8192) (i32.const 0) (i32.const 0))
+                (drop (call $ok))
+                (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+                (br_if $more (local.get $left)))
+              (call $sent (local.get $out) (local.get $response))
+              (call $drop-stream (local.get $stream))
+              (call $finish (local.get $body) (i32.const 0) (i32.const 0) (i32.const 0)))"#
+        )
+    };
+    let few = peak_bytes(&core(10)).await;
+    let many = peak_bytes(&core(100_000)).await;
+    assert!(many < few + 65_536, "{few} and {many} bytes");
 }

@@ -10,5 +10,8 @@ mod sockets_leaks;
 mod tour;
 mod world;
 
-// Each test has a limit of its run time.
-use pirn_testing as _;
+use pirn_testing::allocator::Counting;
+
+/// A suite compares what a thread allocates.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

@@ -69,6 +69,13 @@ const IMPORTS: &str = r#"
     (func $scheme (param i32 i32 i32 i32 i32) (result i32)))
   (import "wasi:http/types@0.2.12" "[method]outgoing-request.body"
     (func $request-body (param i32 i32)))
+  (import "wasi:http/types@0.2.12" "[constructor]request-options" (func $options (result i32)))
+  (import "wasi:http/types@0.2.12" "[method]request-options.set-connect-timeout"
+    (func $connect-timeout (param i32 i32 i64) (result i32)))
+  (import "wasi:http/types@0.2.12" "[method]request-options.set-first-byte-timeout"
+    (func $first-byte-timeout (param i32 i32 i64) (result i32)))
+  (import "wasi:http/types@0.2.12" "[method]request-options.set-between-bytes-timeout"
+    (func $between-bytes-timeout (param i32 i32 i64) (result i32)))
   (import "wasi:http/outgoing-handler@0.2.12" "handle"
     (func $handle (param i32 i32 i32 i32)))
   (import "wasi:http/types@0.2.12" "[method]future-incoming-response.subscribe"
@@ -82,6 +89,8 @@ const IMPORTS: &str = r#"
     (func $splice (param i32 i32 i64 i32)))
   (import "wasi:io/streams@0.2.12" "[method]output-stream.blocking-write-and-flush"
     (func $write (param i32 i32 i32 i32)))
+  (import "wasi:io/streams@0.2.12" "[method]output-stream.blocking-write-zeroes-and-flush"
+    (func $zeros (param i32 i64 i32)))
   (import "wasi:io/streams@0.2.12" "[resource-drop]output-stream"
     (func $drop-stream (param i32)))
   (import "wasi:clocks/monotonic-clock@0.2.12" "subscribe-duration"
