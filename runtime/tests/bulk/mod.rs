@@ -8,6 +8,7 @@ mod few;
 mod lengths;
 mod stack;
 mod stopped;
+mod tables;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, TrapCode};
