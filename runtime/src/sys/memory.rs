@@ -81,6 +81,13 @@ impl From<io::Error> for NotProtected {
     }
 }
 
+/// Whether memory has access rights and takes advice. Miri's memory has neither: a reservation is
+/// accessible from the start. It must be small, because Miri allocates all of it.
+const HAS_RIGHTS: bool = !cfg!(miri);
+
+/// The rights of accessible memory.
+const BOTH: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
+
 /// How a mapping is made over a range of a reservation.
 const OVER: MapFlags = MapFlags::MAP_PRIVATE
     .union(MapFlags::MAP_FIXED)
@@ -100,15 +107,24 @@ impl Reservation {
     ///
     /// The error of mmap(2).
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
-        let kind = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        let (rights, kind) = match HAS_RIGHTS {
+            true => (
+                ProtFlags::PROT_NONE,
+                MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE,
+            ),
+            false => (BOTH, MapFlags::MAP_PRIVATE),
+        };
         // mmap(2) refuses an empty mapping with this error.
         let length = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL)?;
         // SAFETY: this makes a fresh anonymous mapping at an address that the kernel chooses.
-        let start = unsafe { mmap_anonymous(None, length, ProtFlags::PROT_NONE, kind)? };
+        let start = unsafe { mmap_anonymous(None, length, rights, kind)? };
         let reservation = Self {
             start: start.as_ptr() as usize,
             bytes,
         };
+        if !HAS_RIGHTS {
+            return Ok(reservation);
+        }
         // A huge page would commit 2 MiB where a guest touches one byte. A kernel without huge
         // pages refuses the advice, and does not need it.
         // SAFETY: this is advice about our own mapping and changes no contents.
@@ -144,10 +160,9 @@ impl Reservation {
         access: Access,
     ) -> Result<(), NotProtected> {
         let (start, bytes) = self.check(&range);
-        if range.is_empty() {
+        if range.is_empty() || !HAS_RIGHTS {
             return Ok(());
         }
-        const BOTH: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
         let (rights, other) = match access {
             Access::None => (ProtFlags::PROT_NONE, BOTH),
             Access::ReadWrite => (BOTH, ProtFlags::PROT_NONE),
@@ -194,6 +209,9 @@ impl Reservation {
     /// The error of madvise(2).
     pub(crate) fn wipe_on_fork(&self, range: Range<usize>) -> io::Result<()> {
         let (start, bytes) = self.check(&range);
+        if !HAS_RIGHTS {
+            return Ok(());
+        }
         // SAFETY: this is advice about our own mapping and changes no contents in this process.
         unsafe { madvise(start, bytes, MmapAdvise::MADV_WIPEONFORK)? };
         Ok(())
