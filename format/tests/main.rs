@@ -1,5 +1,6 @@
 //! Style and structure of the whole repository.
 
+mod advisories;
 mod foreign;
 mod layers;
 mod tidy;
