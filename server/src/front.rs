@@ -293,11 +293,12 @@ impl Front {
         record: &mut Record,
     ) -> Result<Reply, Refusal> {
         let route = &site.routes[number];
-        // The permit is held until the guest has ended, and the place until it has a slot. A client
-        // whose body comes slowly has both until `Limits::body_timeout`.
-        let (_turn, place) = admit(site, number, request.body())?;
+        check_admission(site, number, request.body())?;
         let (mut parts, body) = request.into_parts();
         let body = read(body, &site.limits, reserved).await?;
+        // The permit is held until the guest has ended, and the place until it has a slot. Neither
+        // is held while the body comes, because slow clients could hold all of them.
+        let (_turn, place) = admit(site, number)?;
         record.bytes_in = body.len() as u64;
         record.pass_trace(&mut parts.headers);
         let environment = environment(&parts, &route.prefix, body.len(), ends);
@@ -400,24 +401,34 @@ fn too_large(bytes_max: usize) -> Refusal {
     Refusal::new(Outcome::TooLarge, why)
 }
 
-/// Admits a request before any of its body is read: takes a permit of its route and a place in the
-/// queue for slots. Returns at once if there is none.
-fn admit(
-    site: &Site,
-    number: usize,
-    body: &Incoming,
-) -> Result<(OwnedSemaphorePermit, Place), Refusal> {
+const ROUTE_FULL: &str = "the route has as many requests as it may";
+const QUEUE_FULL: &str = "the queue of waiting requests is full";
+
+/// Refuses a request, before any of its body is read, that [`admit`] would refuse now, or whose
+/// body is too large.
+fn check_admission(site: &Site, number: usize, body: &Incoming) -> Result<(), Refusal> {
     let bytes_max = site.limits.body_max;
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large(bytes_max));
     }
+    let turns = &site.routes[number].turns;
+    for (permits, why) in [(turns, ROUTE_FULL), (&site.places, QUEUE_FULL)] {
+        if permits.available_permits() == 0 {
+            return Err(Refusal::new(Outcome::Full, why));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a permit of a request's route and a place in the queue for slots. Returns at once if there
+/// is none.
+fn admit(site: &Site, number: usize) -> Result<(OwnedSemaphorePermit, Place), Refusal> {
     let take = |permits: &Arc<Semaphore>, why| {
         let permit = Arc::clone(permits).try_acquire_owned();
         permit.map_err(|_| Refusal::new(Outcome::Full, why))
     };
-    let why = "the route has as many requests as it may";
-    let turn = take(&site.routes[number].turns, why)?;
-    let place = take(&site.places, "the queue of waiting requests is full")?;
+    let turn = take(&site.routes[number].turns, ROUTE_FULL)?;
+    let place = take(&site.places, QUEUE_FULL)?;
     Ok((turn, Place::new(place, site.limits.wait)))
 }
 
@@ -440,7 +451,8 @@ fn begin(
     record: &mut Record,
     bytes_in: &Arc<AtomicU64>,
 ) -> Result<(Begun, OwnedSemaphorePermit), Refusal> {
-    let (turn, place) = admit(site, number, request.body())?;
+    check_admission(site, number, request.body())?;
+    let (turn, place) = admit(site, number)?;
     let mut request = request.map(|body| GuestBody::new(body, site.limits.body_max, bytes_in));
     record.pass_trace(request.headers_mut());
     let exchange = Exchange {

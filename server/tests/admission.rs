@@ -77,15 +77,6 @@ async fn buffered(server: &TestServer, bytes: usize) {
     soon("the bytes of a body", enough).await;
 }
 
-/// Checks that a request is refused before its body is sent.
-async fn is_full(server: &TestServer) {
-    let refused = answer(&mut server.begin(ANNOUNCED.as_bytes()).await).await;
-    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-    assert!(refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
-    let refused = server.get("/web").await;
-    assert_eq!(refused.status, 503, "without a body");
-}
-
 /// A route, or the queue, has room for one request.
 fn for_one() -> [Limits; 2] {
     let route = Limits {
@@ -99,31 +90,33 @@ fn for_one() -> [Limits; 2] {
     [route, queue]
 }
 
+/// One client could otherwise stop a route for all others, with bodies that never end.
 #[tokio::test]
-async fn a_body_is_read_only_if_its_request_has_a_place() {
+async fn a_body_that_comes_slowly_holds_no_place() {
     for limits in for_one() {
         for framing in FRAMINGS {
             let server = server(limits.clone()).await;
-            let mut first = server
-                .begin(unfinished("/web/request", framing).as_bytes())
-                .await;
-            buffered(&server, BODY - 1).await;
-            assert_eq!(server.metric("pirn_requests_waiting").await, 1.0);
-            is_full(&server).await;
-            send(&mut first, end(framing)).await;
-            let answered = answer(&mut first).await;
-            assert!(answered.ends_with("body: 1000 bytes\n"), "{answered}");
-            assert_eq!(server.count("/web", "full").await, 2.0);
-            // The place and the bytes are free again.
-            assert_eq!(server.get("/web").await.status, 200);
-            assert_eq!(server.metric("pirn_buffered_bytes").await, 0.0);
+            let mut slow = vec![];
+            for count in 1..4 {
+                let half = unfinished("/web/request", framing);
+                slow.push(server.begin(half.as_bytes()).await);
+                buffered(&server, count * (BODY - 1)).await;
+            }
             assert_eq!(server.metric("pirn_requests_waiting").await, 0.0);
+            assert_eq!(server.get("/web").await.status, 200);
+            for client in &mut slow {
+                send(client, end(framing)).await;
+                let answered = answer(client).await;
+                assert!(answered.ends_with("body: 1000 bytes\n"), "{answered}");
+            }
+            assert_eq!(server.metric("pirn_buffered_bytes").await, 0.0);
             server.stop().await;
         }
     }
 }
 
-/// A guest that runs has its route's permit, too.
+/// A guest that runs has its route's permit. No body is read for a further request, and one whose
+/// body came meanwhile is refused.
 #[tokio::test]
 async fn no_body_is_read_for_a_route_whose_guests_run() {
     let limits = Limits {
@@ -131,12 +124,18 @@ async fn no_body_is_read_for_a_route_whose_guests_run() {
         ..limits()
     };
     let server = server(limits).await;
+    let mut slow = server.begin(unfinished("/wait", Length).as_bytes()).await;
+    buffered(&server, BODY - 1).await;
     let get = b"GET /wait HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let mut running = server.begin(get).await;
     until("the guest waits", || server.door.came() == 1).await;
+    send(&mut slow, end(Length)).await;
+    let refused = answer(&mut slow).await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     let announced = ANNOUNCED.replace("/web/request", "/wait");
     let refused = answer(&mut server.begin(announced.as_bytes()).await).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    assert!(refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     server.door.open();
     let answered = answer(&mut running).await;
     assert!(answered.starts_with("HTTP/1.1 200 "), "{answered}");

@@ -159,11 +159,15 @@ async fn no_announced_length_disagrees_with_the_body() {
 #[tokio::test]
 async fn a_guest_cannot_pass_long_lists() {
     let core = r#"(func (export "wasi:http/incoming-handler@0.2.12#handle") (param i32 i32)
-      (drop (memory.grow (i32.const 200)))
-      (memory.fill (i32.const 8192) (i32.const 97) (i32.const 5000000))
-      (call $append (call $fields) (i32.const 8192) (i32.const 5000000)
+      (drop (memory.grow (i32.const 300)))
+      (memory.fill (i32.const 8192) (i32.const 97) (i32.const 17000000))
+      (call $append (call $fields) (i32.const 8192) (i32.const 17000000)
         (i32.const 8192) (i32.const 1) (i32.const 0)))"#;
-    let server = server(core, limits()).await;
+    let settings = Settings {
+        memory_bytes_max: 32 << 20,
+        ..settings()
+    };
+    let server = TestServer::of(&[("/", component(core))], settings, limits()).await;
     let answer = exchange(&server, GET).await;
     assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
     server.counted("/", "trap", 1.0).await;
