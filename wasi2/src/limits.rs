@@ -18,10 +18,6 @@ pub(crate) const RANDOM_MAX: u64 = 64 << 20;
 /// Most bytes of a body that wait for the connection. At this bound the guest must wait.
 pub(crate) const BODY_QUEUE_MAX: usize = 64 << 10;
 
-/// A smaller piece of a body counts as this many bytes in the queue. This bounds the memory for the
-/// pieces themselves: an entry of the queue, which may have as many free ones, and an allocation.
-pub(crate) const QUEUED_PIECE_MIN: usize = 128;
-
 /// Most bytes of one `fields` (wasi:http): names, values, and 128 bytes for each field.
 pub(crate) const FIELDS_BYTES_MAX: usize = 128 << 10;
 

@@ -175,10 +175,14 @@ fn entry_size(name: &str, value: &[u8]) -> usize {
 /// further value of a name. The map may have as many free entries as used ones.
 fn host_size(map: &HeaderMap) -> usize {
     const ENTRY_BYTES: usize = 128;
-    let further = map.len() - map.keys_len();
     let texts = map.iter();
     let texts = texts.map(|(name, value)| name.as_str().len() + value.len());
-    texts.sum::<usize>() + (map.capacity() + 2 * further) * ENTRY_BYTES
+    texts.sum::<usize>() + (map.capacity() + 2 * further(map)) * ENTRY_BYTES
+}
+
+/// Values after the first one of their name.
+fn further(map: &HeaderMap) -> usize {
+    map.len() - map.keys_len()
 }
 
 /// Bytes that all fields of a map count for.
@@ -229,7 +233,12 @@ fn change(
         Ok(headers) => headers,
         Err(error) => return Ok(Err(error)),
     };
+    let before = further(&headers.map);
     let changed = change(&mut headers.map);
+    if further(&headers.map) < before {
+        // The map keeps room for all further values that it had, and does not tell how much.
+        headers.map = headers.map.clone();
+    }
     let bytes = size(&headers.map);
     check_size(bytes)?;
     headers.held.set(host_size(&headers.map))?;
@@ -324,4 +333,61 @@ fn link_changes<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         })
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pirn_testing::allocator::{Counting, live_bytes};
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    fn append(fields: &mut Fields, text: &str, count: usize) {
+        let appended = change(fields, |map| {
+            for _ in 0..count {
+                let appended = map.try_append(name(text)?, HeaderValue::from_static(""));
+                appended.map_err(|_| HeaderError::InvalidSyntax)?;
+            }
+            Ok(())
+        });
+        assert!(matches!(appended, Ok(Ok(()))));
+    }
+
+    fn remove(fields: &mut Fields, text: &str) {
+        let removed = change(fields, |map| {
+            map.remove(name(text)?);
+            Ok(())
+        });
+        assert!(matches!(removed, Ok(Ok(()))));
+    }
+
+    #[test]
+    fn fields_never_take_more_memory_than_is_counted() {
+        let account = HostBytes::new(usize::MAX);
+        let fields = || Fields::mutable(HeaderMap::new(), &account).expect("there is room");
+        // The fields themselves are counted with their resource.
+        let before = live_bytes();
+        let empty = fields();
+        let own = live_bytes() - before;
+        drop(empty);
+        let check = |when: &str| {
+            let taken = live_bytes() - before - own;
+            let counted = account.held().cast_signed();
+            assert!(taken <= counted, "{taken} of {counted} bytes {when}");
+        };
+        let mut fields = fields();
+        append(&mut fields, "a", 1000);
+        check("after 1000 values");
+        remove(&mut fields, "a");
+        check("without these values");
+        for number in 0..400 {
+            append(&mut fields, &format!("name-{number}"), 2);
+            check("with more names");
+        }
+        for number in 0..400 {
+            remove(&mut fields, &format!("name-{number}"));
+            check("with fewer names");
+        }
+    }
 }

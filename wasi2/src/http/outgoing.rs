@@ -8,7 +8,7 @@ use crate::message::{ErrorCode, OutgoingBody, RequestTimeouts};
 use crate::methods::{getter, method, resource};
 use crate::table::Resource;
 use crate::wasi::View;
-use http::uri::{Authority, PathAndQuery, Scheme};
+use http::uri::{Authority, InvalidUri, PathAndQuery, Scheme};
 use http::{Method, Request, Uri};
 use pirn_component::{AbiError, HeldBytes, LinkError, Linker, Own};
 use std::sync::Arc;
@@ -142,6 +142,16 @@ fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     )
 }
 
+/// The path and query in a text, without its fragment: a target has none (RFC 9110, section 4.2.5).
+/// `PathAndQuery` would cut the fragment off, too, but keep its bytes.
+fn path_of(mut text: String) -> Result<PathAndQuery, InvalidUri> {
+    if let Some(at) = text.find('#') {
+        text.truncate(at);
+        text.shrink_to_fit();
+    }
+    PathAndQuery::try_from(text)
+}
+
 /// Where a request goes.
 fn link_target<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     type This = OutgoingRequest;
@@ -153,7 +163,7 @@ fn link_target<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         linker,
         "set-path-with-query",
         |request: &mut This, path: Text| {
-            let path = path.map(PathAndQuery::try_from).transpose();
+            let path = path.map(path_of).transpose();
             let set = path.map(|path| request.path_with_query = path);
             request.count()?;
             Ok(set.map_err(drop))
@@ -220,4 +230,23 @@ fn link_timeout<T: View>(
             Ok(Ok::<(), ()>(()))
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pirn_testing::allocator::live_bytes;
+
+    #[test]
+    fn no_bytes_of_a_fragment_are_kept() {
+        for (text, expected) in [("/", "/"), ("/a?b", "/a?b"), ("*", "*")] {
+            let fragment = "f".repeat(60_000);
+            let before = live_bytes();
+            let path = path_of(format!("{text}#{fragment}")).expect("a path");
+            let kept = live_bytes() - before;
+            assert_eq!(path.as_str(), expected);
+            assert!(kept < 200, "{kept} bytes for {text}");
+        }
+        assert!(path_of("#a".to_owned()).is_err());
+    }
 }

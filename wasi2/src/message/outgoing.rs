@@ -2,8 +2,8 @@
 
 use super::error_code::ErrorCode;
 use crate::io::{IoError, Output, StreamFailure};
-use crate::limits::{BODY_QUEUE_MAX, QUEUED_PIECE_MIN};
-use bytes::Bytes;
+use crate::limits::BODY_QUEUE_MAX;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pirn_component::{AbiError, HeldBytes, HostBytes};
@@ -16,8 +16,10 @@ use std::task::{Context, Poll, Waker};
 #[derive(Default)]
 struct Queue {
     pieces: VecDeque<Bytes>,
-    /// Bytes in the queue, where a small piece counts as `QUEUED_PIECE_MIN`.
-    counted: usize,
+    /// Small pieces after those, in one buffer.
+    tail: BytesMut,
+    /// Bytes of `pieces` and `tail`.
+    queued: usize,
     /// Number of bytes that the guest has written.
     written: u64,
     /// The value of `Content-Length`.
@@ -30,6 +32,13 @@ struct Queue {
     /// Counts the host memory that the pieces may take.
     _held: Option<HeldBytes>,
 }
+
+/// Pieces below this number of bytes are copied to a buffer that they share. A guest may write each
+/// byte by itself, and an entry of the queue with an allocation takes more memory than a byte.
+const SMALL_BYTES: usize = 1 << 10;
+
+/// Most bytes of a buffer for small pieces.
+const TAIL_BYTES: usize = 8 << 10;
 
 /// The trailers of a body, and the count of their memory.
 pub(crate) type Trailers = (HeaderMap, HeldBytes);
@@ -91,6 +100,31 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 }
 
 impl Queue {
+    /// Adds bytes at the end. The memory of the queue stays below twice its bytes.
+    fn push(&mut self, bytes: Bytes) {
+        self.queued += bytes.len();
+        let is_small = bytes.len() < SMALL_BYTES;
+        if !is_small || self.tail.len() + bytes.len() > TAIL_BYTES {
+            let tail = std::mem::take(&mut self.tail);
+            self.pieces
+                .extend((!tail.is_empty()).then(|| tail.freeze()));
+        }
+        match is_small {
+            true => self.tail.extend_from_slice(&bytes),
+            false => self.pieces.push_back(bytes),
+        }
+    }
+
+    /// Removes the first bytes. `None` if there are none.
+    fn pop(&mut self) -> Option<Bytes> {
+        let bytes = match self.pieces.pop_front() {
+            Some(bytes) => bytes,
+            None => std::mem::take(&mut self.tail).freeze(),
+        };
+        self.queued -= bytes.len();
+        (!bytes.is_empty()).then_some(bytes)
+    }
+
     fn end(&mut self, end: End) {
         self.end = end;
         self.wake_reader();
@@ -147,7 +181,7 @@ impl Output for Writer {
         let queue = lock(&self.queue);
         match queue.is_gone || !matches!(queue.end, End::Open) {
             true => Err(StreamFailure::Closed),
-            false => Ok(BODY_QUEUE_MAX.saturating_sub(queue.counted)),
+            false => Ok(BODY_QUEUE_MAX.saturating_sub(queue.queued)),
         }
     }
 
@@ -165,8 +199,7 @@ impl Output for Writer {
             queue.end(End::Failed(error.clone()));
             return Err(StreamFailure::Failed(IoError::new(error)));
         }
-        queue.counted += bytes.len().max(QUEUED_PIECE_MIN);
-        queue.pieces.push_back(bytes);
+        queue.push(bytes);
         queue.wake_reader();
         Ok(())
     }
@@ -179,7 +212,7 @@ impl Output for Writer {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut queue = lock(&self.queue);
         let is_open = !queue.is_gone && matches!(queue.end, End::Open);
-        if is_open && queue.counted >= BODY_QUEUE_MAX {
+        if is_open && queue.queued >= BODY_QUEUE_MAX {
             queue.writer = Some(context.waker().clone());
             return Poll::Pending;
         }
@@ -193,7 +226,7 @@ impl OutgoingBody {
     pub fn error(&self) -> Option<ErrorCode> {
         let queue = lock(&self.0);
         match &queue.end {
-            End::Failed(error) if queue.pieces.is_empty() => Some(error.clone()),
+            End::Failed(error) if queue.queued == 0 => Some(error.clone()),
             _ => None,
         }
     }
@@ -217,8 +250,7 @@ impl Body for OutgoingBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ErrorCode>>> {
         let mut queue = lock(&self.0);
-        if let Some(bytes) = queue.pieces.pop_front() {
-            queue.counted -= bytes.len().max(QUEUED_PIECE_MIN);
+        if let Some(bytes) = queue.pop() {
             queue.wake_writer();
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
@@ -236,16 +268,13 @@ impl Body for OutgoingBody {
 
     fn is_end_stream(&self) -> bool {
         let queue = lock(&self.0);
-        queue.pieces.is_empty() && matches!(queue.end, End::Finished(None) | End::Taken)
+        queue.queued == 0 && matches!(queue.end, End::Finished(None) | End::Taken)
     }
 
     fn size_hint(&self) -> SizeHint {
         let queue = lock(&self.0);
         match queue.end {
-            End::Finished(None) | End::Taken => {
-                let bytes = queue.pieces.iter().map(|piece| piece.len() as u64).sum();
-                SizeHint::with_exact(bytes)
-            }
+            End::Finished(None) | End::Taken => SizeHint::with_exact(queue.queued as u64),
             // `write` and `finish` compare the length with `Content-Length`.
             _ => match queue.announced {
                 Some(announced) => SizeHint::with_exact(announced),
@@ -259,7 +288,8 @@ impl Drop for OutgoingBody {
     fn drop(&mut self) {
         let mut queue = lock(&self.0);
         queue.is_gone = true;
-        queue.pieces.clear();
+        // The guest may keep its end. The memory goes now.
+        (queue.pieces, queue.tail, queue.queued) = (VecDeque::new(), BytesMut::new(), 0);
         queue.wake_writer();
     }
 }
@@ -267,5 +297,88 @@ impl Drop for OutgoingBody {
 impl std::fmt::Debug for OutgoingBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OutgoingBody").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of a queue's entries and buffers, the spare ones included.
+    fn capacity(queue: &Queue) -> usize {
+        let entries = queue.pieces.capacity() * size_of::<Bytes>();
+        // The capacity of a buffer of small pieces is not visible once it is frozen.
+        let pieces = queue.pieces.iter().map(Bytes::len);
+        entries + pieces.sum::<usize>() + queue.tail.capacity()
+    }
+
+    #[test]
+    fn pieces_of_any_size_take_memory_in_proportion_and_keep_their_order() {
+        for size in [1, 2, 127, 1023, 1024, 4096, 65_536] {
+            let account = HostBytes::new(usize::MAX);
+            let (mut writer, mut body) = channel(None, false, &account).expect("there is room");
+            // A guest may write so many bytes after one look.
+            let permitted = writer.check_write().expect("it is open");
+            let all: Vec<u8> = (0..permitted).map(|n| (n % 251) as u8).collect();
+            for piece in all.chunks(size) {
+                let written = writer.write(Bytes::copy_from_slice(piece));
+                written.expect("it is open");
+            }
+            let used = capacity(&lock(&writer.queue));
+            assert!(used <= 2 * permitted, "{used} bytes for pieces of {size}");
+            assert!(matches!(writer.check_write(), Ok(0)), "pieces of {size}");
+            writer.finish(None).expect("it is open");
+            assert_eq!(body.size_hint().exact(), Some(permitted as u64));
+            let mut read = vec![];
+            let mut context = Context::from_waker(Waker::noop());
+            while !body.is_end_stream() {
+                match Pin::new(&mut body).poll_frame(&mut context) {
+                    Poll::Ready(Some(Ok(frame))) => {
+                        read.extend(frame.into_data().expect("bytes"));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(read == all, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn pieces_of_mixed_sizes_keep_their_order() {
+        let account = HostBytes::new(usize::MAX);
+        let (mut writer, mut body) = channel(None, false, &account).expect("there is room");
+        let mut expected = vec![];
+        let mut read = vec![];
+        let mut context = Context::from_waker(Waker::noop());
+        for (n, size) in [1, 2000, 5, 1023, 1024, 8191, 3, 3].into_iter().enumerate() {
+            let piece = vec![n as u8; size];
+            expected.extend_from_slice(&piece);
+            writer.write(piece.into()).expect("it is open");
+            if n % 3 == 2 {
+                let frame = Pin::new(&mut body).poll_frame(&mut context);
+                let Poll::Ready(Some(Ok(frame))) = frame else {
+                    panic!("{frame:?}");
+                };
+                read.extend(frame.into_data().expect("bytes"));
+            }
+        }
+        drop(writer.finish(None));
+        while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context) {
+            read.extend(frame.into_data().expect("bytes"));
+        }
+        assert!(read == expected);
+    }
+
+    #[test]
+    fn a_body_that_nobody_reads_keeps_no_memory() {
+        let account = HostBytes::new(usize::MAX);
+        let (mut writer, body) = channel(None, false, &account).expect("there is room");
+        for _ in 0..100 {
+            writer
+                .write(Bytes::from_static(&[0; 100]))
+                .expect("it is open");
+        }
+        drop(body);
+        assert_eq!(capacity(&lock(&writer.queue)), 0);
     }
 }
