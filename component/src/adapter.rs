@@ -117,17 +117,20 @@ where
         let Place { module, name, ty } = place;
         let has_result = !ty.results.is_empty();
         let call = move |mut caller: Caller<'_, State<T>>, flat: FlatParams| {
-            let lifted = lowered.lift::<T, V>(&mut caller, &flat)?;
+            let lifted = match lowered.lift::<T, V>(&mut caller, &flat) {
+                Ok(lifted) => lifted,
+                Err(error) => return unless_stopped(Err(error)),
+            };
             let _held = lifted.held;
             let output = (self.func)(caller.data_mut(), lifted.params)?;
-            lowered.finish::<T, V>(&mut caller, output, lifted.result_at)
+            unless_stopped(lowered.finish::<T, V>(&mut caller, output, lifted.result_at))
         };
         match has_result {
             true => core.func_flat(module, name, ty, move |caller, flat| {
-                unless_stopped(call(caller, flat)).map(FlatResult)
+                call(caller, flat).map(FlatResult)
             })?,
             false => core.func_flat(module, name, ty, move |caller, flat| {
-                unless_stopped(call(caller, flat)).map(drop)
+                call(caller, flat).map(drop)
             })?,
         };
         Ok(())
@@ -262,8 +265,10 @@ impl Lowered {
     }
 }
 
-/// The answer to a guest that may have been stopped while the host converted values. Such a guest
+/// The answer to a guest that may have been stopped while this crate converted values. Such a guest
 /// does not continue, and does not see the answer. Its call fails with the reason of the stop.
+///
+/// The errors of the embedder's function do not get here: they may be of another guest.
 fn unless_stopped(answer: Result<u64, HostError>) -> Result<u64, HostError> {
     match answer {
         Err(error) if is_stop(&error) => Ok(0),

@@ -265,10 +265,14 @@ impl<'a> Lift<'a> {
 
     fn list(&mut self, ty: ValueType, address: u32, length: u32) -> Result<Vec<Value>, AbiError> {
         let bytes = self.check_list(ty, address, length, 0)?;
-        // Each element is counted when it is read.
-        self.reserve((length as usize).saturating_mul(size_of::<Value>()))?;
+        // All elements count before there is room for them: lists may contain each other.
+        self.spend((length as usize).saturating_mul(size_of::<Value>()))?;
         let places = (0..length).map(|n| address + n * bytes);
-        exactly(places.map(|at| self.load(ty, at)))
+        exactly(places.map(|at| {
+            // `load` counts the element once more.
+            self.spent -= size_of::<Value>();
+            self.load(ty, at)
+        }))
     }
 
     /// Checks a list before anything is allocated for it, and counts this many bytes of the host an

@@ -528,7 +528,8 @@ impl<'a> Lower<'a> {
         for piece in strings::pieces(text) {
             let bytes = strings::encoded_bytes(encoding, piece);
             strings::encode(encoding, piece, self.bytes(at, bytes)?);
-            at += bytes as u32;
+            // After the last piece, this may be the end of a memory of 4 GiB.
+            at = at.wrapping_add(bytes as u32);
             self.work(piece.len())?;
         }
         Ok((address, length))

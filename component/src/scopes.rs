@@ -219,7 +219,8 @@ impl Scopes {
             if !self.host.contains_key(&[resource.ty, rep]) {
                 self.account.grow(OWNED_BY_HOST_BYTES)?;
             }
-            *self.host.entry([resource.ty, rep]).or_default() += 1;
+            let count = self.host.entry([resource.ty, rep]).or_default();
+            *count = count.checked_add(1).ok_or(AbiError::Handles(u32::MAX))?;
         }
         Ok(resource)
     }

@@ -386,3 +386,39 @@ fn strings_between_component_instances_take_a_piece_of_the_host() {
         }
     }
 }
+
+/// The room for all elements of a list counts before its first element is read. So lists within
+/// lists, here at the same place, do not have more room together than the limit.
+#[test]
+fn the_room_of_a_list_counts_while_its_elements_are_read() {
+    let text = r#"(component
+      (core module $m
+        (memory (export "memory") 1)
+        (func (export "run") (result i32) (local $n i32)
+          (i64.store (i32.const 0) (i64.const 0x3e8_00000010))
+          (loop $more
+            (i64.store offset=16 (i32.shl (local.get $n) (i32.const 3))
+              (i64.const 0x3e8_00000010))
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $more (i32.lt_u (local.get $n) (i32.const 1000))))
+          (i32.const 0)))
+      (core instance $i (instantiate $m))
+      (func (export "run") (result (list (list u32)))
+        (canon lift (core func $i "run") (memory (core memory $i "memory")))))"#;
+    const ELEMENTS: usize = 1000 * size_of::<Value>();
+    let mut linker = Linker::<()>::new();
+    linker.host_bytes_max(ELEMENTS + 10_000);
+    match guest(text, &linker).call_typed("run", &[]) {
+        Err(CallError::Abi(AbiError::HostBytes { asked, .. })) => {
+            assert!(asked >= 2 * ELEMENTS, "{asked}");
+        }
+        other => panic!("{other:?}"),
+    }
+    linker.host_bytes_max(1001 * (ELEMENTS + size_of::<Value>()));
+    let read = guest(text, &linker).call_typed("run", &[]);
+    let Ok(Some(Value::List(lists))) = read else {
+        panic!("{read:?}");
+    };
+    let inner: Vec<_> = [16, 1000].repeat(500).into_iter().map(Value::U32).collect();
+    assert_eq!(lists, vec![Value::List(inner); 1000]);
+}
