@@ -3118,8 +3118,8 @@ pirn_error_t *pirn_component_linker_resource(pirn_component_linker_t *linker,
 pirn_error_t *pirn_component_linker_wasi(pirn_component_linker_t *linker);
 
 /**
- * Limits the memory that the host keeps for one instance of a component: 128 MiB by default. Values
- * count while the library reads or writes them, each 32 bytes and its text. Handles and the
+ * Limits the memory that the host keeps for one instance of a component: 128 MiB by default.
+ * Values count while the library reads or writes them, each 32 bytes and its text. Handles and the
  * resources of WASI count, too.
  *
  * # Safety

@@ -189,11 +189,11 @@ struct Source {
 
 impl Source {
     /// Reads the string in pieces of whole characters, until `take` returns false.
-    fn pieces<E: Ends>(
+    fn pieces(
         mut self,
-        ends: &mut E,
+        ends: &mut dyn Ends,
         buffer: &mut [u8],
-        mut take: impl FnMut(&mut E, &[u8]) -> Result<bool, HostError>,
+        mut take: impl FnMut(&mut dyn Ends, &[u8]) -> Result<bool, HostError>,
     ) -> Result<(), HostError> {
         let mut is_first = true;
         while self.bytes > 0 {
@@ -216,6 +216,23 @@ impl Source {
         Ok(())
     }
 
+    /// Whether a piece has no other characters than those of ASCII. Such a piece is valid.
+    fn is_ascii(self, piece: &[u8]) -> bool {
+        /// The bits of four code units of UTF-16 that letters of ASCII do not have.
+        const OTHER: u64 = 0xff80_ff80_ff80_ff80;
+        match self.encoding {
+            Encoding::Utf8 | Encoding::Latin1 => piece.is_ascii(),
+            Encoding::Utf16 => {
+                let (words, rest) = piece.as_chunks::<8>();
+                let is_word = |word: &[u8; 8]| u64::from_le_bytes(*word) & OTHER == 0;
+                words.iter().all(is_word)
+                    && rest
+                        .chunks(2)
+                        .all(|unit| unit[0].is_ascii() && unit[1..] == [0])
+            }
+        }
+    }
+
     /// The characters of a piece, each with its number of code units.
     fn chars(self, piece: &[u8]) -> Result<Chars<'_>, HostError> {
         Ok(match self.encoding {
@@ -228,28 +245,37 @@ impl Source {
         })
     }
 
-    /// Converts characters until `add` returns false, and writes what it has added. Returns the
+    /// Converts characters until one does not fit the target, and writes the others. Returns the
     /// numbers of code units that were read, and of bytes that were written.
-    fn convert<E: Ends>(
+    fn convert(
         self,
-        ends: &mut E,
+        ends: &mut dyn Ends,
         buffers: &mut Buffers,
-        target: u64,
-        mut add: impl FnMut(char, &mut Vec<u8>, u64) -> bool,
+        address: u64,
+        target: Target,
     ) -> Result<(u32, u64), HostError> {
         let (mut read, mut written) = (0, 0);
         let converted = &mut buffers.converted;
         self.pieces(ends, &mut buffers.piece, |ends, piece| {
             converted.clear();
             let mut continues = true;
-            for (c, units) in self.chars(piece)? {
-                continues = add(c, converted, written);
-                if !continues {
-                    break;
+            if self.is_ascii(piece) {
+                let (letters, units) = match self.encoding {
+                    Encoding::Utf16 => target.add_units(piece, converted, written),
+                    _ => (target.add_bytes(piece, converted, written), piece.len()),
+                };
+                continues = letters == units;
+                read += letters as u32;
+            } else {
+                for (c, units) in self.chars(piece)? {
+                    continues = target.add(c, converted, written);
+                    if !continues {
+                        break;
+                    }
+                    read += units;
                 }
-                read += units;
             }
-            ends.write(target + written, converted)?;
+            ends.write(address + written, converted)?;
             written += converted.len() as u64;
             Ok(continues)
         })?;
@@ -257,15 +283,16 @@ impl Source {
     }
 
     /// Copies valid pieces.
-    fn copy<E: Ends>(
+    fn copy(
         self,
-        ends: &mut E,
+        ends: &mut dyn Ends,
         buffers: &mut Buffers,
         target: u64,
     ) -> Result<(), HostError> {
         let mut written = 0;
         self.pieces(ends, &mut buffers.piece, |ends, piece| {
             match self.encoding {
+                _ if self.is_ascii(piece) => {}
                 Encoding::Utf8 => drop(strings::utf8(piece).map_err(of_host)?),
                 Encoding::Utf16 => check_utf16(piece)?,
                 Encoding::Latin1 => {}
@@ -311,33 +338,86 @@ fn is_latin1(c: char) -> bool {
     u32::from(c) < 0x100
 }
 
-/// Adds a character in UTF-16.
-fn add_utf16(c: char, to: &mut Vec<u8>) {
-    for unit in c.encode_utf16(&mut [0; 2]) {
-        to.extend_from_slice(&unit.to_le_bytes());
+/// The encoding of a conversion's destination.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    Utf16,
+    /// At most this number of bytes.
+    Utf8(u64),
+    Latin1,
+}
+
+impl Target {
+    /// Adds a character to `to`, which is after bytes that were written. Returns false, and adds
+    /// nothing, if it has no room or the encoding has no such character.
+    fn add(self, c: char, to: &mut Vec<u8>, written: u64) -> bool {
+        match self {
+            Self::Utf16 => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    to.extend_from_slice(&unit.to_le_bytes());
+                }
+            }
+            Self::Utf8(room) => {
+                if written + (to.len() + c.len_utf8()) as u64 > room {
+                    return false;
+                }
+                to.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            Self::Latin1 => match is_latin1(c) {
+                true => to.push(u32::from(c) as u8),
+                false => return false,
+            },
+        }
+        true
+    }
+
+    /// As [`add`](Self::add) for letters of ASCII in UTF-16, all at once. Returns the number of
+    /// those that were added, and of all.
+    fn add_units(self, units: &[u8], to: &mut Vec<u8>, written: u64) -> (usize, usize) {
+        let (units, _) = units.as_chunks::<2>();
+        let room = match self {
+            Self::Utf16 => {
+                to.extend_from_slice(units.as_flattened());
+                return (units.len(), units.len());
+            }
+            Self::Utf8(room) => room.saturating_sub(written + to.len() as u64) as usize,
+            Self::Latin1 => usize::MAX,
+        };
+        let fitting = &units[..units.len().min(room)];
+        to.extend(fitting.iter().map(|unit| unit[0]));
+        (fitting.len(), units.len())
+    }
+
+    /// As [`add`](Self::add) for all characters of a text in Latin-1, which are ASCII if the target
+    /// is UTF-8. Returns the number of those that were added.
+    fn add_bytes(self, letters: &[u8], to: &mut Vec<u8>, written: u64) -> usize {
+        match self {
+            Self::Utf16 => {
+                let start = to.len();
+                to.resize(start + 2 * letters.len(), 0);
+                for (unit, letter) in to[start..].chunks_exact_mut(2).zip(letters) {
+                    unit[0] = *letter;
+                }
+                letters.len()
+            }
+            Self::Utf8(room) => {
+                let room = room.saturating_sub(written + to.len() as u64);
+                let letters = &letters[..letters.len().min(room as usize)];
+                to.extend_from_slice(letters);
+                letters.len()
+            }
+            Self::Latin1 => {
+                to.extend_from_slice(letters);
+                letters.len()
+            }
+        }
     }
 }
 
-/// Adds a character in UTF-8, if it fits into `room` bytes after the ones that were written.
-fn add_utf8(c: char, to: &mut Vec<u8>, written: u64, room: u32) -> bool {
-    let fits = written + (to.len() + c.len_utf8()) as u64 <= u64::from(room);
-    if fits {
-        to.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-    }
-    fits
-}
-
-/// Adds a character in Latin-1, if Latin-1 has it.
-fn add_latin1(c: char, to: &mut Vec<u8>) -> bool {
-    if is_latin1(c) {
-        to.push(u32::from(c) as u8);
-    }
-    is_latin1(c)
-}
-
-/// [`transcode`] with any memories.
-fn convert<E: Ends>(
-    ends: &mut E,
+/// [`transcode`] with any memories. The memories are a trait object, so that this crate compiles
+/// the loops, and not each embedder.
+fn convert(
+    ends: &mut dyn Ends,
     op: Transcode,
     [address, units, target, room, done]: [u32; 5],
     mut buffers: Buffers,
@@ -355,31 +435,27 @@ fn convert<E: Ends>(
             [0; 2]
         }
         Transcode::Latin1ToUtf16 | Transcode::Utf8ToUtf16 => {
-            let (_, written) = source.convert(ends, buffers, target, |c, to, _| {
-                add_utf16(c, to);
-                true
-            })?;
+            let (_, written) = source.convert(ends, buffers, target, Target::Utf16)?;
             [(written / 2) as u32, 0]
         }
         Transcode::Latin1ToUtf8 | Transcode::Utf16ToUtf8 => {
-            let (read, written) = source.convert(ends, buffers, target, |c, to, written| {
-                add_utf8(c, to, written, room)
-            })?;
+            let encoded = Target::Utf8(room.into());
+            let (read, written) = source.convert(ends, buffers, target, encoded)?;
             [read, written as u32]
         }
         Transcode::Utf8ToLatin1 | Transcode::Utf16ToLatin1 => {
-            let (read, written) =
-                source.convert(ends, buffers, target, |c, to, _| add_latin1(c, to))?;
+            let (read, written) = source.convert(ends, buffers, target, Target::Latin1)?;
             [read, written as u32]
         }
         Transcode::Utf16ToCompactProbablyUtf16 => {
             let mut is_narrow = true;
             source.pieces(ends, &mut buffers.piece, |_, piece| {
-                is_narrow &= source.chars(piece)?.all(|(c, _)| is_latin1(c));
+                is_narrow &=
+                    source.is_ascii(piece) || source.chars(piece)?.all(|(c, _)| is_latin1(c));
                 Ok(true)
             })?;
             if is_narrow {
-                source.convert(ends, buffers, target, |c, to, _| add_latin1(c, to))?;
+                source.convert(ends, buffers, target, Target::Latin1)?;
                 [units, 0]
             } else {
                 source.copy(ends, buffers, target)?;
@@ -389,10 +465,7 @@ fn convert<E: Ends>(
         Transcode::Utf8ToCompactUtf16 | Transcode::Utf16ToCompactUtf16 => {
             widen(ends, target, done, buffers)?;
             let after = target + u64::from(done) * 2;
-            let (_, written) = source.convert(ends, buffers, after, |c, to, _| {
-                add_utf16(c, to);
-                true
-            })?;
+            let (_, written) = source.convert(ends, buffers, after, Target::Utf16)?;
             [done.wrapping_add((written / 2) as u32), 0]
         }
     })
@@ -400,8 +473,8 @@ fn convert<E: Ends>(
 
 /// Converts bytes of Latin-1 to UTF-16 in place. Begins at the end, because the result has twice
 /// as many bytes.
-fn widen<E: Ends>(
-    ends: &mut E,
+fn widen(
+    ends: &mut dyn Ends,
     target: u64,
     bytes: u32,
     buffers: &mut Buffers,
@@ -413,8 +486,8 @@ fn widen<E: Ends>(
         let piece = &mut buffers.piece[..len];
         ends.read(Side::To, target + start, piece)?;
         buffers.converted.clear();
-        let wide = piece.iter().flat_map(|byte| [*byte, 0]);
-        buffers.converted.extend(wide);
+        // The numbers of the first 256 characters are their bytes in Latin-1.
+        Target::Utf16.add_bytes(piece, &mut buffers.converted, 0);
         ends.write(target + start * 2, &buffers.converted)?;
         end = start;
         ends.look().map_err(of_host)?;

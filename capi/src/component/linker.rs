@@ -184,8 +184,8 @@ pub unsafe extern "C" fn pirn_component_linker_wasi(
     })
 }
 
-/// Limits the memory that the host keeps for one instance of a component: 128 MiB by default. Values
-/// count while the library reads or writes them, each 32 bytes and its text. Handles and the
+/// Limits the memory that the host keeps for one instance of a component: 128 MiB by default.
+/// Values count while the library reads or writes them, each 32 bytes and its text. Handles and the
 /// resources of WASI count, too.
 ///
 /// # Safety

@@ -1,3 +1,5 @@
+//! Conversions between two memories of the host: borders of pieces, room, stops.
+
 use super::*;
 use std::cell::Cell;
 
