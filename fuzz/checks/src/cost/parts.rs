@@ -1,8 +1,10 @@
 //! [`Parts`]: the sections of a module for a [`Shape`].
 
 use super::bodies::body;
-use super::shapes::Shape;
+use super::shapes::{KINDS, Shape};
+use super::subject::Subject;
 use super::types::{BOTH, EMPTY, MAKES, TAKES, structure, values};
+use crate::random::Random;
 use std::borrow::Cow;
 use wasm_encoder::{
     BlockType, CodeSection, ConstExpr, DataSection, ElementSection, Elements, EntityType,
@@ -11,10 +13,22 @@ use wasm_encoder::{
     TableSection, TableType, TagKind, TagSection, TagType, TypeSection, ValType,
 };
 
-impl Shape {
-    /// The module.
-    #[must_use]
-    pub fn module(self) -> Vec<u8> {
+impl Subject for Shape {
+    const KINDS: &'static [&'static str] = &KINDS;
+
+    fn any(kind: usize, random: &mut Random) -> Self {
+        Self::any(kind, random)
+    }
+
+    fn changed(self, random: &mut Random) -> Self {
+        self.changed(random)
+    }
+
+    fn kind(self) -> usize {
+        self.kind
+    }
+
+    fn binary(self) -> Vec<u8> {
         Parts::of(self)
     }
 }

@@ -65,7 +65,7 @@ const LOCALS_MAX: u32 = 50_000;
 
 impl Shape {
     /// A random small module of this kind.
-    pub fn any(kind: usize, random: &mut Random) -> Self {
+    pub(super) fn any(kind: usize, random: &mut Random) -> Self {
         let mut number = |most: usize| {
             let bits = random.below(most);
             (1 + random.below(1 << bits.max(1))) as u32
@@ -83,8 +83,7 @@ impl Shape {
     }
 
     /// A shape with some numbers doubled, halved, or slightly changed.
-    #[must_use]
-    pub fn changed(mut self, random: &mut Random) -> Self {
+    pub(super) fn changed(mut self, random: &mut Random) -> Self {
         for _ in 0..=random.below(3) {
             let (which, how) = (random.below(6), random.below(5));
             let number = match which {
