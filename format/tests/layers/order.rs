@@ -357,6 +357,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         &[
             "random",
             "campaign",
+            "process",
             "setting",
             "value",
             "artifact",
@@ -364,6 +365,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "cost",
             "lifecycle",
             "wasi",
+            "wasi2",
             "guest",
             "compile",
             "engine",

@@ -105,10 +105,7 @@ static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {
 ///
 /// If a damaged file was accepted.
 pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
-    let seed = data.iter().fold(data.len() as u64, |seed, byte| {
-        crate::random::mix(seed ^ u64::from(*byte))
-    });
-    let mut random = Random::new(seed);
+    let mut random = Random::of_input(data);
     let original = &ORIGINALS[random.below(ORIGINALS.len())];
     let mut file = original.file.clone();
     if !canary {

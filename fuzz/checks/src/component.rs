@@ -21,7 +21,7 @@ mod compare;
 pub use engine::{Call, End, Engine, Fault, Pirn, Plan, Seen};
 pub use tally::Tally;
 
-use crate::random::{Random, mix};
+use crate::random::Random;
 use decode::{Encoding, Reader};
 use pirn_compiler::{CompileError, Options};
 use pirn_component::{Component, Linker, Value};
@@ -42,10 +42,7 @@ const VALUES: usize = 4;
 /// If a value changed, if a damaged component has another effect than an error, or if engines
 /// differ.
 pub fn check(data: &[u8], others: &[&dyn Engine], canary: bool) -> Result<Tally, String> {
-    let seed = data
-        .iter()
-        .fold(data.len() as u64, |seed, byte| mix(seed ^ u64::from(*byte)));
-    let mut random = Random::new(seed);
+    let mut random = Random::of_input(data);
     match random.once_in(2) {
         true => compare::check(&mut random, others, canary),
         false => echo(random, canary),

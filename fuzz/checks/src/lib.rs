@@ -1,5 +1,6 @@
 //! The checks of the fuzz targets, each a function of arbitrary bytes: [`differential`],
-//! [`lifecycle`], [`artifact`], [`compile`], [`component`] and [`wasi`]; and [`cost`], a search.
+//! [`lifecycle`], [`artifact`], [`compile`], [`component`], [`wasi`] and [`wasi2`]; and [`cost`], a
+//! search.
 //! `cargo test` runs them for seconds on fixed bytes. `fuzz` runs them under libFuzzer, with
 //! Wasmtime as an additional engine.
 //!
@@ -10,6 +11,7 @@
 
 pub mod random;
 pub mod campaign;
+mod process;
 pub mod setting;
 pub mod value;
 pub mod artifact;
@@ -17,6 +19,7 @@ pub mod component;
 pub mod cost;
 pub mod lifecycle;
 pub mod wasi;
+pub mod wasi2;
 pub mod guest;
 pub mod compile;
 pub mod engine;

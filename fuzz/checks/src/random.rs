@@ -11,6 +11,15 @@ impl Random {
         Self(seed)
     }
 
+    /// The generator for an input, each byte of which counts.
+    #[must_use]
+    pub fn of_input(data: &[u8]) -> Self {
+        Self(
+            data.iter()
+                .fold(data.len() as u64, |sum, byte| mix(sum ^ u64::from(*byte))),
+        )
+    }
+
     /// Any number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

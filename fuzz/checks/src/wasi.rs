@@ -7,25 +7,20 @@ mod bounds;
 mod arguments;
 mod guest;
 
+use crate::process::{descriptors, held, time_without_processor, watched};
 use crate::random::Random;
 use guest::PreparedGuest;
 use pirn_runtime::{CallError, Value};
 use pirn_wasi::Exit;
 use std::collections::BTreeSet;
-use std::fs;
 use std::ops::AddAssign;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use world::World;
 
 pub use bounds::{Canary, DEADLINE, DESCRIPTORS_MAX, HOST_BYTES_MAX, LATE_MAX};
 pub use functions::FUNCTIONS;
 
-/// Time after which the check reports a call as endless. It is in minutes, because a busy machine
-/// may delay a call by any number of seconds.
-const HANG: Duration = Duration::from_secs(600);
 /// Most calls of one case.
 const CALLS_MAX: usize = 60;
 /// Number of times that some cases open a descriptor. It exceeds the limit.
@@ -96,49 +91,10 @@ impl Tally {
 ///
 /// The broken limit, and the call that broke it.
 pub fn check(data: &[u8], meter: Meter, canary: Option<Canary>) -> Result<Tally, String> {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = Arc::new(Mutex::new(String::from("before the first call")));
-    let (tell, told) = mpsc::channel();
-    let (data, said) = (data.to_vec(), Arc::clone(&now));
+    let data = data.to_vec();
     // Prepare the guests first: they keep descriptors that belong to no case.
     guest::prepared_guests();
-    let before = world::descriptors();
-    let worker = thread::spawn(move || {
-        // If the call counts as endless, the receiver is dropped.
-        let _ = tell.send(case(&data, meter, canary, &said));
-    });
-    match told.recv_timeout(HANG) {
-        Ok(result) => {
-            worker.join().map_err(|_| "the check panicked".to_owned())?;
-            let (left, tally) = (world::descriptors(), result?);
-            if left > before {
-                return Err(format!(
-                    "{left} descriptors are open after the guest, {before} were before"
-                ));
-            }
-            Ok(tally)
-        }
-        Err(RecvTimeoutError::Timeout) => Err(format!(
-            "a call has not ended after {} s: {}",
-            HANG.as_secs(),
-            held(&now)
-        )),
-        Err(RecvTimeoutError::Disconnected) => Err(format!("the host panicked: {}", held(&now))),
-    }
-}
-
-/// How long this thread has been ready to run without a processor: the second number of
-/// `/proc/thread-self/schedstat`. Zero if the kernel does not count it.
-fn time_without_processor() -> Duration {
-    let counts = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let waited = counts.split(' ').nth(1);
-    let waited_ns = waited.and_then(|ns| ns.parse().ok());
-    Duration::from_nanos(waited_ns.unwrap_or(0))
-}
-
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+    watched(move |now| case(&data, meter, canary, now))
 }
 
 /// Runs one case: one context, and the calls of its guest.
@@ -148,14 +104,11 @@ fn case(
     canary: Option<Canary>,
     now: &Mutex<String>,
 ) -> Result<Tally, String> {
-    let seed = data.iter().fold(data.len() as u64, |sum, byte| {
-        crate::random::mix(sum ^ u64::from(*byte))
-    });
-    let mut random = Random::new(seed);
+    let mut random = Random::of_input(data);
     let prepared_guests = guest::prepared_guests();
     let guest = &prepared_guests[random.below(prepared_guests.len())];
     let world = World::new()?;
-    let before = world::descriptors();
+    let before = descriptors();
     let mut tally = Tally {
         cases: 1,
         ..Tally::default()
@@ -242,7 +195,7 @@ impl Tenant<'_> {
         let delayed = time_without_processor().saturating_sub(delayed);
         let took = started.elapsed().saturating_sub(delayed);
         let peak = (self.meter.peak)();
-        let open = world::descriptors().saturating_sub(self.before);
+        let open = descriptors().saturating_sub(self.before);
         tally.calls += 1;
         tally.bytes_peak = tally.bytes_peak.max(peak);
         tally.longest = tally.longest.max(took);

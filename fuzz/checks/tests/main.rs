@@ -7,6 +7,7 @@ mod cost;
 mod differential;
 mod lifecycle;
 mod wasi;
+mod wasi2;
 
 use pirn_testing::allocator::Counting;
 use pirn_testing::campaign::every;

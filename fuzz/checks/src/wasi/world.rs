@@ -121,9 +121,3 @@ impl World {
         Ok(())
     }
 }
-
-/// How many descriptors this process has open.
-pub(super) fn descriptors() -> usize {
-    // One is the folder itself.
-    fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() - 1)
-}

@@ -1,0 +1,71 @@
+//! The bounds that each call must keep, and the [`Canary`] that breaks one of them.
+
+use std::time::Duration;
+
+/// Most bytes that the host may keep for a guest between two calls. The limits of `pirn-wasi2` add
+/// up to it: 16 MiB for resources of `wasi:http`, [`MEMORY_DIR_BYTES`] for files, 4,096 resources
+/// and as many handles of a few hundred bytes, and 64 connections with buffers of 64 KiB.
+pub(super) const KEPT_BYTES_MAX: usize = 24 << 20;
+
+/// Most bytes that the host may allocate in addition during one call: the values of the call, of
+/// which the check allows [`VALUES_BYTES_MAX`], pieces of streams and files, of at most 1 MiB, and
+/// buffers of the kernel's calls.
+pub(super) const CALL_BYTES_MAX: usize = 8 << 20;
+
+/// The limit of a call's values, as the check sets it.
+pub(super) const VALUES_BYTES_MAX: usize = 2 << 20;
+
+/// The limit of files in memory, as the check sets it.
+pub(super) const MEMORY_DIR_BYTES: u64 = 1 << 20;
+
+/// Most bytes that the host may allocate in a call after its guest was killed: one piece of the
+/// largest kind, and the copies of it.
+pub(super) const KILLED_BYTES_MAX: usize = 4 << 20;
+
+/// Most host functions that a call may begin after its guest was killed.
+pub(super) const KILLED_CALLS_MAX: u64 = 1;
+
+/// Most bytes that may be left once the instance and its tasks are dropped: what the runtime and
+/// the standard library keep for a thread.
+pub(super) const LEFT_BYTES_MAX: isize = 64 << 10;
+
+/// Deadline of each call. No check depends on the time that a call takes.
+pub(super) const DEADLINE: Duration = Duration::from_millis(5);
+
+/// Most host descriptors of one guest: 64 files and 64 sockets, as by default, with directories
+/// that the guest is given, and streams and listings that duplicate a descriptor.
+pub(super) const DESCRIPTORS_MAX: usize = 64 + 64 + 16;
+
+/// A host function that breaks a limit on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Canary {
+    /// Allocates more than `CALL_BYTES_MAX` and `KEPT_BYTES_MAX` allow.
+    Memory,
+    /// Keeps memory after its guest has ended.
+    Leak,
+    /// Keeps a descriptor after its guest has ended.
+    Descriptors,
+    /// Panics.
+    Panic,
+    /// Allocates more than `KILLED_BYTES_MAX` allows after it has killed its guest.
+    Killed,
+}
+
+impl Canary {
+    /// All canaries.
+    pub const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::Leak,
+        Self::Descriptors,
+        Self::Panic,
+        Self::Killed,
+    ];
+
+    /// The number of the canary's function for the guest.
+    pub(super) fn number(self) -> u32 {
+        Self::ALL
+            .iter()
+            .position(|other| *other == self)
+            .unwrap_or(0) as u32
+    }
+}
