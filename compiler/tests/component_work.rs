@@ -1,6 +1,7 @@
 //! Small components that would take seconds and gigabytes to compile: their work is counted before
 //! it is done, against the limit that follows the bytes of the file.
 
+use crate::common::guests;
 use pirn_compiler::{CompileError, OptLevel, Options, compile, compile_counting, parse_text};
 
 /// Units of work that a module may use regardless of its size.
@@ -134,6 +135,89 @@ fn called(count: usize, fields: usize) -> String {
     )
 }
 
+/// The types `$t0` to `$tN` of instances, each within the next.
+fn chain(levels: usize) -> String {
+    let mut text = "(type $t0 (instance))".to_owned();
+    for level in 1..levels {
+        let last = level - 1;
+        text += &format!(
+            r#"(type $t{level} (instance (alias outer 1 $t{last} (type $x))
+                (export "a" (instance (type $x)))))"#
+        );
+    }
+    text
+}
+
+/// The components `$c0` to `$cN`. Each captures the one before `count` times, and has `item`, in
+/// which the captured one is `$x0`.
+fn capturing(levels: usize, count: usize, item: &str) -> String {
+    let mut text = "(component $c0)".to_owned();
+    for level in 1..=levels {
+        let last = level - 1;
+        let alias = |at| format!("(alias outer 1 $c{last} (component $x{at}))");
+        let aliases: String = (0..count).map(alias).collect();
+        text += &format!("(component $c{level} {aliases} {item})");
+    }
+    text
+}
+
+/// Adds a custom section to a core module.
+fn add_section(module: &mut Vec<u8>, name: &str, data: &[u8]) {
+    let leb = |mut value: usize, to: &mut Vec<u8>| {
+        while value > 127 {
+            to.push(value as u8 | 128);
+            value >>= 7;
+        }
+        to.push(value as u8);
+    };
+    let mut section = vec![];
+    leb(name.len(), &mut section);
+    section.extend(name.as_bytes());
+    section.extend(data);
+    module.push(0);
+    leb(section.len(), module);
+    module.extend(section);
+}
+
+/// A core module with sections that each describe a world.
+fn with_worlds(worlds: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut module = component("(module)");
+    for (at, world) in worlds.into_iter().enumerate() {
+        add_section(&mut module, &format!("component-type:{at}"), &world);
+    }
+    module
+}
+
+/// An empty world with this number in its name.
+fn world(number: usize) -> Vec<u8> {
+    component(&format!(
+        r#"(component (@custom "wit-component-encoding" "\04\00")
+          (type (component
+            (type (component)) (export "a:p{number}/w" (component (type 0)))))
+          (export "w" (type 0)))"#
+    ))
+}
+
+/// Options for a component whose work is not what limits it.
+fn generous() -> Options {
+    let mut options = options();
+    options.work_per_byte = 100_000;
+    options
+}
+
+/// Asserts that a count of `found` is refused.
+fn past_limit(wasm: &[u8], wanted: &str, found: u64, limit: u64) {
+    match compile(wasm, &generous()) {
+        Err(CompileError::Limit {
+            what,
+            found: count,
+            limit: most,
+        }) => assert_eq!((what, count, most), (wanted, found, limit)),
+        Err(error) => panic!("{wanted}: {error}"),
+        Ok(so) => panic!("{wanted}: it is compiled to {} bytes", so.len()),
+    }
+}
+
 #[test]
 fn instances_that_export_each_other_are_refused() {
     refused("long names", &names(14, 1000), 29_000);
@@ -224,4 +308,209 @@ fn a_component_compiles_at_its_exact_work_limit_only() {
         "{} bytes, {work} units",
         so.len()
     );
+}
+
+#[test]
+fn types_of_many_levels_are_refused_on_a_small_stack() {
+    const WHAT: &str = "levels of instances and components within each other";
+    let of = |levels| component(&format!("(component {})", chain(levels)));
+    compile(&of(100), &generous()).expect("the levels are allowed");
+    past_limit(&of(101), WHAT, 101, 100);
+    let many = of(100_000);
+    let world = with_worlds([many.clone()]);
+    let small = std::thread::Builder::new().stack_size(256 << 10);
+    let ended = small.spawn(move || {
+        past_limit(&many, WHAT, 101, 100);
+        past_limit(&world, WHAT, 101, 100);
+    });
+    ended.expect("a thread").join().expect("it is refused");
+}
+
+#[test]
+fn instances_and_components_of_many_levels_are_refused() {
+    const WHAT: &str = "levels of instances and components within each other";
+    let instances = |levels: usize| {
+        let mut text = "(component (instance $i0)".to_owned();
+        for level in 1..levels {
+            text += &format!(
+                r#"(instance $i{level} (export "a" (instance $i{})))"#,
+                level - 1
+            );
+        }
+        component(&format!("{text})"))
+    };
+    compile(&instances(100), &generous()).expect("the levels are allowed");
+    past_limit(&instances(101), WHAT, 101, 100);
+    let components = |levels: usize| {
+        let export = r#"(export "a" (component $x0))"#;
+        component(&format!("(component {})", capturing(levels - 1, 1, export)))
+    };
+    compile(&components(100), &generous()).expect("the levels are allowed");
+    past_limit(&components(101), WHAT, 101, 100);
+}
+
+#[test]
+fn components_that_capture_components_are_refused() {
+    let twice = |levels| format!("(component {})", capturing(levels, 2, ""));
+    compile(&component(&twice(10)), &options()).expect("the captured ones are few");
+    refused("a definition", &twice(24), 2_000);
+    // Other components are between the component and the one that is captured.
+    let inner = "(component (component (alias outer 3 $d (component)) (alias outer 3 $m
+        (core module))))";
+    let text = format!(
+        "(component {} (component $d (alias outer 1 $c12 (component))) (core module $m)
+          (component $e {}) {})",
+        capturing(12, 2, ""),
+        inner.repeat(50),
+        "(instance (instantiate $e))".repeat(50)
+    );
+    refused("components between", &text, 4_000);
+    // An instance captures nothing, but what is given to a component is copied with what it
+    // captures.
+    let text = format!(
+        r#"(component {} (component $e) (instance $i (export "a" (component $c12))) {})"#,
+        capturing(12, 2, ""),
+        r#"(instance (instantiate $e (with "x" (instance $i))))"#.repeat(300)
+    );
+    refused("arguments", &text, 4_500);
+}
+
+#[test]
+fn definitions_in_many_instances_are_refused() {
+    let alias = "(alias outer 2 $c0 (component))".repeat(100);
+    let child = format!("(component {alias})").repeat(100);
+    let many = |item: &str| {
+        let mut text = format!("(component $c0) (component $d0 {item})");
+        for level in 0..4 {
+            let instances = format!("(instance (instantiate $d{level}))").repeat(10);
+            text += &format!("(component $d{} {instances})", level + 1);
+        }
+        format!("(component {text} (instance (instantiate $d4)))")
+    };
+    refused("components", &many(&child), 43_000);
+    refused("core modules", &many(&"(core module)".repeat(900)), 12_000);
+}
+
+#[test]
+fn long_names_that_are_copied_often_are_refused() {
+    let name = "x".repeat(90_000);
+    let wanted = r#"(type $t (instance)) (import "y" (instance $i (type $t)))"#;
+    let instances = r#"(instance (instantiate $d (with "y" (instance $i))))"#.repeat(900);
+    let text = format!(
+        r#"(component (component $c {wanted} (export "{name}" (instance $i))) {})"#,
+        format!("(component (alias outer 1 $c (component $d)) {wanted} {instances})").repeat(20)
+    );
+    refused("exports", &text, 250_000);
+    let world = with_worlds([component(&text)]);
+    let error = compile(&world, &options()).expect_err("the world is counted, too");
+    assert!(matches!(error, CompileError::Work { .. }), "{error}");
+    let imports: String = (0..990)
+        .map(|at| format!(r#"(import "a{at}" (instance (type $t)))"#))
+        .collect();
+    let text = format!(
+        r#"(component (type $t (instance (export "r" (type $r (sub resource)))
+          (export "{name}" (type (eq $r))))) {imports})"#
+    );
+    refused("imports", &text, 110_000);
+    // The names of the fields of a record with a resource are copied with it.
+    let imports: String = (0..990)
+        .map(|at| format!(r#"(import "a{at}" (instance (type $t)))"#))
+        .collect();
+    let text = format!(
+        r#"(component (type $t (instance (export "r" (type $r (sub resource)))
+          (type $f (record (field "{name}" (own $r)))) (export "t" (type (eq $f))))) {imports})"#
+    );
+    refused("fields", &text, 110_000);
+}
+
+#[test]
+fn long_paths_of_imports_are_refused() {
+    let name = "x".repeat(1000);
+    let all = |one: &dyn Fn(usize) -> String| (0..5000).map(one).collect::<String>();
+    let functions = all(&|at| format!(r#"(export "f{at}" (func (type $f)))"#));
+    let mut text = format!("(component (type $t0 (instance (type $f (func)) {functions}))");
+    let mut aliases = String::new();
+    for level in 1..95 {
+        let last = level - 1;
+        text += &format!(
+            r#"(type $t{level} (instance (alias outer 1 $t{last} (type $x))
+                (export "{name}" (instance (type $x)))))"#
+        );
+        aliases += &format!(r#"(alias export $i{last} "{name}" (instance $i{level}))"#);
+    }
+    let lowered = all(&|at| format!(r#"(core func (canon lower (func $i94 "f{at}")))"#));
+    let whole = format!(r#"{text} (import "x" (instance $i0 (type $t94))) {aliases} {lowered})"#);
+    refused("paths", &whole, 340_000);
+}
+
+#[test]
+fn an_imported_core_module_is_refused_before_the_rest_is_read() {
+    // The end is not valid, which nobody comes to.
+    let end = r#"(alias export $i "none" (func))"#;
+    let imports = [
+        (r#"(import "m" (core module))"#, r#""m""#),
+        (
+            r#"(import "i" (instance (export "b" (instance (export "m" (core module))))))"#,
+            r#""i#b#m""#,
+        ),
+    ];
+    for (import, path) in imports {
+        let text = format!("(component {import} (instance $i) {end})");
+        let error = compile(&component(&text), &options()).expect_err("it is refused");
+        let wanted = format!("an imported core module is not supported: {path}");
+        assert!(error.to_string().contains(&wanted), "{error}");
+    }
+    let text = format!("(component (instance $i) {end})");
+    let error = compile(&component(&text), &options()).expect_err("it is not valid");
+    assert!(matches!(error, CompileError::Invalid { .. }), "{error}");
+}
+
+#[test]
+fn worlds_are_counted_in_every_form() {
+    let compared = component(&compared(17, 100));
+    let old = [b"\x03\x00\x01w", &compared[..]].concat();
+    let error = compile(&with_worlds([old]), &options()).expect_err("it is of an old form");
+    let CompileError::Component(text) = error else {
+        panic!("{error}");
+    };
+    assert!(
+        text.contains("component-type") && text.contains("wasm-tools"),
+        "{text}"
+    );
+    // What cannot be counted is refused, and the offset is that in the file.
+    let mut cut = world(1);
+    cut.truncate(cut.len() - 3);
+    let bytes = cut.len();
+    let wasm = with_worlds([world(0), cut]);
+    let error = compile(&wasm, &options()).expect_err("it is cut");
+    let CompileError::Invalid { offset, .. } = error else {
+        panic!("{error}");
+    };
+    assert!(
+        offset > bytes && offset <= wasm.len(),
+        "{offset} of {}",
+        wasm.len()
+    );
+}
+
+#[test]
+fn a_core_module_has_at_most_64_worlds() {
+    let of = |count| with_worlds((0..count).map(world));
+    compile(&of(64), &options()).expect("the worlds are allowed");
+    past_limit(&of(65), "custom sections component-type", 65, 64);
+}
+
+#[test]
+fn real_components_use_at_most_a_tenth_of_the_work_limit() {
+    let names = ["hello-p2.wasm", "tour-rust-p2.wasm", "tour-c-p2.wasm"];
+    let guests = names.map(|name| guests().join(name));
+    let sockets = guests[0].with_file_name("../../wasi2/tests/guests/sockets.wasm");
+    for path in guests.into_iter().chain([sockets]) {
+        let wasm = std::fs::read(&path).expect("the guest is there");
+        let options = options();
+        let (_, work) = compile_counting(&wasm, &options).expect("the guest is valid");
+        let limit = FREE + wasm.len() as u64 * options.work_per_byte;
+        println!("{}: {work} of {limit}", path.display());
+        assert!(work * 10 < limit, "{}: {work} of {limit}", path.display());
+    }
 }

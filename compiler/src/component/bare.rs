@@ -9,11 +9,15 @@ use super::join::unsupported_named;
 use super::size;
 use crate::budget::Budget;
 use crate::error::CompileError;
+use pirn_format::text::one_line;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wasmparser::{Parser, Payload, Validator, WasmFeatures};
 
 /// The custom section that describes a module's world. Languages add a suffix.
 const SECTION: &str = "component-type";
+
+/// Most such sections of a module. The library merges each with all before it.
+const SECTIONS_MAX: u64 = 64;
 
 /// The beginning of all names of the convention that a module without this section cannot use.
 const CONVENTION: &str = "cm32p2";
@@ -59,6 +63,7 @@ pub(super) fn world(wasm: &[u8]) -> World {
 /// Makes a component of a core module that has its world.
 pub(super) fn encode(wasm: &[u8], budget: &Budget) -> Result<Vec<u8>, CompileError> {
     Validator::new_with_features(WasmFeatures::all()).validate_all(wasm)?;
+    let mut sections = 0;
     for payload in Parser::new(0).parse_all(wasm) {
         match payload? {
             Payload::ImportSection(section) => {
@@ -71,11 +76,18 @@ pub(super) fn encode(wasm: &[u8], budget: &Budget) -> Result<Vec<u8>, CompileErr
                 }
             }
             Payload::CustomSection(section) if section.name().starts_with(SECTION) => {
-                // The world is a component. The encoder refuses one that is damaged.
-                match size::check(section.data(), budget) {
-                    Ok(()) | Err(CompileError::Invalid { .. }) => {}
-                    Err(error) => return Err(error),
+                sections += 1;
+                let what = "custom sections component-type";
+                size::limit(what, sections, SECTIONS_MAX)?;
+                // The world is a component. The library also knows an older form, in which other
+                // bytes are before the component.
+                if !section.data().starts_with(b"\0asm") {
+                    return Err(CompileError::Component(format!(
+                        "the custom section {SECTION} is damaged or of an old form: it does not \
+                         begin with \"\\0asm\"; make it again with `wasm-tools component embed`"
+                    )));
                 }
+                size::check(section.data(), section.data_offset(), budget)?;
             }
             _ => {}
         }
@@ -88,8 +100,7 @@ pub(super) fn encode(wasm: &[u8], budget: &Budget) -> Result<Vec<u8>, CompileErr
         Ok(Ok(component)) => Ok(component),
         Ok(Err(error)) => {
             let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
-            let text = chain.join(": ").replace('\n', " ");
-            Err(CompileError::Component(text))
+            Err(CompileError::Component(one_line(chain.join(": "))))
         }
         Err(_) => Err(CompileError::Component(format!(
             "the custom section {SECTION} is damaged"

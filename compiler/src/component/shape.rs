@@ -14,6 +14,9 @@ use wasmparser::{
 /// Bytes that a name takes besides its letters.
 pub(super) const NAME_BYTES: usize = 16;
 
+/// Bytes of names that count as one node. Each type that is copied has the names in it again.
+pub(super) const NODE_BYTES: u64 = 8;
+
 /// The size of a type or of an item.
 #[derive(Clone)]
 pub(super) enum Shape<'a> {
@@ -24,36 +27,68 @@ pub(super) enum Shape<'a> {
     Component(Rc<Component<'a>>),
 }
 
-/// A core module.
+/// A core module, or the type of one.
 #[derive(Clone, Copy)]
 pub(super) struct Module {
-    /// Imports and exports.
+    /// Imports and exports, with their names.
     pub(super) nodes: u64,
+    /// 0 for a type.
     pub(super) bytes: u64,
 }
 
 /// The exports of an instance or of a component.
 #[derive(Default)]
 pub(super) struct Exports<'a> {
-    pub(super) nodes: u64,
+    /// Nodes of the items' types, without the names of the items.
+    nodes: u64,
     /// Items, also those in instances.
     within: u64,
-    /// Bytes of the paths of these items.
+    /// Components and core modules in the items, with those that they capture.
+    captured: u64,
+    /// Levels of instances and components in the items.
+    depth: u64,
+    /// Bytes of the paths of all items.
     pub(super) path_bytes: u64,
+    /// Bytes of the longest path.
+    pub(super) path_bytes_max: u64,
+    /// An item that is a core module or an instance with one.
+    module: Option<&'a str>,
     items: HashMap<&'a str, Shape<'a>>,
 }
 
 impl<'a> Exports<'a> {
     pub(super) fn add(&mut self, name: &'a str, shape: Shape<'a>) {
-        self.nodes = self.nodes.saturating_add(shape.nodes());
         let items = shape.items();
-        let names = items.saturating_mul((name.len() + NAME_BYTES) as u64);
-        self.within = self.within.saturating_add(items);
-        self.path_bytes = self.path_bytes.saturating_add(names);
+        let name_bytes = (name.len() + NAME_BYTES) as u64;
+        let names = items.saturating_mul(name_bytes);
+        let (mut nodes, mut longest) = (shape.nodes(), name_bytes);
         if let Shape::Instance(exports) = &shape {
+            // The paths below have the names of those items.
+            nodes = exports.nodes.saturating_add(1);
+            longest = longest.saturating_add(exports.path_bytes_max);
             self.path_bytes = self.path_bytes.saturating_add(exports.path_bytes);
         }
+        self.nodes = self.nodes.saturating_add(nodes);
+        self.within = self.within.saturating_add(items);
+        self.captured = self.captured.saturating_add(shape.captured());
+        self.depth = self.depth.max(shape.depth());
+        self.path_bytes = self.path_bytes.saturating_add(names);
+        self.path_bytes_max = self.path_bytes_max.max(longest);
+        if shape.has_module() {
+            self.module = Some(name);
+        }
         self.items.insert(name, shape);
+    }
+
+    /// Nodes of the items' types and of their names. An item counts again in each instance around
+    /// it, because the walks over types keep its path.
+    pub(super) fn nodes(&self) -> u64 {
+        self.nodes.saturating_add(self.path_bytes / NODE_BYTES)
+    }
+
+    /// Levels of instances and components: 1 without any in the items.
+    pub(super) fn depth(&self) -> u64 {
+        self.depth + 1
     }
 }
 
@@ -62,6 +97,8 @@ pub(super) struct Component<'a> {
     /// Nodes of its imports.
     pub(super) import_nodes: u64,
     pub(super) exports: Rc<Exports<'a>>,
+    /// Components and core modules that it captures from around it, with those that they capture.
+    pub(super) captured: u64,
     /// Instances in one instance of it, of components and core modules.
     pub(super) instances: u64,
     /// Functions that are lifted or lowered in one instance of it.
@@ -75,10 +112,10 @@ impl<'a> Shape<'a> {
         match self {
             Self::Leaf(nodes) => *nodes,
             Self::Module(module) => module.nodes,
-            Self::Instance(exports) => exports.nodes,
+            Self::Instance(exports) => exports.nodes(),
             Self::Component(component) => component
                 .import_nodes
-                .saturating_add(component.exports.nodes),
+                .saturating_add(component.exports.nodes()),
         }
         .max(1)
     }
@@ -89,6 +126,52 @@ impl<'a> Shape<'a> {
             Self::Instance(exports) => exports.within.saturating_add(1),
             _ => 1,
         }
+    }
+
+    /// Components and core modules that a copy of the item has: the library copies what a component
+    /// captures with it.
+    pub(super) fn captured(&self) -> u64 {
+        match self {
+            Self::Leaf(_) => 0,
+            Self::Module(_) => 1,
+            Self::Instance(exports) => exports.captured,
+            Self::Component(component) => component.captured.saturating_add(1),
+        }
+    }
+
+    /// Levels of instances and components.
+    pub(super) fn depth(&self) -> u64 {
+        match self {
+            Self::Leaf(_) | Self::Module(_) => 0,
+            Self::Instance(exports) => exports.depth(),
+            Self::Component(component) => component.exports.depth(),
+        }
+    }
+
+    fn has_module(&self) -> bool {
+        match self {
+            Self::Leaf(_) | Self::Component(_) => false,
+            Self::Module(_) => true,
+            Self::Instance(exports) => exports.module.is_some(),
+        }
+    }
+
+    /// The path of a core module in this import, if it has one.
+    pub(super) fn module_path(&self, name: &str) -> Option<String> {
+        if !self.has_module() {
+            return None;
+        }
+        let mut path = name.to_owned();
+        let mut shape = self;
+        while let Self::Instance(exports) = shape
+            && let Some(inner) = exports.module
+            && let Some(item) = exports.items.get(inner)
+        {
+            path.push('#');
+            path.push_str(inner);
+            shape = item;
+        }
+        Some(path)
     }
 
     /// The export of an instance with this name.
@@ -110,7 +193,12 @@ pub(super) struct Scope<'a> {
     /// By [`ComponentExternalKind`].
     spaces: [Vec<Shape<'a>>; 6],
     pub(super) import_nodes: u64,
+    /// Levels of the deepest import.
+    pub(super) import_depth: u64,
+    /// Bytes of the longest path of an import.
+    pub(super) import_path_bytes_max: u64,
     pub(super) exports: Exports<'a>,
+    pub(super) captured: u64,
     pub(super) instances: u64,
     pub(super) functions: u64,
     pub(super) work: u64,
@@ -162,9 +250,16 @@ impl<'a> Scope<'a> {
         nodes.fold(1, u64::saturating_add)
     }
 
+    fn named(&self, values: &[(&str, ComponentValType)]) -> u64 {
+        let names = names(values.iter().map(|(name, _)| *name));
+        self.values(values.iter().map(|(_, ty)| *ty))
+            .saturating_add(names)
+    }
+
     /// The nodes of a function type.
     pub(super) fn func(&self, ty: &ComponentFuncType<'_>) -> u64 {
-        self.values(ty.params.iter().map(|(_, ty)| *ty).chain(ty.result))
+        let result = ty.result.map_or(0, |ty| self.value(ty));
+        self.named(&ty.params).saturating_add(result)
     }
 
     /// The nodes of a defined type.
@@ -173,15 +268,16 @@ impl<'a> Scope<'a> {
             ComponentDefinedType::Primitive(_)
             | ComponentDefinedType::Own(_)
             | ComponentDefinedType::Borrow(_) => 1,
-            ComponentDefinedType::Record(fields) => self.values(fields.iter().map(|(_, ty)| *ty)),
+            ComponentDefinedType::Record(fields) => self.named(fields),
             ComponentDefinedType::Variant(cases) => {
                 // A case without a value is a node, too.
                 let values = self.values(cases.iter().filter_map(|case| case.ty));
-                values.saturating_add(cases.len() as u64)
+                let names = names(cases.iter().map(|case| case.name));
+                values.saturating_add(names + cases.len() as u64)
             }
             ComponentDefinedType::Tuple(types) => self.values(types.iter().copied()),
             ComponentDefinedType::Flags(names) | ComponentDefinedType::Enum(names) => {
-                1 + names.len() as u64
+                1 + names.len() as u64 + self::names(names.iter().copied())
             }
             ComponentDefinedType::List(ty)
             | ComponentDefinedType::FixedLengthList(ty, _)
@@ -191,4 +287,10 @@ impl<'a> Scope<'a> {
             ComponentDefinedType::Future(ty) | ComponentDefinedType::Stream(ty) => self.values(*ty),
         }
     }
+}
+
+/// The nodes of some names.
+pub(super) fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> u64 {
+    let nodes = names.into_iter().map(|name| name.len() as u64 / NODE_BYTES);
+    nodes.sum()
 }

@@ -6,7 +6,7 @@
 //! file, before anything validates or reads the component.
 
 use super::join::{unsupported, unsupported_named};
-use super::shape::{Component, Exports, Module, Scope, Shape};
+use super::shape::{Component, Exports, Module, Scope, Shape, names};
 use crate::budget::Budget;
 use crate::error::CompileError;
 use std::collections::HashSet;
@@ -14,11 +14,16 @@ use std::rc::Rc;
 use wasmparser::{
     CanonicalFunction, ComponentAlias, ComponentExternalKind as Kind, ComponentInstance,
     ComponentOuterAliasKind as Outer, ComponentType, ComponentTypeDeclaration as Declaration,
-    ComponentTypeRef, CoreType, Encoding, Instance, InstanceTypeDeclaration, Parser, Payload,
+    ComponentTypeRef, CoreType, Encoding, Instance, InstanceTypeDeclaration, ModuleTypeDeclaration,
+    Parser, Payload,
 };
 
 /// Most instances of a component, with all instances within them.
 const INSTANCES_MAX: u64 = 100_000;
+
+/// Most levels of instances and components whose types are within each other, as the validator has
+/// it. Dropping such a type takes a stack frame for each level.
+const DEPTH_MAX: u64 = 100;
 
 /// Most bytes of core modules that are instantiated again.
 const REPEATED_BYTES_MAX: u64 = 64 << 20;
@@ -31,33 +36,46 @@ const ADAPTER_UNITS: u64 = 8;
 /// instance. The library copies them.
 const COPIED_UNITS: u64 = 16;
 
+/// Units for each component or core module that another component captures, directly or with one
+/// that it captures. The library copies them with that component, 60 bytes each.
+const CAPTURED_UNITS: u64 = 4;
+
+/// Bytes of the path of an imported function that are compared in a unit.
+const COMPARED_BYTES: u64 = 64;
+
+/// Levels of imported instances around an item that cost as much to copy as the item.
+const COPIED_LEVELS: u64 = 8;
+
 /// Units for a function that is lifted or lowered, or that drops, makes or reads a resource.
 const FUNCTION_UNITS: u64 = 8;
 
 /// Units for a resource type. Each instance has its own, of 170 bytes while a component is read.
 const RESOURCE_UNITS: u64 = 16;
 
-/// Units for an instance of a component or of a core module.
+/// Units for an instance of a component or of a core module, or for the definition of one in each
+/// instance of the component around it.
 const INSTANCE_UNITS: u64 = 4;
 
 /// Draws from the budget what it costs to validate and to read a component, before either is done.
 /// Checks the number of its instances.
 ///
 /// Refuses components that are imported or exported by an instance, because their size is not
-/// known.
+/// known, and core modules that the outermost component imports. `offset` is that of the bytes in
+/// the file.
 ///
 /// # Errors
 ///
 /// [`CompileError::Work`] or [`CompileError::Limit`]; [`CompileError::Component`] for a component
-/// of unknown size; [`CompileError::Invalid`] for bytes that cannot be parsed.
-pub(super) fn check(wasm: &[u8], budget: &Budget) -> Result<(), CompileError> {
+/// of unknown size or an imported core module; [`CompileError::Invalid`] for bytes that cannot be
+/// parsed.
+pub(super) fn check(wasm: &[u8], offset: u64, budget: &Budget) -> Result<(), CompileError> {
     let mut pass = Pass {
         budget,
         scopes: vec![],
         module: None,
     };
     let mut bytes = 0;
-    for payload in Parser::new(0).parse_all(wasm) {
+    for payload in Parser::new(offset).parse_all(wasm) {
         match payload? {
             Payload::ModuleSection {
                 unchecked_range, ..
@@ -76,18 +94,24 @@ pub(super) fn check(wasm: &[u8], budget: &Budget) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// The imports or exports in a section of a core module.
+/// The nodes of the imports or exports in a section of a core module.
 fn items(payload: Payload<'_>) -> Result<u64, CompileError> {
     Ok(match payload {
         Payload::ImportSection(section) => {
-            let mut count = 0;
+            let mut nodes = 0;
             for import in section.into_imports() {
-                import?;
-                count += 1;
+                let import = import?;
+                nodes += 1 + names([import.module, import.name]);
             }
-            count
+            nodes
         }
-        Payload::ExportSection(section) => section.count().into(),
+        Payload::ExportSection(section) => {
+            let mut nodes = 0;
+            for export in section {
+                nodes += 1 + names([export?.name]);
+            }
+            nodes
+        }
         _ => 0,
     })
 }
@@ -123,27 +147,37 @@ impl<'a> Pass<'a, '_> {
     fn end(&mut self) -> Result<(), CompileError> {
         if let Some(module) = self.module.take() {
             self.scope().push(Kind::Module, Shape::Module(module));
-            return Ok(());
+            return self.charge(0, INSTANCE_UNITS);
         }
         let scope = self.scope();
-        let nodes = scope.import_nodes.saturating_add(scope.exports.nodes);
-        let path_bytes = scope.exports.path_bytes;
+        let nodes = scope.import_nodes.saturating_add(scope.exports.nodes());
         self.charge(nodes, 0)?;
-        if self.scopes.len() == 1 {
-            // The compiled file has the path of each function that the component exports.
-            self.budget.draw(path_bytes)?;
-        }
         let closed = self.scopes.pop().unwrap_or_default();
-        let component = Component {
+        if self.scopes.is_empty() {
+            return self.end_outermost(&closed);
+        }
+        let shape = Shape::Component(Rc::new(Component {
             import_nodes: closed.import_nodes,
             exports: Rc::new(closed.exports),
+            captured: closed.captured,
             instances: closed.instances,
             functions: closed.functions,
             work: closed.work,
-        };
-        let shape = Shape::Component(Rc::new(component));
+        }));
+        let defined = INSTANCE_UNITS.saturating_add(captured(&shape));
         self.scope().push(Kind::Component, shape);
-        Ok(())
+        self.charge(0, defined)
+    }
+
+    /// Draws what depends on all imports and exports of the outermost component.
+    fn end_outermost(&self, closed: &Scope<'_>) -> Result<(), CompileError> {
+        // The compiled file has the path of each function that the component exports.
+        self.budget.draw(closed.exports.path_bytes)?;
+        // A copy of an imported item has its path, and that of a function is compared.
+        let levels = closed.import_depth.saturating_sub(1) / COPIED_LEVELS;
+        let compared = closed.import_path_bytes_max / COMPARED_BYTES;
+        self.budget.draw(closed.work.saturating_mul(levels))?;
+        self.budget.draw(closed.functions.saturating_mul(compared))
     }
 
     /// Reads a section of a component.
@@ -191,10 +225,11 @@ impl<'a> Pass<'a, '_> {
             Payload::ComponentImportSection(section) => {
                 for import in section {
                     let import = import?;
+                    let name = import.name.name;
                     if let ComponentTypeRef::Component(_) = import.ty {
-                        return Err(unsupported_named("an imported component", import.name.name));
+                        return Err(unsupported_named("an imported component", name));
                     }
-                    self.import(import.ty)?;
+                    self.import(name, import.ty)?;
                 }
             }
             Payload::ComponentExportSection(section) => {
@@ -211,12 +246,24 @@ impl<'a> Pass<'a, '_> {
     }
 
     fn core_type(&mut self, ty: &CoreType<'_>) {
-        let (count, nodes) = match ty {
-            CoreType::Rec(group) => (group.types().len(), 1),
-            CoreType::Module(declarations) => (1, declarations.len()),
-        };
-        for _ in 0..count {
-            self.scope().push_core_type(Shape::Leaf(nodes as u64));
+        let scope = self.scope();
+        match ty {
+            CoreType::Rec(group) => {
+                for _ in group.types() {
+                    scope.push_core_type(Shape::Leaf(1));
+                }
+            }
+            CoreType::Module(declarations) => {
+                let nodes = declarations.iter().map(|declaration| match declaration {
+                    ModuleTypeDeclaration::Import(import) => {
+                        1 + names([import.module, import.name])
+                    }
+                    ModuleTypeDeclaration::Export { name, .. } => 1 + names([*name]),
+                    _ => 1,
+                });
+                let nodes = nodes.sum();
+                scope.push_core_type(Shape::Module(Module { nodes, bytes: 0 }));
+            }
         }
     }
 
@@ -224,7 +271,8 @@ impl<'a> Pass<'a, '_> {
         match instance {
             Instance::Instantiate { module_index, args } => {
                 let module = self.scope().get(Kind::Module, *module_index);
-                let nodes = module.nodes() + args.len() as u64;
+                let nodes =
+                    module.nodes() + args.len() as u64 + names(args.iter().map(|arg| arg.name));
                 let bytes = match module {
                     Shape::Module(module) => module.bytes,
                     _ => 0,
@@ -234,7 +282,9 @@ impl<'a> Pass<'a, '_> {
                 self.count(1)
             }
             Instance::FromExports(exports) => {
-                self.charge(exports.len() as u64, exports.len() as u64)
+                let names = names(exports.iter().map(|export| export.name));
+                let nodes = exports.len() as u64 + names;
+                self.charge(nodes, nodes)
             }
         }
     }
@@ -246,9 +296,14 @@ impl<'a> Pass<'a, '_> {
                 args,
             } => {
                 let component = self.scope().get(Kind::Component, *component_index);
+                let names = names(args.iter().map(|arg| arg.name));
                 let args = args.iter().map(|arg| (arg.kind, arg.index));
                 let [given, copied] = self.sizes(args);
-                let compared = component.nodes().saturating_add(given);
+                let compared = component
+                    .nodes()
+                    .saturating_add(given)
+                    .saturating_add(names);
+                let copied = copied.saturating_add(captured(&component));
                 let Shape::Component(component) = component else {
                     return self.charge(compared, compared);
                 };
@@ -266,13 +321,14 @@ impl<'a> Pass<'a, '_> {
             ComponentInstance::FromExports(all) => {
                 let items = all.iter().map(|export| (export.kind, export.index));
                 let [_, copied] = self.sizes(items);
-                self.charge(all.len() as u64, copied)?;
                 let mut exports = Exports::default();
                 for export in all {
                     let shape = self.scope().get(export.kind, export.index);
-                    exports.add(export.name.name, shape);
+                    add(&mut exports, export.name.name, shape)?;
                 }
-                Shape::Instance(Rc::new(exports))
+                let shape = Shape::Instance(Rc::new(exports));
+                self.charge(shape.nodes(), copied.saturating_add(shape.nodes()))?;
+                shape
             }
         };
         self.scope().push(Kind::Instance, shape);
@@ -311,7 +367,7 @@ impl<'a> Pass<'a, '_> {
             } => {
                 let instance = self.scope().get(Kind::Instance, instance_index);
                 let shape = instance.export(name);
-                self.charge(1, copied(&shape))?;
+                self.charge(shape.nodes(), copied(&shape))?;
                 self.scope().push(kind, shape);
                 Ok(())
             }
@@ -330,11 +386,27 @@ impl<'a> Pass<'a, '_> {
                     }
                 };
                 let shape = of(kind);
-                self.charge(shape.nodes(), 1)?;
+                if kind == Kind::Type {
+                    self.charge(shape.nodes(), 1)?;
+                } else {
+                    self.capture(&shape, count as usize)?;
+                }
                 self.scope().push(kind, shape);
                 Ok(())
             }
         }
+    }
+
+    /// Charges an alias of a component or core module that is defined `count` components further
+    /// out. Each component on the way captures it.
+    fn capture(&mut self, shape: &Shape<'_>, count: usize) -> Result<(), CompileError> {
+        let count = count.min(self.scopes.len());
+        let once = shape.nodes().saturating_add(count as u64);
+        self.charge(once, captured(shape).saturating_add(1))?;
+        for scope in self.scopes.iter_mut().rev().take(count) {
+            scope.captured = scope.captured.saturating_add(shape.captured());
+        }
+        Ok(())
     }
 
     fn canonical(&mut self, function: &CanonicalFunction) -> Result<(), CompileError> {
@@ -356,11 +428,25 @@ impl<'a> Pass<'a, '_> {
         }
     }
 
-    fn import(&mut self, ty: ComponentTypeRef) -> Result<(), CompileError> {
+    fn import(&mut self, name: &str, ty: ComponentTypeRef) -> Result<(), CompileError> {
+        let is_outermost = self.scopes.len() <= 1;
         let scope = self.scope();
         let shape = scope.of_type(ty);
-        scope.import_nodes = scope.import_nodes.saturating_add(shape.nodes());
-        self.charge(shape.nodes(), shape.nodes())?;
+        let nodes = shape.nodes().saturating_add(names([name]));
+        scope.import_nodes = scope.import_nodes.saturating_add(nodes);
+        self.charge(nodes, nodes)?;
+        if is_outermost {
+            if let Some(path) = shape.module_path(name) {
+                return Err(unsupported_named("an imported core module", &path));
+            }
+            let mut paths = Exports::default();
+            paths.add(name, shape.clone());
+            // The library keeps the path of each function that is lowered.
+            self.budget.draw(paths.path_bytes)?;
+            let scope = self.scope();
+            scope.import_depth = scope.import_depth.max(shape.depth());
+            scope.import_path_bytes_max = scope.import_path_bytes_max.max(paths.path_bytes_max);
+        }
         self.scope().push(ty.kind(), shape);
         Ok(())
     }
@@ -373,11 +459,11 @@ impl<'a> Pass<'a, '_> {
         shape: Shape<'a>,
         stated: u64,
     ) -> Result<(), CompileError> {
-        let nodes = shape.nodes();
+        let nodes = shape.nodes().saturating_add(names([name]));
         let read = nodes.saturating_add(copied(&shape));
         self.charge(nodes.saturating_add(stated), read)?;
         let scope = self.scope();
-        scope.exports.add(name, shape.clone());
+        add(&mut scope.exports, name, shape.clone())?;
         scope.push(kind, shape);
         Ok(())
     }
@@ -397,11 +483,11 @@ impl<'a> Pass<'a, '_> {
                         Declaration::Type(ty) => self.declare(ty)?,
                         Declaration::Alias(alias) => self.alias(alias)?,
                         Declaration::Export { name, ty } => self.declare_export(name.name, *ty)?,
-                        Declaration::Import(import) => self.import(import.ty)?,
+                        Declaration::Import(import) => self.import(import.name.name, import.ty)?,
                     }
                 }
                 let closed = self.scopes.pop().unwrap_or_default();
-                closed.import_nodes.saturating_add(closed.exports.nodes)
+                closed.import_nodes.saturating_add(closed.exports.nodes())
             }
             ComponentType::Instance(declarations) => {
                 self.scopes.push(Scope::default());
@@ -416,7 +502,7 @@ impl<'a> Pass<'a, '_> {
                     }
                 }
                 let closed = self.scopes.pop().unwrap_or_default();
-                self.budget.draw(closed.exports.nodes)?;
+                self.budget.draw(closed.exports.nodes())?;
                 return Ok(Shape::Instance(Rc::new(closed.exports)));
             }
         };
@@ -437,7 +523,20 @@ impl<'a> Pass<'a, '_> {
 
 /// Units to copy an item.
 fn copied(shape: &Shape<'_>) -> u64 {
-    shape.items().saturating_mul(COPIED_UNITS)
+    let items = shape.items().saturating_mul(COPIED_UNITS);
+    items.saturating_add(captured(shape))
+}
+
+/// Units to copy the components and core modules of an item, with what they capture.
+fn captured(shape: &Shape<'_>) -> u64 {
+    shape.captured().saturating_mul(CAPTURED_UNITS)
+}
+
+/// Adds an item to exports, unless it has too many levels.
+fn add<'a>(exports: &mut Exports<'a>, name: &'a str, shape: Shape<'a>) -> Result<(), CompileError> {
+    exports.add(name, shape);
+    let what = "levels of instances and components within each other";
+    limit(what, exports.depth(), DEPTH_MAX)
 }
 
 /// Counts the bytes of core modules that are instantiated more than once.
@@ -458,7 +557,8 @@ impl Repeats {
     }
 }
 
-fn limit(what: &'static str, found: u64, limit: u64) -> Result<(), CompileError> {
+/// Checks a count against its limit.
+pub(super) fn limit(what: &'static str, found: u64, limit: u64) -> Result<(), CompileError> {
     match found <= limit {
         true => Ok(()),
         false => Err(CompileError::Limit { what, found, limit }),

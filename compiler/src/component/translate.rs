@@ -14,6 +14,7 @@ use pirn_format::component::{
     Adapter, CanonicalOptions, Component, DefinedType, HandleTable, Import, Layouts, Path,
     Resource, ValueType,
 };
+use pirn_format::text::one_line;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wasmtime_environ::component::{
@@ -55,7 +56,7 @@ const OWN_FEATURES: wasmparser::WasmFeatures = features!(wasmparser::WasmFeature
 type Modules<'a> = PrimaryMap<environ::StaticModuleIndex, ModuleTranslation<'a>>;
 
 pub(super) fn translate(wasm: &[u8], budget: &Budget) -> Result<Translated, CompileError> {
-    size::check(wasm, budget)?;
+    size::check(wasm, 0, budget)?;
     validate(wasm)?;
     let tunables = Tunables {
         // No adapter needs the state of asynchronous tasks.
@@ -111,9 +112,7 @@ fn validate(wasm: &[u8]) -> Result<(), CompileError> {
 /// The error for a component that the validator refuses.
 fn refused(message: &str, offset: usize) -> CompileError {
     CompileError::Invalid {
-        message: message
-            .replace('\n', " ")
-            .replace("not enabled", "not supported"),
+        message: one_line(message).replace("not enabled", "not supported"),
         offset,
     }
 }
@@ -125,12 +124,12 @@ fn invalid(error: &wasmtime_environ::error::Error) -> CompileError {
         // The compiler's own validator has accepted the component.
         Some(error) => CompileError::Component(format!(
             "the reader of components, which knows older rules, refuses this: {} (at offset {:#x})",
-            error.message().replace('\n', " "),
+            one_line(error.message()),
             error.offset()
         )),
         None => {
             let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
-            let text = chain.join(": ").replace('\n', " ");
+            let text = one_line(chain.join(": "));
             match text.contains("reexport of an imported function") {
                 true => unsupported("an export that is only an import"),
                 false => CompileError::Component(text),
@@ -295,7 +294,7 @@ impl<'a> Reader<'a> {
         let component = &translation.component;
         self.component.instances = component.num_runtime_component_instances;
         for (_, (name, import)) in &component.import_types {
-            self.check_import(name, &import.ty)?;
+            self.check_import(&mut vec![name], &import.ty)?;
         }
         for (_, import) in &component.imported_resources {
             let path = self.import_path(*import)?;
@@ -331,19 +330,27 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Refuses imported modules and components, and instances that export some.
-    fn check_import(&self, name: &str, ty: &TypeDef) -> Result<(), CompileError> {
-        match ty {
-            TypeDef::Module(_) => Err(unsupported_named("an imported core module", name)),
-            TypeDef::Component(_) => Err(unsupported_named("an imported component", name)),
+    /// Refuses imported modules and components, and instances that export some. `path` ends with
+    /// the name of the import.
+    fn check_import<'n>(
+        &'n self,
+        path: &mut Vec<&'n str>,
+        ty: &TypeDef,
+    ) -> Result<(), CompileError> {
+        let what = match ty {
+            TypeDef::Module(_) => "an imported core module",
+            TypeDef::Component(_) => "an imported component",
             TypeDef::ComponentInstance(index) => {
-                let mut exports = self.types.types[*index].exports.iter();
-                exports.try_for_each(|(inner, export)| {
-                    self.check_import(&format!("{name}#{inner}"), &export.ty)
-                })
+                for (inner, export) in &self.types.types[*index].exports {
+                    path.push(inner);
+                    self.check_import(path, &export.ty)?;
+                    path.pop();
+                }
+                return Ok(());
             }
-            _ => Ok(()),
-        }
+            _ => return Ok(()),
+        };
+        Err(unsupported_named(what, &path.join("#")))
     }
 
     fn import_path(&self, import: environ::RuntimeImportIndex) -> Result<Path, CompileError> {

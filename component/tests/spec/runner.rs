@@ -277,7 +277,7 @@ const OLDER: [&str; 2] = ["WAST_STRICT_COMPONENT_INDICES", "is no longer support
 const OLDER_SYNTAX: &str = "syntax older than the parser's";
 
 /// What messages say of components that are refused, and the name of the feature.
-const FEATURES: [(&str, &str); 24] = [
+const FEATURES: [(&str, &str); 26] = [
     (
         "a component that an instance exports",
         "imported components",
@@ -302,6 +302,8 @@ const FEATURES: [(&str, &str); 24] = [
     ("imported component", "imported components"),
     ("imported core module", "imported core modules"),
     ("instances, the limit is", "the limit of instances"),
+    ("within each other, the limit is", "the limit of levels"),
+    ("units of compile work", "the limit of work"),
     ("Maps require", "maps"),
     ("which knows older rules", "rules newer than the reader's"),
     (
