@@ -8,6 +8,7 @@ use crate::pirn::Settings;
 use crate::site::{Mount, check};
 use crate::units::{Destination, Endpoint, MemoryFolder, Ratio};
 use anyhow::{Context as _, Result, anyhow, bail};
+use pirn_cli::text::one_line;
 use pirn_signature::read_regular;
 use pirn_wasi2::MemoryLimits;
 use std::net::SocketAddr;
@@ -283,7 +284,7 @@ fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
     })?;
     let mut options: Options = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        let why = error.message().replace('\n', " ");
+        let why = one_line(error.message());
         anyhow!(
             "{name}:{}: {why}{}",
             line(at),

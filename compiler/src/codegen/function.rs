@@ -23,6 +23,7 @@ use cranelift_codegen::ir;
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::isa::unwind::UnwindInfo;
 use cranelift_codegen::{Context, verify_function};
+use pirn_format::text::one_line;
 use std::collections::HashSet;
 
 /// Alignment in bytes of each function longer than this: a line of the instruction cache.
@@ -276,7 +277,7 @@ impl Backend for FunctionBackend<'_> {
     fn fault(&self, message: String) -> CompileError {
         CompileError::Codegen {
             func: self.symbol.describe(self.compiler.env.metadata),
-            message: message.replace('\n', " "),
+            message: one_line(message),
         }
     }
 

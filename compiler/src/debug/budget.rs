@@ -4,6 +4,7 @@
 //! read the same bytes many times: units that share a table, tables that overlap, or entries of no
 //! bytes with a million attributes. The output of compilers is read about once.
 
+use pirn_format::text::one_line;
 use std::fmt;
 
 /// Steps for each byte. A step is a byte read through an offset, an attribute, or a row.
@@ -59,7 +60,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dwarf(error) => {
-                let message = error.to_string().replace('\n', " ");
+                let message = one_line(error);
                 let mut letters = message.chars();
                 let first = letters.next().map(|first| first.to_ascii_lowercase());
                 write!(f, "{}{}", first.unwrap_or('?'), letters.as_str())

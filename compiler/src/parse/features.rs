@@ -2,6 +2,7 @@
 //! docs/reference/features.md has a row for each.
 
 use crate::error::CompileError;
+use pirn_format::text::one_line;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// The accepted features: WebAssembly 3.0, and threads, custom page sizes, legacy exceptions and
@@ -45,10 +46,7 @@ impl From<BinaryReaderError> for CompileError {
         let message = match missing(&error) {
             Some(feature) => format!("{feature} not supported"),
             // The message must not suggest that the feature can be enabled.
-            None => {
-                let message = error.message().replace('\n', " ");
-                message.replace("not enabled", "not supported")
-            }
+            None => one_line(error.message()).replace("not enabled", "not supported"),
         };
         Self::Invalid {
             message,
