@@ -18,7 +18,7 @@ fn options() -> Options {
     options
 }
 
-/// Asserts that a component of at most so many bytes is refused for its work.
+/// Asserts that a component has at most `bytes_max` bytes, and is refused for its work.
 fn refused(what: &str, text: &str, bytes_max: usize) {
     let wasm = component(text);
     assert!(wasm.len() <= bytes_max, "{what}: {} bytes", wasm.len());
@@ -41,7 +41,7 @@ fn refused(what: &str, text: &str, bytes_max: usize) {
 const LIFTED: &str = r#"(core module $m (func (export "f"))) (core instance $i (instantiate $m))
     (func $f (canon lift (core func $i "f")))"#;
 
-/// Instances that each export the one before twice, by names with so many letters.
+/// Instances of which each exports the previous instance twice, by names of `letters` letters.
 fn names(levels: usize, letters: usize) -> String {
     let name = "x".repeat(letters - 1);
     let mut text = format!("(component {LIFTED}");
@@ -354,7 +354,8 @@ fn components_that_capture_components_are_refused() {
     let twice = |levels| format!("(component {})", capturing(levels, 2, ""));
     compile(&component(&twice(10)), &options()).expect("the captured ones are few");
     refused("a definition", &twice(24), 2_000);
-    // Other components are between the component and the one that is captured.
+    // Two components are between the innermost component, which captures, and the outermost one,
+    // which defines what is captured.
     let inner = "(component (component (alias outer 3 $d (component)) (alias outer 3 $m
         (core module))))";
     let text = format!(

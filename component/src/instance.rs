@@ -431,8 +431,9 @@ impl<T: 'static> Instance<T> {
     }
 
     /// The resources that the instance has used, see
-    /// [`Instance::usage`](pirn_runtime::Instance::usage). Its host bytes are those of
-    /// [`host_bytes`](Self::host_bytes), and those that the runtime holds for exceptions.
+    /// [`Instance::usage`](pirn_runtime::Instance::usage). The field `host_bytes` is the sum of the
+    /// bytes of [`host_bytes`](Self::host_bytes) and of the bytes that the runtime holds for
+    /// exceptions.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.with_host_bytes(self.core.usage())

@@ -5,12 +5,10 @@ use std::time::Duration;
 /// Limits for clients. The engine has the limits for guests.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Most requests that wait for a slot. A request to a CGI guest counts from before its body is
-    /// read.
+    /// Most requests that wait for a slot.
     pub waiting_max: usize,
-    /// Most requests of one route that wait for a guest or have one. A request counts from before
-    /// its body is read. Set it lower than the number of slots, so that a route with slow guests
-    /// leaves slots to other routes.
+    /// Most requests of one route that wait for a guest or have one. Set it lower than the number
+    /// of slots, so that a route with slow guests leaves slots to other routes.
     pub route_requests: usize,
     /// Longest time that a request waits for a slot.
     pub wait: Duration,

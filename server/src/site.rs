@@ -32,7 +32,7 @@ pub(crate) struct Site {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) limits: Limits,
     pub(crate) routes: Vec<Route>,
-    /// One permit for each request that may wait for a slot, or for its body before that.
+    /// One permit for each request that may wait for a slot.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) counters: RouteCounters,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Site {
 /// A route of a site.
 pub(crate) struct Route {
     pub(crate) prefix: String,
-    /// One permit for each request that may wait for its body or a guest, or have a guest.
+    /// One permit for each request that may wait for a guest or have one.
     pub(crate) turns: Arc<Semaphore>,
     turns_max: usize,
 }
@@ -119,7 +119,7 @@ impl Site {
         Some(fitting.max_by_key(|(_, route)| route.prefix.len())?.0)
     }
 
-    /// Number of requests that wait for a slot, or for their body before that.
+    /// Number of requests that wait for a slot.
     pub(crate) fn waiting(&self) -> usize {
         self.limits.waiting_max - self.places.available_permits()
     }

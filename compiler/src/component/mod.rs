@@ -43,8 +43,8 @@ pub(crate) fn is_component(wasm: &[u8]) -> bool {
 /// # Errors
 ///
 /// [`CompileError::Invalid`] if the module is not valid; [`CompileError::Component`] if its imports
-/// and exports are not those of its world; [`CompileError::Work`] if its world costs more than the
-/// budget has.
+/// and exports are not those of its world; [`CompileError::Work`] if the world of the module costs
+/// more than the budget has.
 pub(crate) fn of_core_module(
     wasm: &[u8],
     budget: &Budget,

@@ -60,8 +60,8 @@ const INSTANCE_UNITS: u64 = 4;
 /// Checks the number of its instances.
 ///
 /// Refuses components that are imported or exported by an instance, because their size is not
-/// known, and core modules that the outermost component imports. `offset` is that of the bytes in
-/// the file.
+/// known, and core modules that the outermost component imports. `wasm` begins at the byte `offset`
+/// of the file.
 ///
 /// # Errors
 ///
@@ -173,7 +173,8 @@ impl<'a> Pass<'a, '_> {
     fn end_outermost(&self, closed: &Scope<'_>) -> Result<(), CompileError> {
         // The compiled file has the path of each function that the component exports.
         self.budget.draw(closed.exports.path_bytes)?;
-        // A copy of an imported item has its path, and that of a function is compared.
+        // A copy of an imported item contains the path of the item. The paths of functions are also
+        // compared.
         let levels = closed.import_depth.saturating_sub(1) / COPIED_LEVELS;
         let compared = closed.import_path_bytes_max / COMPARED_BYTES;
         self.budget.draw(closed.work.saturating_mul(levels))?;
@@ -451,7 +452,7 @@ impl<'a> Pass<'a, '_> {
         Ok(())
     }
 
-    /// An export, whose stated type has so many nodes.
+    /// An export. The type that the component states for the export has `stated` nodes.
     fn export(
         &mut self,
         name: &'a str,

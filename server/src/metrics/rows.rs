@@ -116,7 +116,7 @@ pub(super) const ROWS: [Row; 21] = [
     ),
     row(
         "pirn_requests_waiting",
-        "Requests that wait for a slot, or for their body before that",
+        "Requests that wait for a slot",
         Source::Gauge(|_, now| now.waiting as u64),
     ),
     row(
