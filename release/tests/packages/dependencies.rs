@@ -52,8 +52,9 @@ fn cargo(arguments: &[&str], manifest: &str) -> Option<String> {
         .args(["--locked", "--offline", "--manifest-path", manifest]);
     let output = cargo.current_dir(root()).output().expect("cargo");
     let errors = String::from_utf8_lossy(&output.stderr);
-    // Cargo downloads what it needs to build. A listing also needs what was not built.
-    if errors.contains("--offline was specified") {
+    // Cargo downloads what it needs to build. A listing also needs what was not built. Of packages
+    // that were never asked for, Cargo says that it uses "offline mode (--offline)".
+    if errors.contains("--offline") {
         eprintln!("NOT RUN: {arguments:?}; cargo fetch --locked --manifest-path {manifest}");
         return None;
     }
