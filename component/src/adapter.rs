@@ -9,7 +9,7 @@ use crate::host_values::HostValues;
 use crate::lift::{Flat, Lift};
 use crate::lower::{Lower, Words};
 use crate::state::{Pending, State, Unwritten};
-use crate::stop::{Stop, is_stop};
+use crate::stop::{Stop, unless_stopped};
 use crate::transcode::{Memories, transcode};
 use crate::value::Resource;
 use pirn_format::component::{
@@ -166,7 +166,7 @@ where
                     Box::pin(async move {
                         let lifted = match lifted {
                             Ok(lifted) => lifted,
-                            Err(error) => return unless_stopped(Err(error)).map($convert),
+                            Err(error) => return unless_stopped::<u64>(Err(error)).map($convert),
                         };
                         let _held = lifted.held;
                         let output = (func.func)(caller.data_mut(), lifted.params).await?;
@@ -262,17 +262,6 @@ impl Lowered {
 
     fn encoding(&self) -> StringEncoding {
         self.info.component.options[self.options as usize].encoding
-    }
-}
-
-/// The answer to a guest that may have been stopped while this crate converted values. Such a guest
-/// does not continue, and does not see the answer. Its call fails with the reason of the stop.
-///
-/// The errors of the embedder's function do not get here: they may be of another guest.
-fn unless_stopped(answer: Result<u64, HostError>) -> Result<u64, HostError> {
-    match answer {
-        Err(error) if is_stop(&error) => Ok(0),
-        answer => answer,
     }
 }
 

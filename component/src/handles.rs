@@ -58,10 +58,9 @@ impl Handles {
         if let Some(at) = self.free.checked_sub(1) {
             let number = self.free;
             let entry = &mut self.entries[at as usize];
-            if let Entry::Free(next) = *entry {
+            if let Entry::Free(next) = std::mem::replace(entry, Entry::Handle(handle)) {
                 self.free = next;
             }
-            *entry = Entry::Handle(handle);
             return Ok(number);
         }
         if *places >= HANDLES_MAX {

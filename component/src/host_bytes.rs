@@ -219,10 +219,16 @@ impl Account {
     /// Makes room for one more entry of a table. Counts the memory before the table grows.
     pub(crate) fn room<T>(&mut self, table: &mut Vec<T>) -> Result<(), AbiError> {
         const FIRST: usize = 4;
-        if table.len() == table.capacity() {
-            let more = table.capacity().max(FIRST);
-            self.grow(more.saturating_mul(size_of::<T>()))?;
-            table.reserve_exact(more);
+        self.room_for(table, (table.len() + 1).max(FIRST))
+    }
+
+    /// Makes room for `len` entries of a table. Counts the memory before the table grows.
+    pub(crate) fn room_for<T>(&mut self, table: &mut Vec<T>, len: usize) -> Result<(), AbiError> {
+        let capacity = table.capacity();
+        if capacity < len {
+            let wanted = len.max(2 * capacity);
+            self.grow((wanted - capacity).saturating_mul(size_of::<T>()))?;
+            table.reserve_exact(wanted - table.len());
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::scopes::Scopes;
-use crate::stop::{PIECE_BYTES, Stop};
+use crate::stop::{Progress, Stop};
 use crate::strings::{self, STRING_BYTES_MAX};
 use crate::value::{Resource, Value};
 use pirn_format::component::{DefinedType, StringEncoding, ValueType};
@@ -16,9 +16,7 @@ pub struct Lift<'a> {
     scopes: &'a mut Scopes,
     /// The bytes of the host that the values take.
     spent: usize,
-    /// Bytes that were converted since the last look for a stop.
-    unlooked: usize,
-    stop: Stop<'a>,
+    pub(crate) progress: Progress<'a>,
 }
 
 /// Core values of a flattened value.
@@ -70,8 +68,7 @@ impl<'a> Lift<'a> {
             encoding,
             scopes,
             spent: 0,
-            unlooked: 0,
-            stop,
+            progress: Progress::new(stop),
         }
     }
 
@@ -182,6 +179,11 @@ impl<'a> Lift<'a> {
     /// A value from memory, all of whose bytes are in the memory.
     fn load(&mut self, ty: ValueType, at: u32) -> Result<Value, AbiError> {
         self.spend(size_of::<Value>())?;
+        self.load_counted(ty, at)
+    }
+
+    /// As [`load`](Self::load), for a value whose own bytes count already.
+    fn load_counted(&mut self, ty: ValueType, at: u32) -> Result<Value, AbiError> {
         Ok(match ty {
             ValueType::Bool => Value::Bool(self.number::<1>("a bool", at)?[0] != 0),
             ValueType::S8 => Value::S8(i8::from_le_bytes(self.number("an s8", at)?)),
@@ -264,14 +266,12 @@ impl<'a> Lift<'a> {
     }
 
     fn list(&mut self, ty: ValueType, address: u32, length: u32) -> Result<Vec<Value>, AbiError> {
-        let bytes = self.check_list(ty, address, length, 0)?;
         // All elements count before there is room for them: lists may contain each other.
-        self.spend((length as usize).saturating_mul(size_of::<Value>()))?;
+        let bytes = self.check_list(ty, address, length, size_of::<Value>())?;
         let places = (0..length).map(|n| address + n * bytes);
         exactly(places.map(|at| {
-            // `load` counts the element once more.
-            self.spent -= size_of::<Value>();
-            self.load(ty, at)
+            self.progress.work(size_of::<Value>())?;
+            self.load_counted(ty, at)
         }))
     }
 
@@ -305,9 +305,9 @@ impl<'a> Lift<'a> {
             return Err(self.out_of_bounds("a string", address, bytes));
         }
         let found = self.bytes("a string", address, bytes)?;
-        let decoded = strings::decoded_bytes(encoding, found, &self.stop)?;
+        let decoded = strings::decoded_bytes(encoding, found, &self.progress.stop)?;
         self.spend(decoded)?;
-        strings::decode(encoding, found, decoded, &self.stop)
+        strings::decode(encoding, found, decoded, &self.progress.stop)
     }
 
     /// The resource of a handle of a type, `own` or `borrow`.
@@ -392,34 +392,18 @@ impl<'a> Lift<'a> {
         }
     }
 
-    /// Fails if the host may not take so many bytes.
-    fn reserve(&self, bytes: usize) -> Result<(), AbiError> {
-        self.scopes.account.check(self.spent.saturating_add(bytes))
-    }
-
     /// Counts bytes that the host takes.
     fn spend(&mut self, bytes: usize) -> Result<(), AbiError> {
-        self.reserve(bytes)?;
+        self.scopes
+            .account
+            .check(self.spent.saturating_add(bytes))?;
         self.spent += bytes;
-        self.work(bytes)
+        self.progress.work(bytes)
     }
 
     /// The bytes of the host that the values take.
     pub(crate) fn spent(&self) -> usize {
         self.spent
-    }
-
-    /// Counts converted bytes, and looks for a stop after each piece.
-    #[inline]
-    pub(crate) fn work(&mut self, bytes: usize) -> Result<(), AbiError> {
-        self.unlooked = self.unlooked.saturating_add(bytes);
-        match self.unlooked < PIECE_BYTES {
-            true => Ok(()),
-            false => {
-                self.unlooked = 0;
-                self.stop.look()
-            }
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::component::Info;
 use crate::error::{AbiError, ValueError};
 use crate::lift::aligned;
 use crate::scopes::Scopes;
-use crate::stop::{PIECE_BYTES, Stop};
+use crate::stop::{PIECE_BYTES, Progress, Stop};
 use crate::strings::{self, STRING_BYTES_MAX};
 use crate::value::{Resource, Value};
 use pirn_format::component::{DefinedType, FLAT_PARAMS_MAX, StringEncoding, ValueType, cut};
@@ -25,12 +25,12 @@ pub struct Requests {
     wanted: SmallVec<[(u32, u32); INLINE]>,
     /// The addresses of the first of them.
     given: SmallVec<[u32; INLINE]>,
-    /// Bytes of the host that the value's strings and lists take.
+    /// Bytes of the host that the value takes: its strings and lists, and each [`Value`].
     host_bytes: usize,
 }
 
 impl Requests {
-    /// Counts bytes of the host for a string or a list of the value.
+    /// Counts bytes of the host for a part of the value.
     pub(crate) fn count(&mut self, host_bytes: usize) {
         self.host_bytes = self.host_bytes.saturating_add(host_bytes);
     }
@@ -263,9 +263,7 @@ pub struct Lower<'a> {
     scopes: &'a mut Scopes,
     /// The addresses of the pieces that were requested.
     given: &'a [u32],
-    /// Bytes that were converted since the last look for a stop.
-    unlooked: usize,
-    stop: Stop<'a>,
+    pub(crate) progress: Progress<'a>,
 }
 
 impl<'a> Lower<'a> {
@@ -283,21 +281,7 @@ impl<'a> Lower<'a> {
             encoding,
             scopes,
             given,
-            unlooked: 0,
-            stop,
-        }
-    }
-
-    /// Counts converted bytes, and looks for a stop after each piece.
-    #[inline]
-    pub(crate) fn work(&mut self, bytes: usize) -> Result<(), AbiError> {
-        self.unlooked = self.unlooked.saturating_add(bytes);
-        match self.unlooked < PIECE_BYTES {
-            true => Ok(()),
-            false => {
-                self.unlooked = 0;
-                self.stop.look()
-            }
+            progress: Progress::new(stop),
         }
     }
 
@@ -315,7 +299,7 @@ impl<'a> Lower<'a> {
             // The whole range is in the memory.
             fill(self.bytes(address + done as u32, some)?);
             done += some;
-            self.work(some)?;
+            self.progress.work(some)?;
         }
         Ok(())
     }
@@ -509,7 +493,7 @@ impl<'a> Lower<'a> {
         let (address, bytes) = (self.piece(), self.info.layout(ty).bytes);
         for (at, value) in (0..).zip(values) {
             self.store(ty, value, address + at * bytes)?;
-            self.work(size_of::<Value>())?;
+            self.progress.work(size_of::<Value>())?;
         }
         Ok(address)
     }
@@ -517,20 +501,14 @@ impl<'a> Lower<'a> {
     /// Writes a string to the next piece of memory. Returns its address and length.
     pub(crate) fn string(&mut self, text: &str) -> Result<(u32, u32), AbiError> {
         let (encoding, _, bytes, length) = strings::plan(self.encoding, text);
-        let address = self.piece();
-        let place = self.bytes(address, bytes as usize)?;
-        if text.len() <= PIECE_BYTES {
-            strings::encode(encoding, text, place);
-            self.work(text.len())?;
-            return Ok((address, length));
-        }
-        let mut at = address;
+        let (address, bytes) = (self.piece(), bytes as usize);
+        self.bytes(address, bytes)?;
+        let mut done = 0;
         for piece in strings::pieces(text) {
-            let bytes = strings::encoded_bytes(encoding, piece);
-            strings::encode(encoding, piece, self.bytes(at, bytes)?);
-            // After the last piece, this may be the end of a memory of 4 GiB.
-            at = at.wrapping_add(bytes as u32);
-            self.work(piece.len())?;
+            // The whole range is in the memory.
+            let place = self.bytes(address + done as u32, bytes - done)?;
+            done += strings::encode(encoding, piece, place);
+            self.progress.work(piece.len())?;
         }
         Ok((address, length))
     }

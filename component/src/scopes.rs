@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CALLS_UNCOUNTED: usize = 4;
 
 /// Bytes that an entry of [`Scopes::host`] counts for. A node of a `BTreeMap` has 11 places of 12
-/// bytes, of which at least 5 are used, and at most 12 addresses for those.
+/// bytes, of which at least 5 are used, and at most 12 addresses of child nodes.
 const OWNED_BY_HOST_BYTES: usize = 64;
 
 /// The handles of all component instances, and the calls that have borrowed some.
@@ -64,13 +64,7 @@ impl Scopes {
     fn handles(&mut self, instance: u32) -> Result<&mut Handles, AbiError> {
         let wanted = instance as usize + 1;
         if self.instances.len() < wanted {
-            let capacity = self.instances.capacity();
-            if capacity < wanted {
-                let wanted = wanted.max(2 * capacity);
-                self.account
-                    .grow((wanted - capacity) * size_of::<Handles>())?;
-                self.instances.reserve_exact(wanted - self.instances.len());
-            }
+            self.account.room_for(&mut self.instances, wanted)?;
             self.instances.resize_with(wanted, Handles::default);
         }
         Ok(&mut self.instances[instance as usize])
@@ -79,8 +73,8 @@ impl Scopes {
     /// A call begins.
     pub(crate) fn enter(&mut self) -> Result<(), AbiError> {
         if self.calls.capacity() == 0 {
-            // A host function is called at this depth. Its place is part of every instance, and not
-            // counted.
+            // The account does not count these places, because every instance that calls the host
+            // has them.
             self.calls.reserve_exact(CALLS_UNCOUNTED);
         }
         self.account.room(&mut self.calls)?;

@@ -71,17 +71,27 @@ pub(crate) fn whole(encoding: Encoding, piece: &[u8]) -> usize {
     }
 }
 
-/// The bytes of a string in pieces of whole characters.
-fn byte_pieces(encoding: Encoding, mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The bytes of a string in pieces of whole characters. Looks for a stop between two pieces.
+fn byte_pieces<'a>(
+    encoding: Encoding,
+    mut bytes: &'a [u8],
+    stop: &Stop<'_>,
+) -> impl Iterator<Item = Result<&'a [u8], AbiError>> {
+    let mut is_first = true;
     iter::from_fn(move || {
         let len = match bytes.len() {
             0 => return None,
             len if len <= PIECE_BYTES => len,
             _ => whole(encoding, &bytes[..PIECE_BYTES]),
         };
+        if !std::mem::replace(&mut is_first, false)
+            && let Err(error) = stop.look()
+        {
+            return Some(Err(error));
+        }
         let (piece, rest) = bytes.split_at(len);
         bytes = rest;
-        Some(piece)
+        Some(Ok(piece))
     })
 }
 
@@ -103,13 +113,14 @@ pub(crate) fn decoded_bytes(
     bytes: &[u8],
     stop: &Stop<'_>,
 ) -> Result<usize, AbiError> {
+    if encoding == Encoding::Utf8 {
+        return Ok(bytes.len());
+    }
     let mut sum = 0;
-    for (number, piece) in byte_pieces(encoding, bytes).enumerate() {
-        if number > 0 {
-            stop.look()?;
-        }
+    for piece in byte_pieces(encoding, bytes, stop) {
+        let piece = piece?;
         sum += match encoding {
-            Encoding::Utf8 => return Ok(bytes.len()),
+            Encoding::Utf8 => piece.len(),
             Encoding::Utf16 => {
                 utf16(piece).try_fold(0, |sum, c| Ok::<_, AbiError>(sum + c?.len_utf8()))?
             }
@@ -127,10 +138,8 @@ pub(crate) fn decode(
     stop: &Stop<'_>,
 ) -> Result<String, AbiError> {
     let mut text = String::with_capacity(decoded);
-    for (number, piece) in byte_pieces(encoding, bytes).enumerate() {
-        if number > 0 {
-            stop.look()?;
-        }
+    for piece in byte_pieces(encoding, bytes, stop) {
+        let piece = piece?;
         match encoding {
             Encoding::Utf8 => text.push_str(utf8(piece)?),
             Encoding::Utf16 => {
@@ -167,30 +176,29 @@ pub(crate) fn plan(encoding: StringEncoding, text: &str) -> (Encoding, u32, u64,
     }
 }
 
-/// Number of bytes of a text in an encoding.
-pub(crate) fn encoded_bytes(encoding: Encoding, text: &str) -> usize {
+/// Writes a text to the start of `bytes`, which has room for the text. Returns the number of bytes
+/// that were written.
+pub(crate) fn encode(encoding: Encoding, text: &str, bytes: &mut [u8]) -> usize {
+    let mut written = 0;
     match encoding {
-        Encoding::Utf8 => text.len(),
-        Encoding::Utf16 => text.encode_utf16().count() * 2,
-        Encoding::Latin1 => text.chars().count(),
-    }
-}
-
-/// Writes a string to bytes of the length that [`encoded_bytes`] returned.
-pub(crate) fn encode(encoding: Encoding, text: &str, bytes: &mut [u8]) {
-    match encoding {
-        Encoding::Utf8 => bytes.copy_from_slice(text.as_bytes()),
+        Encoding::Utf8 => {
+            bytes[..text.len()].copy_from_slice(text.as_bytes());
+            written = text.len();
+        }
         Encoding::Utf16 => {
             for (place, unit) in bytes.chunks_exact_mut(2).zip(text.encode_utf16()) {
                 place.copy_from_slice(&unit.to_le_bytes());
+                written += 2;
             }
         }
         Encoding::Latin1 => {
             for (place, c) in bytes.iter_mut().zip(text.chars()) {
                 *place = u32::from(c) as u8;
+                written += 1;
             }
         }
     }
+    written
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use crate::error::{AbiError, of_host};
 use crate::state::State;
-use crate::stop::{PIECE_BYTES, Stop, is_stop};
+use crate::stop::{PIECE_BYTES, Stop, unless_stopped};
 use crate::strings::{self, Encoding, UTF16_TAG};
 use pirn_format::component::{Adapter, Transcode, memory_name};
 use pirn_runtime::{Caller, HostError};
@@ -124,10 +124,7 @@ pub(crate) fn transcode<T>(
     let held = caller.data_mut().scopes.account.hold(bytes * Buffers::EACH);
     let _held = held.map_err(of_host)?;
     let mut ends = OfGuest { caller, memories };
-    match convert(&mut ends, op, params, Buffers::new(bytes)) {
-        Err(error) if is_stop(&error) => Ok([0; 2]),
-        converted => converted,
-    }
+    unless_stopped(convert(&mut ends, op, params, Buffers::new(bytes)))
 }
 
 /// The host's memory for a conversion.
@@ -261,7 +258,10 @@ impl Source {
             let mut continues = true;
             if self.is_ascii(piece) {
                 let (letters, units) = match self.encoding {
-                    Encoding::Utf16 => target.add_units(piece, converted, written),
+                    Encoding::Utf16 => {
+                        let (units, _) = piece.as_chunks();
+                        (target.add_units(units, converted, written), units.len())
+                    }
                     _ => (target.add_bytes(piece, converted, written), piece.len()),
                 };
                 continues = letters == units;
@@ -292,10 +292,10 @@ impl Source {
         let mut written = 0;
         self.pieces(ends, &mut buffers.piece, |ends, piece| {
             match self.encoding {
+                Encoding::Latin1 => {}
                 _ if self.is_ascii(piece) => {}
                 Encoding::Utf8 => drop(strings::utf8(piece).map_err(of_host)?),
                 Encoding::Utf16 => check_utf16(piece)?,
-                Encoding::Latin1 => {}
             }
             ends.write(target + written, piece)?;
             written += piece.len() as u64;
@@ -357,8 +357,8 @@ impl Target {
                     to.extend_from_slice(&unit.to_le_bytes());
                 }
             }
-            Self::Utf8(room) => {
-                if written + (to.len() + c.len_utf8()) as u64 > room {
+            Self::Utf8(_) => {
+                if c.len_utf8() > self.room(to, written) {
                     return false;
                 }
                 to.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
@@ -372,44 +372,38 @@ impl Target {
     }
 
     /// As [`add`](Self::add) for letters of ASCII in UTF-16, all at once. Returns the number of
-    /// those that were added, and of all.
-    fn add_units(self, units: &[u8], to: &mut Vec<u8>, written: u64) -> (usize, usize) {
-        let (units, _) = units.as_chunks::<2>();
-        let room = match self {
-            Self::Utf16 => {
-                to.extend_from_slice(units.as_flattened());
-                return (units.len(), units.len());
-            }
-            Self::Utf8(room) => room.saturating_sub(written + to.len() as u64) as usize,
-            Self::Latin1 => usize::MAX,
-        };
-        let fitting = &units[..units.len().min(room)];
-        to.extend(fitting.iter().map(|unit| unit[0]));
-        (fitting.len(), units.len())
+    /// letters that were added.
+    fn add_units(self, units: &[[u8; 2]], to: &mut Vec<u8>, written: u64) -> usize {
+        let fitting = &units[..units.len().min(self.room(to, written))];
+        match self {
+            Self::Utf16 => to.extend_from_slice(fitting.as_flattened()),
+            Self::Utf8(_) | Self::Latin1 => to.extend(fitting.iter().map(|unit| unit[0])),
+        }
+        fitting.len()
     }
 
     /// As [`add`](Self::add) for all characters of a text in Latin-1, which are ASCII if the target
-    /// is UTF-8. Returns the number of those that were added.
-    fn add_bytes(self, letters: &[u8], to: &mut Vec<u8>, written: u64) -> usize {
+    /// is UTF-8. Returns the number of characters that were added.
+    fn add_bytes(self, bytes: &[u8], to: &mut Vec<u8>, written: u64) -> usize {
+        let fitting = &bytes[..bytes.len().min(self.room(to, written))];
         match self {
             Self::Utf16 => {
                 let start = to.len();
-                to.resize(start + 2 * letters.len(), 0);
-                for (unit, letter) in to[start..].chunks_exact_mut(2).zip(letters) {
-                    unit[0] = *letter;
+                to.resize(start + 2 * fitting.len(), 0);
+                for (unit, byte) in to[start..].chunks_exact_mut(2).zip(fitting) {
+                    unit[0] = *byte;
                 }
-                letters.len()
             }
-            Self::Utf8(room) => {
-                let room = room.saturating_sub(written + to.len() as u64);
-                let letters = &letters[..letters.len().min(room as usize)];
-                to.extend_from_slice(letters);
-                letters.len()
-            }
-            Self::Latin1 => {
-                to.extend_from_slice(letters);
-                letters.len()
-            }
+            Self::Utf8(_) | Self::Latin1 => to.extend_from_slice(fitting),
+        }
+        fitting.len()
+    }
+
+    /// Bytes for which the target has room after those in `to`.
+    fn room(self, to: &[u8], written: u64) -> usize {
+        match self {
+            Self::Utf8(room) => room.saturating_sub(written + to.len() as u64) as usize,
+            Self::Utf16 | Self::Latin1 => usize::MAX,
         }
     }
 }

@@ -92,7 +92,7 @@ pub trait Type: Send {
         for one in all {
             one.store(cx, ty, at)?;
             at = at.saturating_add(bytes);
-            cx.work(bytes as usize)?;
+            cx.progress.work(bytes as usize)?;
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ pub trait OwnedType: Type + Sized + 'static {
         let mut all = Vec::with_capacity(length as usize);
         for n in 0..length {
             all.push(Self::load(cx, ty, at + n * bytes)?);
-            cx.work(bytes as usize)?;
+            cx.progress.work(bytes as usize)?;
         }
         Ok(all)
     }

@@ -1,6 +1,7 @@
 //! Conversions between two memories of the host: borders of pieces, room, stops.
 
 use super::*;
+use crate::stop::is_stop;
 use std::cell::Cell;
 
 /// Two memories of the host.

@@ -35,9 +35,8 @@ macro_rules! numbers {
                 all: &[Self],
                 cx: &mut Lower<'_>,
                 _: ValueType,
-                at: u32,
+                mut at: u32,
             ) -> Result<(), AbiError> {
-                let mut at = at;
                 for all in all.chunks(PIECE_BYTES / size_of::<$rust>()) {
                     let places = cx.bytes(at, size_of_val(all))?;
                     let (places, _) = places.as_chunks_mut::<{ size_of::<$rust>() }>();
@@ -45,7 +44,7 @@ macro_rules! numbers {
                         *place = one.to_le_bytes();
                     }
                     at = at.saturating_add(size_of_val(all) as u32);
-                    cx.work(size_of_val(all))?;
+                    cx.progress.work(size_of_val(all))?;
                 }
                 Ok(())
             }
@@ -63,7 +62,7 @@ macro_rules! numbers {
                 let mut all = Vec::with_capacity(places.len());
                 for places in places.chunks(PIECE_BYTES / size_of::<$rust>()) {
                     all.extend(places.iter().map(|place| Self::from_le_bytes(*place)));
-                    cx.work(size_of_val(places))?;
+                    cx.progress.work(size_of_val(places))?;
                 }
                 Ok(all)
             }

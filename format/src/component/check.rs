@@ -22,7 +22,7 @@ impl Component {
             ty => layouts.value(ty).map(drop),
         };
         self.types.iter().flat_map(values).try_for_each(value)?;
-        // Bounds their number by the size of the file: hosts keep handles for each instance.
+        // Bounds the number of instances by the size of the file: hosts keep handles for each one.
         let exported = |name: String| match exported(&name) {
             true => Ok(()),
             false => damaged(&format!("the core module exports no \"{name}\"")),
