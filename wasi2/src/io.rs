@@ -53,6 +53,11 @@ pub trait Output: Send + 'static {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
+/// Most bytes that a read of `len` bytes returns.
+pub(crate) fn read_max(len: u64) -> usize {
+    usize::try_from(len).map_or(READ_MAX, |len| len.min(READ_MAX))
+}
+
 /// Bytes in a buffer that has no spare capacity, because the host counts their number.
 pub(crate) fn exact(mut bytes: Vec<u8>) -> Bytes {
     bytes.shrink_to_fit();

@@ -1,4 +1,5 @@
-//! [`Network`]: the addresses that guests may use. This file alone decides that.
+//! [`Network`]: the addresses that guests may use. This file and `network/special.rs` alone decide
+//! that.
 
 mod special;
 mod text;

@@ -13,8 +13,9 @@ pub(crate) struct Token {
     _counted: Arc<()>,
 }
 
-/// A token that several parts of a connection share, and the host memory of the connection. The
-/// extensions of a request carry it to the name lookup, which counts until getaddrinfo(3) returns.
+/// The token of a connection and the count of its host memory, which the parts of the connection
+/// share. The extensions of a request carry both to the name lookup, so that the connection counts
+/// until getaddrinfo(3) returns.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     _shared: Arc<(Token, HeldBytes)>,

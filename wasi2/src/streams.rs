@@ -1,6 +1,6 @@
 //! `wasi:io/streams` and `wasi:io/error`.
 
-use crate::io::{Input, IoError, Output, StreamFailure, split};
+use crate::io::{Input, IoError, Output, StreamFailure, read_max, split};
 use crate::limits::{BLOCKING_WRITE_MAX, READ_MAX, WRITE_MAX};
 use crate::methods::{getter, name_of, pollable, resource, with_wasi};
 use crate::poll::ready;
@@ -47,11 +47,6 @@ impl InputStream {
         self.is_closed = read.is_err();
         read
     }
-}
-
-/// Most bytes that a read of `len` bytes returns.
-fn read_max(len: u64) -> usize {
-    usize::try_from(len).map_or(READ_MAX, |len| len.min(READ_MAX))
 }
 
 /// Reads available bytes, for which the host may still keep memory.

@@ -87,8 +87,8 @@ impl<'a, T> Caller<'a, T> {
         self.stop_flag().is_stopped()
     }
 
-    /// The answer to [`is_stopped`](Self::is_stopped) for host functions that hold a view of the
-    /// memory meanwhile.
+    /// A value that answers [`is_stopped`](Self::is_stopped) while the host function holds a view
+    /// of the memory.
     #[must_use]
     #[inline]
     pub fn stop_flag(&self) -> StopFlag<'a> {

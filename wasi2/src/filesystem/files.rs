@@ -13,7 +13,8 @@ use super::metadata::{DescriptorStat, MetadataHash};
 use super::streams::{FileInput, FileOutput};
 use super::types::{Advice, NewTimestamp, TYPES};
 use crate::file_quota::FileQuota;
-use crate::limits::{ENTRIES_BYTES, READ_MAX, SYNC_THREADS_MAX};
+use crate::io::read_max;
+use crate::limits::{ENTRIES_BYTES, SYNC_THREADS_MAX};
 use crate::methods::{code_of_error, getter, resource};
 use crate::preopens::Source;
 use crate::streams::{InputStream, OutputStream};
@@ -76,18 +77,15 @@ fn sync<T: View>(
             return Ok(Ok(()));
         }
         let user = state.data_mut().wasi().user();
-        let permit = SYNCS.enter(user).await;
-        let sync = move || {
-            let synced = found.sync(only_data);
-            drop(permit);
-            synced
-        };
         match Handle::try_current() {
-            Ok(runtime) => runtime
-                .spawn_blocking(sync)
+            Ok(_) => SYNCS
+                .run(user, move || found.sync(only_data))
                 .await
                 .map_err(|error| HostError::message(format!("a sync did not end: {error}"))),
-            Err(_) => Ok(sync()),
+            Err(_) => {
+                let _permit = SYNCS.enter(user).await;
+                Ok(found.sync(only_data))
+            }
         }
     })
 }
@@ -128,11 +126,10 @@ fn link_data<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     })?;
     let name = "[method]descriptor.read";
     linker.func(TYPES, name, |state, (this, len, at): (This, u64, u64)| {
-        let bytes_max = usize::try_from(len).map_or(READ_MAX, |len| len.min(READ_MAX));
-        state.data_mut().wasi().host_bytes.check(bytes_max)?;
+        let max = read_max(len);
+        state.data_mut().wasi().host_bytes.check(max)?;
         with_file(state, &this, |file| {
             file.check_read()?;
-            let max = usize::try_from(len).unwrap_or(usize::MAX);
             let bytes = file.file.read(max, at)?;
             let is_end = bytes.is_empty() && len > 0;
             Ok((bytes, is_end))

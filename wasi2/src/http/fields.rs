@@ -55,18 +55,16 @@ impl Headers {
         host_bytes: &HostBytes,
     ) -> Result<Arc<Self>, AbiError> {
         remove_forbidden(&mut map);
-        let mut headers = Self::new(map, host_bytes)?;
-        if let Some(headers) = Arc::get_mut(&mut headers) {
-            for value in headers.map.values_mut() {
-                let is_sensitive = value.is_sensitive();
-                // The bytes are those of a value.
-                if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
-                    *value = copy;
-                    value.set_sensitive(is_sensitive);
-                }
+        let held = host_bytes.hold(host_size(&map))?;
+        for value in map.values_mut() {
+            let is_sensitive = value.is_sensitive();
+            // The bytes are those of a value.
+            if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+                *value = copy;
+                value.set_sensitive(is_sensitive);
             }
         }
-        Ok(headers)
+        Ok(Arc::new(Self { map, held }))
     }
 
     /// Returns the fields for the connection, and the count of their memory.
@@ -165,16 +163,17 @@ fn value(bytes: Bytes) -> Result<HeaderValue, HeaderError> {
     HeaderValue::from_maybe_shared(bytes).map_err(|_| HeaderError::InvalidSyntax)
 }
 
+/// Bytes that an entry of a map, or a further value of a name, counts for.
+const ENTRY_BYTES: usize = 128;
+
 /// Bytes that a field counts for: name, value, and its entry in the map.
 fn entry_size(name: &str, value: &[u8]) -> usize {
-    const ENTRY_BYTES: usize = 128;
     name.len() + value.len() + ENTRY_BYTES
 }
 
 /// Bytes of the host that a map takes. An entry of the map has less than 128 bytes, and so has a
 /// further value of a name. The map may have as many free entries as used ones.
 fn host_size(map: &HeaderMap) -> usize {
-    const ENTRY_BYTES: usize = 128;
     let texts = map.iter();
     let texts = texts.map(|(name, value)| name.as_str().len() + value.len());
     texts.sum::<usize>() + (map.capacity() + 2 * further(map)) * ENTRY_BYTES

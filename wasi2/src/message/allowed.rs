@@ -1,8 +1,7 @@
 //! [`Allowed`]: the servers that guests may send requests to.
 
-use super::target::{Host, Target, ends_in_number};
+use super::target::{Host, Target, is_host_name};
 use crate::network::{Access, Network, networks, port};
-use crate::resolver::is_name;
 use http::Uri;
 use ipnet::IpNet;
 use std::net::SocketAddr;
@@ -168,7 +167,7 @@ fn hosts(text: &str) -> Option<(Hosts, &str)> {
     }
     let parent = text.strip_prefix("*.");
     let name = parent.unwrap_or(text);
-    let is_host = is_name(name) && !ends_in_number(name) && name != "loopback";
+    let is_host = is_host_name(name) && name != "loopback";
     Some(match parent {
         Some(_) if is_host => (Hosts::Below(text[1..].to_ascii_lowercase()), PUBLIC),
         None if is_host => {

@@ -29,7 +29,7 @@ struct Queue {
     is_gone: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// Counts the host memory that the pieces may take.
+    /// Counts the bytes that may be queued.
     _held: Option<HeldBytes>,
 }
 

@@ -65,14 +65,18 @@ impl Host {
         if let Ok(address) = text.parse() {
             return Some(Self::Address(IpAddr::V4(address)));
         }
-        let is_host = is_name(text) && !ends_in_number(text);
-        is_host.then(|| Self::Name(text.to_ascii_lowercase()))
+        is_host_name(text).then(|| Self::Name(text.to_ascii_lowercase()))
     }
+}
+
+/// Whether a text is a domain name that no program reads as an address.
+pub(super) fn is_host_name(text: &str) -> bool {
+    is_name(text) && !ends_in_number(text)
 }
 
 /// Whether the last label of a name is a decimal, octal or hexadecimal number. getaddrinfo(3) and
 /// browsers read such a name as an IPv4 address.
-pub(super) fn ends_in_number(name: &str) -> bool {
+fn ends_in_number(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let last = name.rsplit('.').next().unwrap_or_default();
     let hexadecimal = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
