@@ -156,14 +156,19 @@ impl Line<'_> {
     }
 }
 
+/// At most [`TEXT_BYTES_MAX`] bytes of a text.
+pub(crate) fn shortened(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(TEXT_BYTES_MAX)]
+}
+
 /// A client's text within quotes, up to [`TEXT_BYTES_MAX`].
 fn start(text: &[u8]) -> text::Ascii<'_> {
-    text::ascii(&text[..text.len().min(TEXT_BYTES_MAX)])
+    text::ascii(shortened(text))
 }
 
 /// A client's text up to [`TEXT_BYTES_MAX`].
 fn cut(text: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)])
+    String::from_utf8_lossy(shortened(text))
 }
 
 /// A message to the writing thread.

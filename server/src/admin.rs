@@ -31,7 +31,7 @@ pub(crate) struct Admin {
     pub(crate) pause: Duration,
 }
 
-/// The time of the last use of each connection, as a number that each use increments.
+/// Counts the uses of all connections. The count at a use stands for the time of the use.
 #[derive(Debug, Default, Clone)]
 struct Clock(Arc<AtomicU64>);
 

@@ -165,8 +165,8 @@ fn status_code(value: &HeaderValue) -> Result<StatusCode, Malformed> {
         .ok_or_else(|| Malformed::Status(text(bytes)))
 }
 
-/// The start of a guest's text, for an error message.
-fn text(bytes: &[u8]) -> String {
+/// The start of a guest's or a client's text, for an error message.
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(64)]).into_owned()
 }
 

@@ -4,6 +4,7 @@
 //! only a path, and `Host` is the one name. Routes, guests of both kinds, the access log and traces
 //! get the request after that, so that no two of them can take it for different requests.
 
+use crate::answer::text;
 use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::http::uri::{Parts, PathAndQuery};
 use hyper::{Method, Request, Uri, Version};
@@ -33,9 +34,6 @@ pub(crate) enum BadTarget {
     #[error("target of {0} is {1:?}; send a path or a URI with a scheme")]
     Form(Method, String),
 }
-
-/// Most bytes of a client's text in an error.
-const TEXT_BYTES_MAX: usize = 64;
 
 /// Reads the host that a request is for, and makes `Host` the only place that names it.
 ///
@@ -155,11 +153,6 @@ fn is_name(name: &str) -> bool {
         };
     }
     is_good
-}
-
-/// The start of a client's text, for an error.
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
 }
 
 #[cfg(test)]

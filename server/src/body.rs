@@ -56,11 +56,8 @@ where
         return Ok(Bytes::new());
     }
     // No more bytes than the declared length arrive, so the buffer needs no more.
-    let declared = body.size_hint().upper().map(usize::try_from);
-    let capacity_max = match declared {
-        Some(Ok(declared)) => declared.min(bytes_max),
-        Some(Err(_)) | None => bytes_max,
-    };
+    let declared = body.size_hint().upper().unwrap_or(u64::MAX);
+    let capacity_max = declared.min(bytes_max as u64) as usize;
     let body = Limited::new(body, bytes_max);
     let read = timeout(time_max, copied(body, capacity_max, reserved)).await;
     read.unwrap_or(Err(Unread::Slow))

@@ -134,13 +134,15 @@ impl Front {
         let read = authority::read(&mut request, ends.local);
         let path = request.uri().path();
         let site = self.site();
-        if read.is_ok() && !is_served(request.method()) {
-            let mut reply = Reply::default();
-            *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-            return reply;
-        }
-        if read.is_ok() && self.reserved.contains(&path) {
-            return self.own_or_missing(path);
+        if read.is_ok() {
+            if !is_served(request.method()) {
+                let mut reply = Reply::default();
+                *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+                return reply;
+            }
+            if self.reserved.contains(&path) {
+                return self.own_or_missing(path);
+            }
         }
         let route = site.route(path);
         let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
@@ -148,28 +150,23 @@ impl Front {
         if let Err(error) = read {
             return self.refuse(record, Refusal::new(Outcome::Bad, error.to_string()));
         }
-        if let Some(number) = route
-            && site.engine.is_handler(number)
-        {
+        let Some(number) = route else {
+            let refusal = Refusal::new(Outcome::NotFound, "no route has this path");
+            return self.refuse(record, refusal);
+        };
+        if site.engine.is_handler(number) {
             return match self.stream(&site, number, request, record).await {
                 Ok(reply) => reply,
                 Err((record, refusal)) => self.refuse(record, refusal),
             };
         }
-        let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
-        let served = match route.ok_or_else(no_route) {
-            Ok(number) => {
-                let limits = &site.limits;
-                let reserved = Reserved::new(
-                    (&self.buffered, limits.buffered_max),
-                    (buffered, limits.client_buffered_max()),
-                );
-                let served = self.serve(&site, request, number, ends, reserved, &mut record);
-                served.await
-            }
-            Err(refusal) => Err(refusal),
-        };
-        match served {
+        let limits = &site.limits;
+        let reserved = Reserved::new(
+            (&self.buffered, limits.buffered_max),
+            (buffered, limits.client_buffered_max()),
+        );
+        let served = self.serve(&site, request, number, ends, reserved, &mut record);
+        match served.await {
             Ok(reply) => {
                 let (status, took) = (reply.status().as_u16(), record.took());
                 tracing::debug!(route = record.route(), status, ?took, "answered");
@@ -296,10 +293,11 @@ impl Front {
         check_admission(site, number, request.body())?;
         let (mut parts, body) = request.into_parts();
         let body = read(body, &site.limits, reserved).await?;
-        // The permit is held until the guest has ended, and the place until it has a slot. Neither
-        // is held while the body comes, because slow clients could hold all of them.
-        let (_turn, place) = admit(site, number)?;
         record.bytes_in = body.len() as u64;
+        // The request holds the permit until its guest has ended, and the place until the guest has
+        // a slot. It holds neither while its body comes, because slow clients could hold all
+        // permits and places.
+        let (_turn, place) = admit(site, number)?;
         record.pass_trace(&mut parts.headers);
         let environment = environment(&parts, &route.prefix, body.len(), ends);
         let environment =
@@ -404,13 +402,19 @@ fn too_large(bytes_max: usize) -> Refusal {
 const ROUTE_FULL: &str = "the route has as many requests as it may";
 const QUEUE_FULL: &str = "the queue of waiting requests is full";
 
+/// Refuses a request whose body has too large a declared length.
+fn check_size(site: &Site, body: &Incoming) -> Result<(), Refusal> {
+    let bytes_max = site.limits.body_max;
+    match body.size_hint().lower() > bytes_max as u64 {
+        true => Err(too_large(bytes_max)),
+        false => Ok(()),
+    }
+}
+
 /// Refuses a request, before any of its body is read, that [`admit`] would refuse now, or whose
 /// body is too large.
 fn check_admission(site: &Site, number: usize, body: &Incoming) -> Result<(), Refusal> {
-    let bytes_max = site.limits.body_max;
-    if body.size_hint().lower() > bytes_max as u64 {
-        return Err(too_large(bytes_max));
-    }
+    check_size(site, body)?;
     let turns = &site.routes[number].turns;
     for (permits, why) in [(turns, ROUTE_FULL), (&site.places, QUEUE_FULL)] {
         if permits.available_permits() == 0 {
@@ -451,7 +455,7 @@ fn begin(
     record: &mut Record,
     bytes_in: &Arc<AtomicU64>,
 ) -> Result<(Begun, OwnedSemaphorePermit), Refusal> {
-    check_admission(site, number, request.body())?;
+    check_size(site, request.body())?;
     let (turn, place) = admit(site, number)?;
     let mut request = request.map(|body| GuestBody::new(body, site.limits.body_max, bytes_in));
     record.pass_trace(request.headers_mut());

@@ -1,6 +1,6 @@
 //! [`Record`]: reports the outcome of a request to the metrics, the access log and the trace.
 
-use crate::access::{AccessLog, Line, TEXT_BYTES_MAX};
+use crate::access::{AccessLog, Line, shortened};
 use crate::engine::Ended;
 use crate::environment::Ends;
 use crate::metrics::Outcome;
@@ -59,7 +59,7 @@ impl Logged {
         span: Option<&RequestSpan>,
     ) -> Self {
         let headers = request.headers();
-        let start = |bytes: &[u8]| bytes[..bytes.len().min(TEXT_BYTES_MAX)].to_vec();
+        let start = |bytes: &[u8]| shortened(bytes).to_vec();
         let field = |name: HeaderName| headers.get(name).map(|value| start(value.as_bytes()));
         let uri = request.uri();
         let path = uri

@@ -69,7 +69,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If a route is invalid or appears twice, or a limit is 0.
+    /// If a route is invalid or appears twice, a limit is 0, or [`Limits::buffered_max`] is less
+    /// than [`Limits::body_max`].
     pub fn new(
         listener: TcpListener,
         engine: Arc<dyn Engine>,
@@ -97,7 +98,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If a route is invalid or appears twice, a limit is 0, or the system refuses the address.
+    /// If a route is invalid or appears twice, a limit is 0, [`Limits::buffered_max`] is less than
+    /// [`Limits::body_max`], or the system refuses the address.
     pub async fn bind(
         address: SocketAddr,
         engine: Arc<dyn Engine>,
@@ -238,7 +240,8 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// If a route is invalid or appears twice, or a limit is 0. Then the old routes stay.
+    /// If a route is invalid or appears twice, a limit is 0, or [`Limits::buffered_max`] is less
+    /// than [`Limits::body_max`]. Then the old routes stay.
     pub fn replace(
         &self,
         engine: Arc<dyn Engine>,

@@ -3,13 +3,13 @@
 
 use crate::common;
 
-use common::{TestServer, WAITS, limits, module, soon, until};
+use common::{TestServer, WAITS, connect_from, limits, module, rest, soon, until};
 use pirn_server::{Limits, Pirn, Server, Settings};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 /// Bytes of the bodies of these tests.
 const BODY: usize = 1000;
@@ -58,13 +58,8 @@ fn end(framing: Framing) -> &'static str {
 }
 
 /// A request whose body is announced and not sent.
-const ANNOUNCED: &str = "POST /web/request HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n";
-
-/// All that a connection still gives. The client may not have sent its whole body.
-async fn answer(client: &mut TcpStream) -> String {
-    let mut answer = vec![];
-    let _ = soon("the end", client.read_to_end(&mut answer)).await;
-    String::from_utf8(answer).expect("text")
+fn announced(path: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {BODY}\r\n\r\n")
 }
 
 async fn send(client: &mut TcpStream, text: &str) {
@@ -75,6 +70,12 @@ async fn send(client: &mut TcpStream, text: &str) {
 async fn buffered(server: &TestServer, bytes: usize) {
     let enough = async { while server.metric("pirn_buffered_bytes").await < bytes as f64 {} };
     soon("the bytes of a body", enough).await;
+}
+
+/// Waits until no bodies of requests take memory.
+async fn unbuffered(server: &TestServer) {
+    let none = async { while server.metric("pirn_buffered_bytes").await > 0.0 {} };
+    soon("the end of all bodies", none).await;
 }
 
 /// A route, or the queue, has room for one request.
@@ -106,7 +107,7 @@ async fn a_body_that_comes_slowly_holds_no_place() {
             assert_eq!(server.get("/web").await.status, 200);
             for client in &mut slow {
                 send(client, end(framing)).await;
-                let answered = answer(client).await;
+                let answered = rest(client).await;
                 assert!(answered.ends_with("body: 1000 bytes\n"), "{answered}");
             }
             assert_eq!(server.metric("pirn_buffered_bytes").await, 0.0);
@@ -130,20 +131,19 @@ async fn no_body_is_read_for_a_route_whose_guests_run() {
     let mut running = server.begin(get).await;
     until("the guest waits", || server.door.came() == 1).await;
     send(&mut slow, end(Length)).await;
-    let refused = answer(&mut slow).await;
+    let refused = rest(&mut slow).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-    let announced = ANNOUNCED.replace("/web/request", "/wait");
-    let refused = answer(&mut server.begin(announced.as_bytes()).await).await;
+    let refused = rest(&mut server.begin(announced("/wait").as_bytes()).await).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     assert!(refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     server.door.open();
-    let answered = answer(&mut running).await;
+    let answered = rest(&mut running).await;
     assert!(answered.starts_with("HTTP/1.1 200 "), "{answered}");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_gives_its_place_back() {
+async fn the_bytes_of_a_client_that_hangs_up_are_free() {
     for limits in for_one() {
         for framing in FRAMINGS {
             let server = server(limits.clone()).await;
@@ -152,27 +152,29 @@ async fn a_client_that_hangs_up_gives_its_place_back() {
                 let first = server.begin(half.as_bytes()).await;
                 buffered(&server, BODY - 1).await;
                 drop(first);
-                let free = async { while server.get("/web").await.status != 200 {} };
-                soon("the place", free).await;
-                assert_eq!(server.metric("pirn_buffered_bytes").await, 0.0);
+                unbuffered(&server).await;
+                assert_eq!(server.get("/web").await.status, 200);
             }
             server.stop().await;
         }
     }
 }
 
-/// The body timeout ends the request that holds the place. The test waits for that alone.
+/// The body timeout ends the request, and its bytes are free. The test waits only for that.
 #[tokio::test]
-async fn a_slow_client_gives_its_place_back_at_the_body_timeout() {
+async fn a_slow_client_gives_its_bytes_back_at_the_body_timeout() {
     for limits in for_one() {
-        for request in [unfinished("/web/request", Length).as_str(), ANNOUNCED] {
+        for request in [
+            unfinished("/web/request", Length),
+            announced("/web/request"),
+        ] {
             let limits = Limits {
                 body_timeout: Duration::from_millis(50),
                 ..limits.clone()
             };
             let server = server(limits).await;
             let mut slow = server.begin(request.as_bytes()).await;
-            let answered = answer(&mut slow).await;
+            let answered = rest(&mut slow).await;
             assert!(answered.starts_with("HTTP/1.1 408 "), "{answered}");
             assert_eq!(server.get("/web").await.status, 200);
             assert_eq!(server.metric("pirn_buffered_bytes").await, 0.0);
@@ -204,7 +206,7 @@ async fn bodies_together_take_so_many_bytes_and_no_more() {
         buffered(&server, 2 * (BODY - 1)).await;
         for third in FRAMINGS {
             let refused = unfinished("/web/request", third);
-            let refused = answer(&mut server.begin(refused.as_bytes()).await).await;
+            let refused = rest(&mut server.begin(refused.as_bytes()).await).await;
             assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
             assert!(refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
         }
@@ -212,16 +214,15 @@ async fn bodies_together_take_so_many_bytes_and_no_more() {
         // A request without a body needs no memory, and nobody waits for another's bytes.
         assert_eq!(server.get("/web").await.status, 200);
         send(&mut one, end(framing)).await;
-        let answered = answer(&mut one).await;
+        let answered = rest(&mut one).await;
         assert!(answered.ends_with("body: 1000 bytes\n"), "{answered}");
         // The bytes of the first are free before its answer is sent.
         let mut third = server.begin(half.as_bytes()).await;
         send(&mut third, end(framing)).await;
-        let answered = answer(&mut third).await;
+        let answered = rest(&mut third).await;
         assert!(answered.ends_with("body: 1000 bytes\n"), "{answered}");
         drop(two);
-        let none = async { while server.metric("pirn_buffered_bytes").await > 0.0 {} };
-        soon("the end of the bodies", none).await;
+        unbuffered(&server).await;
         assert_eq!(server.count("/web", "full").await, 2.0);
         server.stop().await;
     }
@@ -266,23 +267,20 @@ async fn the_body_of_a_guest_counts_until_the_guest_has_ended() {
         2.0 * BODY as f64
     );
     let third = unfinished("/web/request", Length);
-    let refused = answer(&mut server.begin(third.as_bytes()).await).await;
+    let refused = rest(&mut server.begin(third.as_bytes()).await).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     server.door.open();
     for mut client in waiting {
-        let answered = answer(&mut client).await;
+        let answered = rest(&mut client).await;
         assert!(answered.starts_with("HTTP/1.1 200 "), "{answered}");
     }
     assert_eq!(server.metric("pirn_buffered_bytes").await, 0.0);
     server.stop().await;
 }
 
-/// A connection from an address of the loopback network.
+/// Opens a connection from an address, and sends the beginning of a request.
 async fn begin_from(client: [u8; 4], server: SocketAddr, request: &str) -> TcpStream {
-    let socket = TcpSocket::new_v4().expect("the system has a socket");
-    let bound = socket.bind((Ipv4Addr::from(client), 0).into());
-    bound.expect("it is an address of this machine");
-    let mut stream = socket.connect(server).await.expect("it listens");
+    let mut stream = connect_from(client, server).await;
     send(&mut stream, request).await;
     stream
 }
@@ -305,12 +303,12 @@ async fn a_client_leaves_room_for_the_bodies_of_others() {
         held.push(begin_from(greedy, server.address, &half).await);
     }
     buffered(&server, 2 * (BODY - 1)).await;
-    let refused = answer(&mut begin_from(greedy, server.address, &half).await).await;
+    let refused = rest(&mut begin_from(greedy, server.address, &half).await).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     for _ in 0..2 {
         let mut client = begin_from(other, server.address, &half).await;
         send(&mut client, end(Length)).await;
-        let answered = answer(&mut client).await;
+        let answered = rest(&mut client).await;
         assert!(answered.ends_with("body: 1000 bytes\n"), "{answered}");
     }
     drop(held);
@@ -332,10 +330,10 @@ async fn a_reload_forgets_no_bytes() {
     };
     let replaced = handle.replace(engine, ["/web", "/wait"], smaller);
     replaced.expect("the routes are good");
-    let refused = answer(&mut server.begin(half.as_bytes()).await).await;
+    let refused = rest(&mut server.begin(half.as_bytes()).await).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     send(&mut first, end(Length)).await;
-    let answered = answer(&mut first).await;
+    let answered = rest(&mut first).await;
     assert!(answered.ends_with("body: 1000 bytes\n"), "{answered}");
     server.stop().await;
 }

@@ -3,10 +3,10 @@
 
 use crate::common;
 
-use common::{ENVIRONMENT, TestServer, component, limits, soon, variable};
+use common::{ENVIRONMENT, TestServer, component, limits, rest, status, variable};
 use pirn_server::access::Format;
 use pirn_server::{AccessLog, Extras, Settings};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 /// A handler that answers with the authority, the path and the number of the scheme, a line each.
@@ -56,14 +56,7 @@ async fn server(extras: Extras) -> TestServer {
 /// Sends a request and its end to an address; returns the whole answer.
 async fn raw(mut client: TcpStream, request: &[u8]) -> String {
     client.write_all(request).await.expect("it listens");
-    let mut answer = vec![];
-    let _ = soon("the end", client.read_to_end(&mut answer)).await;
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-fn status(answer: &str) -> &str {
-    let word = answer.split(' ').nth(1);
-    word.unwrap_or_else(|| panic!("{answer:?} is no answer"))
+    rest(&mut client).await
 }
 
 /// The body of an answer that ends with its connection.

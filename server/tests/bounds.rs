@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Answer, HOUR, TestServer, WAITS, limits, module, prints, soon, until};
+use common::{Answer, HOUR, TestServer, WAITS, limits, module, prints, rest, soon, status, until};
 use hyper::Request;
 use pirn_server::program::runtime;
 use pirn_server::{Engine, Limits, Pirn, Running, Server, Settings, Slots, Work};
@@ -29,19 +29,6 @@ async fn raw(server: &TestServer, text: &str) -> String {
     // response.
     let _ = stream.write_all(text.as_bytes()).await;
     rest(&mut stream).await
-}
-
-/// All bytes until the server closes the connection.
-async fn rest(stream: &mut TcpStream) -> String {
-    let mut answer = vec![];
-    let _ = soon("the end of the connection", stream.read_to_end(&mut answer)).await;
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-/// The status of a response.
-fn status(answer: &str) -> &str {
-    let word = answer.split(' ').nth(1);
-    word.unwrap_or_else(|| panic!("{answer:?} is no answer"))
 }
 
 /// Bytes of the body that [`MUCH`] prints.

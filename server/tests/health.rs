@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::serving;
 
-use common::{TestServer, WAITS, guest, module, prints, soon, until};
+use common::{TestServer, WAITS, connect_from, guest, module, prints, soon, until};
 use hyper::Request;
 use pirn_server::admin::ADMIN_CONNECTIONS_MAX;
 use pirn_server::load::connect;
@@ -13,7 +13,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 
 const PAGES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
@@ -148,15 +148,6 @@ const IDLE: [(&str, &str, usize); 5] = [
         300,
     ),
 ];
-
-/// A connection from an address of the loopback network, with a small receive buffer.
-async fn connect_from(client: [u8; 4], server: SocketAddr) -> TcpStream {
-    let socket = TcpSocket::new_v4().expect("the system has a socket");
-    let bound = socket.bind((client, 0).into());
-    bound.expect("it is an address of this machine");
-    socket.set_recv_buffer_size(4096).expect("it is a size");
-    socket.connect(server).await.expect("it listens")
-}
 
 /// Sends a request, and checks that the connection answers.
 async fn is_served(client: &mut TcpStream) {

@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -400,6 +400,29 @@ impl TestServer {
         self.rests().await;
         assert_eq!(Arc::strong_count(&self.engine), 1, "no request has it");
     }
+}
+
+/// A connection from an address of the loopback network, with a small receive buffer.
+pub(crate) async fn connect_from(client: [u8; 4], server: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("the system has a socket");
+    let bound = socket.bind((client, 0).into());
+    bound.expect("it is an address of this machine");
+    socket.set_recv_buffer_size(4096).expect("it is a size");
+    socket.connect(server).await.expect("it listens")
+}
+
+/// All bytes until the server closes the connection, or resets it because the client has sent more
+/// than the server reads.
+pub(crate) async fn rest(client: &mut TcpStream) -> String {
+    let mut answer = vec![];
+    let _ = soon("the end of the connection", client.read_to_end(&mut answer)).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The status of a response.
+pub(crate) fn status(answer: &str) -> &str {
+    let word = answer.split(' ').nth(1);
+    word.unwrap_or_else(|| panic!("{answer:?} is no answer"))
 }
 
 /// Reads a complete response.
