@@ -115,6 +115,31 @@ pub(crate) const FUNCTION_LIVE_RANGES: Limit = Limit {
     most: 1 << 31,
 };
 
+/// Instances of a component, with all instances within them.
+pub(crate) const INSTANCES: Limit = Limit {
+    what: "instances",
+    most: 100_000,
+};
+
+/// Levels of types within each other, as the validator has it. Dropping such a type takes a stack
+/// frame for each level.
+pub(crate) const DEPTH: Limit = Limit {
+    what: "levels of instances and components within each other",
+    most: 100,
+};
+
+/// Each of these bytes is copied to the joined module once more.
+pub(crate) const REPEATED_BYTES: Limit = Limit {
+    what: "bytes of core modules that are instantiated again",
+    most: 64 << 20,
+};
+
+/// The library that reads the worlds of a core module merges each with all before it.
+pub(crate) const WORLDS: Limit = Limit {
+    what: "custom sections component-type",
+    most: 64,
+};
+
 impl Limit {
     /// The limit's value.
     pub(crate) fn most(self) -> u64 {
@@ -180,6 +205,10 @@ mod tests {
             DEBUG_UNITS,
             DEBUG_LINE_HEADER_BYTES,
             DEBUG_ROWS,
+            INSTANCES,
+            DEPTH,
+            REPEATED_BYTES,
+            WORLDS,
         ] {
             assert!(limit.check(limit.most).is_ok());
             let error = limit.check(limit.most + 1).unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! Small components that would take seconds and gigabytes to compile: their work is counted before
 //! it is done, against the limit that follows the bytes of the file.
 
-use crate::common::guests;
+use crate::common::{guests, leb};
 use pirn_compiler::{CompileError, OptLevel, Options, compile, compile_counting, parse_text};
 
 /// Units of work that a module may use regardless of its size.
@@ -126,7 +126,8 @@ fn called(count: usize, fields: usize) -> String {
     for at in 1..=count {
         let last = at - 1;
         text += &format!(
-            r#"(instance $i{at} (instantiate $b (with "t" (type $t)) (with "f" (func $i{last} "g"))))"#
+            r#"(instance $i{at} (instantiate $b (with "t" (type $t))
+              (with "f" (func $i{last} "g"))))"#
         );
     }
     format!(
@@ -163,19 +164,11 @@ fn capturing(levels: usize, count: usize, item: &str) -> String {
 
 /// Adds a custom section to a core module.
 fn add_section(module: &mut Vec<u8>, name: &str, data: &[u8]) {
-    let leb = |mut value: usize, to: &mut Vec<u8>| {
-        while value > 127 {
-            to.push(value as u8 | 128);
-            value >>= 7;
-        }
-        to.push(value as u8);
-    };
-    let mut section = vec![];
-    leb(name.len(), &mut section);
+    let mut section = leb(name.len());
     section.extend(name.as_bytes());
     section.extend(data);
     module.push(0);
-    leb(section.len(), module);
+    module.extend(leb(section.len()));
     module.extend(section);
 }
 
@@ -279,7 +272,8 @@ fn a_long_name_of_an_import_with_many_functions_is_refused() {
     let all = |one: &dyn Fn(u32) -> String| (0..1000).map(one).collect::<String>();
     let text = format!(
         r#"(component (import "{name}" (instance $i {funcs})) {lowered}
-          (core module $m {imports}) (core instance (instantiate $m (with "" (instance {used})))))"#,
+          (core module $m {imports})
+          (core instance (instantiate $m (with "" (instance {used})))))"#,
         name = "x".repeat(60_000),
         funcs = all(&|at| format!(r#"(export "f{at}" (func))"#)),
         lowered = all(&|at| format!(r#"(core func (canon lower (func $i "f{at}")))"#)),
@@ -414,9 +408,6 @@ fn long_names_that_are_copied_often_are_refused() {
     );
     refused("imports", &text, 110_000);
     // The names of the fields of a record with a resource are copied with it.
-    let imports: String = (0..990)
-        .map(|at| format!(r#"(import "a{at}" (instance (type $t)))"#))
-        .collect();
     let text = format!(
         r#"(component (type $t (instance (export "r" (type $r (sub resource)))
           (type $f (record (field "{name}" (own $r)))) (export "t" (type (eq $f))))) {imports})"#
@@ -504,8 +495,8 @@ fn a_core_module_has_at_most_64_worlds() {
 #[test]
 fn real_components_use_at_most_a_tenth_of_the_work_limit() {
     let names = ["hello-p2.wasm", "tour-rust-p2.wasm", "tour-c-p2.wasm"];
+    let sockets = guests().join("../../wasi2/tests/guests/sockets.wasm");
     let guests = names.map(|name| guests().join(name));
-    let sockets = guests[0].with_file_name("../../wasi2/tests/guests/sockets.wasm");
     for path in guests.into_iter().chain([sockets]) {
         let wasm = std::fs::read(&path).expect("the guest is there");
         let options = options();

@@ -1,4 +1,5 @@
-//! [`Budget`]: the compile work that one module may use. Each of its functions draws from it.
+//! [`Budget`]: the compile work that one file may use. Each function draws from the budget, and so
+//! does what a component costs to read (`component/size.rs`).
 //!
 //! The limits of single functions (`limits.rs`) allow the largest functions of real programs,
 //! and a module may have a million functions. So the work of a whole module is summed up. Each
@@ -34,7 +35,7 @@ impl Budget {
         }
     }
 
-    /// The most units that all functions together may draw.
+    /// The most units that everything in the file together may draw.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -44,7 +45,7 @@ impl Budget {
         self.drawn.load(Ordering::Relaxed)
     }
 
-    /// Draws the cost of a function.
+    /// Draws the cost of a function, or of a part of a component.
     ///
     /// # Errors
     ///

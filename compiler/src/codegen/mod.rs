@@ -32,7 +32,7 @@ pub(crate) struct Outputs {
     pub(crate) locations: bool,
 }
 
-/// What the functions of a module share while they are compiled.
+/// State that the compilations of all functions of a module share.
 pub(crate) struct Shared<'a> {
     pub(crate) budget: &'a Budget,
     /// The run that reads and writes the cache, if there is one.

@@ -9,15 +9,13 @@ use super::join::unsupported_named;
 use super::size;
 use crate::budget::Budget;
 use crate::error::CompileError;
+use crate::limits::WORLDS;
 use pirn_format::text::one_line;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wasmparser::{Parser, Payload, Validator, WasmFeatures};
 
 /// The custom section that describes a module's world. Languages add a suffix.
 const SECTION: &str = "component-type";
-
-/// Most such sections of a module. The library merges each with all before it.
-const SECTIONS_MAX: u64 = 64;
 
 /// The beginning of all names of the convention that a module without this section cannot use.
 const CONVENTION: &str = "cm32p2";
@@ -77,8 +75,7 @@ pub(super) fn encode(wasm: &[u8], budget: &Budget) -> Result<Vec<u8>, CompileErr
             }
             Payload::CustomSection(section) if section.name().starts_with(SECTION) => {
                 sections += 1;
-                let what = "custom sections component-type";
-                size::limit(what, sections, SECTIONS_MAX)?;
+                WORLDS.check(sections)?;
                 // The world is a component. The library also knows an older form, in which other
                 // bytes are before the component.
                 if !section.data().starts_with(b"\0asm") {

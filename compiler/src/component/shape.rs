@@ -63,7 +63,7 @@ impl<'a> Exports<'a> {
         let names = items.saturating_mul(name_bytes);
         let (mut nodes, mut longest) = (shape.nodes(), name_bytes);
         if let Shape::Instance(exports) = &shape {
-            // The paths below have the names of those items.
+            // `path_bytes` counts the names of the items in the instance.
             nodes = exports.nodes.saturating_add(1);
             longest = longest.saturating_add(exports.path_bytes_max);
             self.path_bytes = self.path_bytes.saturating_add(exports.path_bytes);
@@ -184,7 +184,7 @@ impl<'a> Shape<'a> {
 }
 
 /// The size of an item that does not exist. The validator refuses the component later.
-const UNKNOWN: Shape<'static> = Shape::Leaf(1);
+pub(super) const UNKNOWN: Shape<'static> = Shape::Leaf(1);
 
 /// The index spaces of a component, of a component type or of an instance type.
 #[derive(Default)]

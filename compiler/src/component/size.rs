@@ -6,9 +6,10 @@
 //! file, before anything validates or reads the component.
 
 use super::join::{unsupported, unsupported_named};
-use super::shape::{Component, Exports, Module, Scope, Shape, names};
+use super::shape::{Component, Exports, Module, Scope, Shape, UNKNOWN, names};
 use crate::budget::Budget;
 use crate::error::CompileError;
+use crate::limits::{DEPTH, INSTANCES, REPEATED_BYTES};
 use std::collections::HashSet;
 use std::rc::Rc;
 use wasmparser::{
@@ -17,16 +18,6 @@ use wasmparser::{
     ComponentTypeRef, CoreType, Encoding, Instance, InstanceTypeDeclaration, ModuleTypeDeclaration,
     Parser, Payload,
 };
-
-/// Most instances of a component, with all instances within them.
-const INSTANCES_MAX: u64 = 100_000;
-
-/// Most levels of instances and components whose types are within each other, as the validator has
-/// it. Dropping such a type takes a stack frame for each level.
-const DEPTH_MAX: u64 = 100;
-
-/// Most bytes of core modules that are instantiated again.
-const REPEATED_BYTES_MAX: u64 = 64 << 20;
 
 /// Units for each node of the type of a function that is lowered: an adapter may be made of it.
 /// The code of the adapter is charged again when it is compiled.
@@ -352,7 +343,7 @@ impl<'a> Pass<'a, '_> {
     fn count(&mut self, instances: u64) -> Result<(), CompileError> {
         let scope = self.scope();
         scope.instances = scope.instances.saturating_add(instances);
-        limit("instances", scope.instances, INSTANCES_MAX)
+        INSTANCES.check(scope.instances)
     }
 
     fn alias(&mut self, alias: &ComponentAlias<'a>) -> Result<(), CompileError> {
@@ -375,18 +366,17 @@ impl<'a> Pass<'a, '_> {
             ComponentAlias::CoreInstanceExport { .. } => self.charge(1, 1),
             ComponentAlias::Outer { kind, count, index } => {
                 let outer = self.scopes.iter().rev().nth(count as usize);
-                let of = |kind| outer.map_or(Shape::Leaf(1), |outer| outer.get(kind, index));
                 let kind = match kind {
                     Outer::CoreModule => Kind::Module,
                     Outer::Type => Kind::Type,
                     Outer::Component => Kind::Component,
                     Outer::CoreType => {
-                        let ty = outer.map_or(Shape::Leaf(1), |outer| outer.core_type(index));
+                        let ty = outer.map_or(UNKNOWN, |outer| outer.core_type(index));
                         self.scope().push_core_type(ty);
                         return self.charge(1, 1);
                     }
                 };
-                let shape = of(kind);
+                let shape = outer.map_or(UNKNOWN, |outer| outer.get(kind, index));
                 if kind == Kind::Type {
                     self.charge(shape.nodes(), 1)?;
                 } else {
@@ -536,8 +526,7 @@ fn captured(shape: &Shape<'_>) -> u64 {
 /// Adds an item to exports, unless it has too many levels.
 fn add<'a>(exports: &mut Exports<'a>, name: &'a str, shape: Shape<'a>) -> Result<(), CompileError> {
     exports.add(name, shape);
-    let what = "levels of instances and components within each other";
-    limit(what, exports.depth(), DEPTH_MAX)
+    DEPTH.check(exports.depth())
 }
 
 /// Counts the bytes of core modules that are instantiated more than once.
@@ -553,15 +542,6 @@ impl Repeats {
         if !self.known.insert(module) {
             self.bytes += bytes as u64;
         }
-        let what = "bytes of core modules that are instantiated again";
-        limit(what, self.bytes, REPEATED_BYTES_MAX)
-    }
-}
-
-/// Checks a count against its limit.
-pub(super) fn limit(what: &'static str, found: u64, limit: u64) -> Result<(), CompileError> {
-    match found <= limit {
-        true => Ok(()),
-        false => Err(CompileError::Limit { what, found, limit }),
+        REPEATED_BYTES.check(self.bytes)
     }
 }

@@ -78,7 +78,6 @@ pub(super) fn translate(wasm: &[u8], budget: &Budget) -> Result<Translated, Comp
     let mut reader = Reader {
         translation: &translation,
         modules: &modules,
-        budget,
         types: Types::new(&types, tables, budget),
         parts: vec![],
         repeats: Repeats::default(),
@@ -275,7 +274,6 @@ fn adapter_name(component: &Component, adapter: Adapter, number: u32) -> [String
 
 /// What has been read so far.
 struct Reader<'a> {
-    budget: &'a Budget,
     translation: &'a environ::ComponentTranslation,
     modules: &'a Modules<'a>,
     types: Types<'a>,
@@ -338,6 +336,7 @@ impl<'a> Reader<'a> {
         ty: &TypeDef,
     ) -> Result<(), CompileError> {
         let what = match ty {
+            // `size::check` refuses most of these before.
             TypeDef::Module(_) => "an imported core module",
             TypeDef::Component(_) => "an imported component",
             TypeDef::ComponentInstance(index) => {
@@ -357,7 +356,7 @@ impl<'a> Reader<'a> {
         let component = &self.translation.component;
         let (root, names) = &component.imports[import];
         let root = &component.import_types[*root].0;
-        draw_names(self.budget, [root].into_iter().chain(names))?;
+        draw_names(self.types.budget, [root].into_iter().chain(names))?;
         let mut path = vec![root.clone()];
         path.extend(names.iter().cloned());
         Ok(path)
