@@ -105,7 +105,7 @@ impl Plain<'_> {
                 let mut units = char.encode_utf16(&mut units).iter();
                 units.try_for_each(|unit| write!(f, "\\u{unit:04x}"))
             }
-            // Of these characters, it has short forms for tabs and line breaks.
+            // `escape_default` has short forms for tabs and line breaks.
             false => write!(f, "{}", char.escape_default()),
         }
     }

@@ -7,6 +7,7 @@ use crate::cache::{Cache, Key, Scratch};
 use crate::policy::{Compile, Policy};
 use anyhow::{Context as _, Result, bail};
 use pirn_format::cpu;
+use pirn_format::text::one_line;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::io::Write as _;
@@ -95,8 +96,7 @@ fn run(compile: &Compile, wasm: &[u8], scratch: &Scratch) -> Result<()> {
         );
     }
     let message = &ended.stderr[..ended.stderr.len().min(MESSAGE_BYTES_MAX)];
-    let message = String::from_utf8_lossy(message).trim().replace('\n', " ");
-    bail!("{message}");
+    bail!("{}", one_line(String::from_utf8_lossy(message).trim()));
 }
 
 /// Sets resource limits of this process, which child processes inherit. Dropping the value restores

@@ -6,6 +6,7 @@
 use crate::owner;
 use crate::units::{Count, Size, Time, parsed};
 use anyhow::{Context as _, Result, bail, ensure};
+use pirn_format::text::one_line;
 use pirn_signature::PublicKey;
 use pirn_wasi2::Network;
 use pirn_wasi2::http::Allowed;
@@ -225,7 +226,7 @@ impl Policy {
         let file: File = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = text[..at.min(text.len())].matches('\n').count() + 1;
-            anyhow::anyhow!("line {line}: {}", error.message().replace('\n', " "))
+            anyhow::anyhow!("line {line}: {}", one_line(error.message()))
         })?;
         Self::of(file)
     }

@@ -26,6 +26,7 @@ use pirn_format::cpu;
 use pirn_format::header::{HASH_BYTES, HEADER_BYTES, HEADER_SYMBOL, content_hash};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
+use pirn_format::text::one_line;
 use pirn_signature::{PublicKey, ReadSignedError, open_regular, read_signed};
 #[cfg(feature = "verify")]
 use pirn_signature::{SIGNED_BYTES_MAX, read_regular};
@@ -219,7 +220,7 @@ impl File {
     }
 
     fn refused(&self, error: &dyn std::fmt::Display) -> OpenError {
-        let message = error.to_string().replace('\n', " ");
+        let message = one_line(error);
         OpenError::Load {
             path: self.path.clone(),
             message,
