@@ -19,7 +19,10 @@ pub(crate) use pirn_testing::{campaign, program, random, retry};
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};
+use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use tempfile::TempPath;
 
 /// Compiles a binary module for this machine's baseline and opens it.
@@ -142,4 +145,20 @@ pub(crate) fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
     let mut parts = found.chunks(4096).zip(expected.chunks(4096));
     let part = parts.position(|(found, expected)| found != expected)?;
     (part * 4096..found.len()).find(|at| found[*at] != expected[*at])
+}
+
+/// The entries of a range of addresses in /proc/self/pagemap, one for each page of 4096 bytes
+/// (proc_pid_pagemap(5)).
+pub(crate) fn pagemap(range: Range<usize>) -> Vec<u64> {
+    const CPU_PAGE: usize = 4096;
+    let mut entries = vec![0; range.len() / CPU_PAGE * 8];
+    let file = File::open("/proc/self/pagemap").expect("/proc is mounted");
+    let at = range.start / CPU_PAGE * 8;
+    let read = file.read_exact_at(&mut entries, at as u64);
+    read.expect("the process may read its own");
+    let (entries, _) = entries.as_chunks();
+    entries
+        .iter()
+        .map(|entry| u64::from_ne_bytes(*entry))
+        .collect()
 }

@@ -4,9 +4,8 @@
 
 use crate::common;
 use pirn_runtime::{CallError, Instance, InstantiateError, Linker, Region, Reset, TrapCode, Value};
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 const PAGE: usize = 1 << 16;
 /// Most pages of the first and of the second memory.
@@ -56,15 +55,8 @@ fn accessible(base: usize) -> (Vec<Range<usize>>, bool) {
 
 /// Number of pages of a range that are present or in swap (proc_pid_pagemap(5)).
 fn present(range: Range<usize>) -> usize {
-    const CPU_PAGE: usize = 4096;
-    let mut entries = vec![0; range.len() / CPU_PAGE * 8];
-    let pagemap = File::open("/proc/self/pagemap").expect("/proc is mounted");
-    let at = range.start / CPU_PAGE * 8;
-    let read = pagemap.read_exact_at(&mut entries, at as u64);
-    read.expect("the process may read its own");
-    let (entries, _) = entries.as_chunks();
-    let is_there = |entry: &&[u8; 8]| u64::from_ne_bytes(**entry) >> 62 != 0;
-    entries.iter().filter(is_there).count()
+    let entries = common::pagemap(range);
+    entries.iter().filter(|entry| **entry >> 62 != 0).count()
 }
 
 /// Checks the rights of both memories of an instance, and what its guest can load.

@@ -3,8 +3,7 @@
 
 use crate::common::{self, not_run};
 use pirn_runtime::{Instance, Linker, Prepared, Region};
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
 
 /// Size of the memory.
 const BYTES: usize = 100 << 16;
@@ -33,14 +32,10 @@ fn initial() -> Vec<u8> {
 
 /// Number of pages of an instance's memory that are in swap (proc_pid_pagemap(5), bit 62).
 fn swapped(instance: &Instance<()>) -> usize {
-    let start = instance.memory().as_slice().as_ptr() as usize / PAGE;
-    let mut entries = vec![0; BYTES / PAGE * 8];
-    let pagemap = File::open("/proc/self/pagemap").expect("/proc is mounted");
-    let at = start as u64 * 8;
-    pagemap.read_exact_at(&mut entries, at).expect("it is ours");
-    let (entries, _) = entries.as_chunks();
-    let is_swapped = |entry: &&[u8; 8]| u64::from_ne_bytes(**entry) >> 62 & 1 == 1;
-    entries.iter().filter(is_swapped).count()
+    let start = instance.memory().as_slice().as_ptr() as usize;
+    let entries = common::pagemap(start..start + BYTES);
+    let swapped = entries.iter().filter(|entry| **entry >> 62 & 1 == 1);
+    swapped.count()
 }
 
 /// Has the kernel move an instance's pages out. Returns how many are in swap.
@@ -56,7 +51,8 @@ fn moved_out(instance: &mut Instance<()>, wanted: usize) -> usize {
     most
 }
 
-/// What an instance does before its pages are moved out, by their number, and after it.
+/// An instance writes `written` pages, and the kernel moves them out. With `again`, the instance
+/// then writes half of them again. Returns the number of pages that were in swap.
 fn tenant(prepared: &Prepared<()>, written: usize, again: bool) -> usize {
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
     let initial = initial();
