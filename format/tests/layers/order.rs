@@ -358,6 +358,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "random",
             "campaign",
             "process",
+            "folder",
             "setting",
             "value",
             "artifact",

@@ -12,6 +12,7 @@
 pub mod random;
 pub mod campaign;
 mod process;
+mod folder;
 pub mod setting;
 pub mod value;
 pub mod artifact;

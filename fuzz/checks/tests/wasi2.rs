@@ -55,7 +55,7 @@ fn canaries() {
     // A backtrace would allocate more than any host function may.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     // In the order of `Canary::ALL`.
-    let errors = [
+    let errors: [&str; Canary::ALL.len()] = [
         "bytes, the bound is",
         "bytes are left after the instance",
         "descriptors are open after the instance",

@@ -1,5 +1,6 @@
 //! [`ComponentShape`]: the numbers of a component that repeats a construct.
 
+use super::shapes;
 use crate::random::Random;
 
 /// Limits products of numbers that determine the size of a component.
@@ -126,13 +127,7 @@ impl ComponentShape {
                     continue;
                 }
             };
-            *number = match how {
-                0 => *number * 2,
-                1 => *number / 2,
-                2 => *number + *number / 4 + 1,
-                3 => *number - *number / 4,
-                _ => 1,
-            };
+            *number = shapes::changed(*number, how);
         }
         self.bounded()
     }

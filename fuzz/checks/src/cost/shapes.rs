@@ -63,6 +63,17 @@ const ARITY_MAX: u32 = 1000;
 /// Most locals of a function: the validator's limit.
 const LOCALS_MAX: u32 = 50_000;
 
+/// A number doubled, halved, slightly changed, or 1, as `how` chooses.
+pub(super) fn changed(number: u32, how: usize) -> u32 {
+    match how {
+        0 => number * 2,
+        1 => number / 2,
+        2 => number + number / 4 + 1,
+        3 => number - number / 4,
+        _ => 1,
+    }
+}
+
 impl Shape {
     /// A random small module of this kind.
     pub(super) fn any(kind: usize, random: &mut Random) -> Self {
@@ -97,13 +108,7 @@ impl Shape {
                     continue;
                 }
             };
-            *number = match how {
-                0 => *number * 2,
-                1 => *number / 2,
-                2 => *number + *number / 4 + 1,
-                3 => *number - *number / 4,
-                _ => 1,
-            };
+            *number = changed(*number, how);
         }
         self.bounded()
     }

@@ -1,7 +1,8 @@
 //! Hostile arguments, and the guest memory that they point to.
 
 use super::functions::{FUNCTIONS, Kind};
-use super::world::{FOLDER, SECRET};
+use super::world::FOLDER;
+use crate::folder::SECRET;
 use crate::random::Random;
 use pirn_runtime::Value;
 

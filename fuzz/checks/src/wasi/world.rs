@@ -1,52 +1,33 @@
 //! [`World`]: the host resources of a guest, with every kind of descriptor, and files that it must
 //! not reach.
 
+use crate::folder::{Folder, made};
 use pirn_wasi::pipe::WritePipe;
 use pirn_wasi::{Bounded, Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
-use tempfile::TempDir;
 use wasi_common::sync::file;
 
 /// The descriptor of the guest's directory.
 pub(super) const FOLDER: u32 = 3;
 /// Descriptors of a context and its world before the guest opens any: pipes, sockets, a directory.
 pub(super) const GIVEN: usize = 24;
-/// Contents of a file beside the guest's directory.
-pub(super) const SECRET: &str = "nobody's business";
 
 /// A directory with all kinds of files, sockets and pipes.
 #[derive(Debug)]
 pub(super) struct World {
-    folder: TempDir,
+    folder: Folder,
     /// A pipe that receives no data, and a full pipe that is never read.
     silent: (PipeReader, PipeWriter),
     full: (PipeReader, PipeWriter),
     listener: UnixListener,
 }
 
-fn made<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| format!("the world is not made: {error}"))
-}
-
 impl World {
     pub(super) fn new() -> Result<Self, String> {
-        let folder = made(tempfile::tempdir())?;
-        made(fs::write(folder.path().join("secret"), SECRET))?;
-        let inside = folder.path().join("inside");
-        made(fs::create_dir_all(inside.join("folder")))?;
-        made(fs::write(inside.join("file"), [7; 10_000]))?;
-        made(fs::write(inside.join("append"), "so far"))?;
-        for number in 0..30 {
-            made(fs::write(
-                inside.join("folder").join(number.to_string()),
-                "",
-            ))?;
-        }
         let links = [
             ("link", "file"),
             ("loop", "loop"),
@@ -54,9 +35,9 @@ impl World {
             ("absolute", "/etc"),
             ("up", ".."),
         ];
-        for (name, to) in links {
-            made(symlink(to, inside.join(name)))?;
-        }
+        let folder = Folder::new(10_000, &links)?;
+        let inside = folder.inside();
+        made(fs::write(inside.join("append"), "so far"))?;
         let mode = Mode::from_raw_mode(0o600);
         made(mknodat(CWD, inside.join("fifo"), FileType::Fifo, mode, 0))?;
         let full = made(io::pipe())?;
@@ -78,7 +59,7 @@ impl World {
     /// error is bounded. The directory is descriptor 3. A silent socket, a shut-down socket and a
     /// listening socket follow.
     pub(super) fn context(&self) -> Result<WasiCtx, String> {
-        let inside = self.folder.path().join("inside");
+        let inside = self.folder.inside();
         let inside = made(Dir::open_ambient_dir(inside, ambient_authority()))?;
         let stream = |owned: OwnedFd| {
             let file = cap_std::fs::File::from_std(File::from(owned));
@@ -108,16 +89,6 @@ impl World {
 
     /// Checks that no file beside the guest's directory has changed.
     pub(super) fn untouched(&self) -> Result<(), String> {
-        let mut names: Vec<_> = made(fs::read_dir(self.folder.path()))?
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect();
-        names.sort();
-        let secret = made(fs::read_to_string(self.folder.path().join("secret")))?;
-        if names != ["inside", "secret", "socket"] || secret != SECRET {
-            return Err(format!(
-                "beside the guest's directory are {names:?}, and the secret is {secret:?}"
-            ));
-        }
-        Ok(())
+        self.folder.untouched(&["socket"])
     }
 }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// Most bytes that the host may keep for a guest between two calls. The limits of `pirn-wasi2` add
-/// up to it: 16 MiB for resources of `wasi:http`, [`MEMORY_DIR_BYTES`] for files, 4,096 resources
-/// and as many handles of a few hundred bytes, and 64 connections with buffers of 64 KiB.
-pub(super) const KEPT_BYTES_MAX: usize = 24 << 20;
+/// Most bytes that the host may keep for a guest between two calls: [`HOST_BYTES_MAX`],
+/// [`MEMORY_DIR_BYTES`] for files, and 1 MiB for what the account does not count, such as free
+/// places of the allocator's blocks.
+pub(super) const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// Most bytes that the host may allocate in addition during one call: the values of the call, of
-/// which the check allows [`VALUES_BYTES_MAX`], pieces of streams and files, of at most 1 MiB, and
+/// which the check allows [`HOST_BYTES_MAX`], pieces of streams and files, of at most 1 MiB, and
 /// buffers of the kernel's calls.
 pub(super) const CALL_BYTES_MAX: usize = 8 << 20;
 
-/// The limit of a call's values, as the check sets it.
-pub(super) const VALUES_BYTES_MAX: usize = 2 << 20;
+/// The limit of the instance's account (`Linker::host_bytes_max`), as the check sets it.
+pub(super) const HOST_BYTES_MAX: usize = 2 << 20;
 
 /// The limit of files in memory, as the check sets it.
 pub(super) const MEMORY_DIR_BYTES: u64 = 1 << 20;

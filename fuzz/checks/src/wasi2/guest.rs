@@ -3,7 +3,7 @@
 //! The words are the mode of the allocator, the number of calls, and the core parameters. They lie
 //! at [`WORDS_AT`], so that a parameter can be the address of other words.
 
-use super::bounds::VALUES_BYTES_MAX;
+use super::bounds::HOST_BYTES_MAX;
 use super::interfaces::{Function, Interfaces};
 use super::world::{self, Host};
 use pirn_compiler::Options;
@@ -224,7 +224,7 @@ impl PreparedGuest {
             .build()
             .map_err(|error| wrong(&error))?;
         let mut linker = Linker::<Host>::new();
-        linker.host_bytes_max(VALUES_BYTES_MAX);
+        linker.host_bytes_max(HOST_BYTES_MAX);
         pirn_wasi2::link(&mut linker).map_err(|error| wrong(&error))?;
         pirn_wasi2::http::link(&mut linker).map_err(|error| wrong(&error))?;
         world::link_canary(&mut linker).map_err(|error| wrong(&error))?;

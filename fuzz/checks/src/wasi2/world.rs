@@ -4,6 +4,7 @@
 
 use super::bounds::{CALL_BYTES_MAX, Canary, KEPT_BYTES_MAX, KILLED_BYTES_MAX, MEMORY_DIR_BYTES};
 use super::ledger::Ledger;
+use crate::folder::{Folder, made};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -17,16 +18,12 @@ use pirn_wasi2::{
     Wasi, WasiBuilder, WasiConfig, ambient_authority,
 };
 use std::convert::Infallible;
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::{TcpListener, UdpSocket};
-use std::os::unix::fs::symlink;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use tempfile::TempDir;
 
-/// Contents of a file beside the guest's directory.
-const SECRET: &str = "nobody's business";
 /// Bytes of each piece of a response's body.
 const PIECE_BYTES: usize = 48 << 10;
 
@@ -173,32 +170,17 @@ impl SendRequest for Servers {
 
 /// A directory, a listening socket and a socket for datagrams.
 pub(super) struct World {
-    folder: TempDir,
+    folder: Folder,
     listener: TcpListener,
     datagrams: UdpSocket,
     memory: MemoryBase,
 }
 
-fn made<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| format!("the world is not made: {error}"))
-}
-
 impl World {
     pub(super) fn new() -> Result<Self, String> {
-        let folder = made(tempfile::tempdir())?;
-        made(fs::write(folder.path().join("secret"), SECRET))?;
-        let inside = folder.path().join("inside");
-        made(fs::create_dir_all(inside.join("folder")))?;
-        made(fs::write(inside.join("file"), [7; 200_000]))?;
-        for number in 0..30 {
-            let path = inside.join("folder").join(number.to_string());
-            made(fs::write(path, ""))?;
-        }
-        for (name, to) in [("link", "file"), ("loop", "loop"), ("up", "..")] {
-            made(symlink(to, inside.join(name)))?;
-        }
+        let links = [("link", "file"), ("loop", "loop"), ("up", "..")];
         Ok(Self {
-            folder,
+            folder: Folder::new(200_000, &links)?,
             listener: made(TcpListener::bind("127.0.0.1:0"))?,
             datagrams: made(UdpSocket::bind("127.0.0.1:0"))?,
             memory: MemoryBase::empty(),
@@ -216,7 +198,7 @@ impl World {
     /// The configuration of a guest. Its sockets may use the loopback address, and send only to the
     /// sockets of this world; or no address is allowed.
     pub(super) fn config(&self, network: bool) -> Result<Arc<WasiConfig>, String> {
-        let inside = self.folder.path().join("inside");
+        let inside = self.folder.inside();
         let inside = made(Dir::open_ambient_dir(inside, ambient_authority()))?;
         let limits = MemoryLimits {
             bytes_max: MEMORY_DIR_BYTES,
@@ -258,16 +240,6 @@ impl World {
 
     /// Checks that no file beside the guest's directory has changed.
     pub(super) fn untouched(&self) -> Result<(), String> {
-        let mut names: Vec<_> = made(fs::read_dir(self.folder.path()))?
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect();
-        names.sort();
-        let secret = made(fs::read_to_string(self.folder.path().join("secret")))?;
-        if names != ["inside", "secret"] || secret != SECRET {
-            return Err(format!(
-                "beside the guest's directory are {names:?}, and the secret is {secret:?}"
-            ));
-        }
-        Ok(())
+        self.folder.untouched(&[])
     }
 }
