@@ -9,7 +9,7 @@ pub(super) const LOOPBACK_V6: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LO
 
 /// Special networks: a rule for a wider network does not cover their addresses. The IANA registries
 /// of special-purpose addresses list them, but for the row of Azure.
-const SPECIAL: [IpNet; 21] = [
+const SPECIAL: [IpNet; 22] = [
     // "This network". The kernel sends to these addresses as to all others.
     v4([0, 0, 0, 0], 8),
     LOOPBACK_V4,
@@ -41,6 +41,8 @@ const SPECIAL: [IpNet; 21] = [
     v6([0x100, 0, 0], 64),
     // Teredo, which hides the IPv4 address of a client.
     v6([0x2001, 0, 0], 32),
+    // Segment identifiers of a routing domain (RFC 9602).
+    v6([0x5f00, 0, 0], 16),
     // NAT64 in a local network, where the place of the IPv4 address is unknown.
     v6([0x64, 0xff9b, 1], 48),
 ];
@@ -168,6 +170,8 @@ mod tests {
             "64:ff9b:1::808:808",
             "2001::1",
             "2001:0:ffff::1",
+            "5f00::1",
+            "5f00:ffff::1",
             "fc00::1",
             "fd00:ec2::254",
             "fe80::1",
@@ -178,7 +182,14 @@ mod tests {
             check("::/0", special, false);
             check(&format!("{special}/128"), special, true);
         }
-        for public in ["100:0:0:1::1", "2001:1::1", "2001:db8::1", "2600::1"] {
+        for public in [
+            "100:0:0:1::1",
+            "2001:1::1",
+            "2001:db8::1",
+            "2600::1",
+            "5eff::1",
+            "5f01::1",
+        ] {
             check("::/0", public, true);
         }
     }
