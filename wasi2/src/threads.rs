@@ -121,26 +121,27 @@ impl State {
         wakers
     }
 
-    /// Whether a request has got a thread. If not, keeps the waker of its task.
-    fn poll(&mut self, user: User, number: u64, context: &Context<'_>) -> Poll<()> {
+    /// Whether a request has got a thread. If not, keeps the waker of its task. Also returns the
+    /// waker that is not needed any more.
+    fn poll(&mut self, user: User, number: u64, waker: Waker) -> (Poll<()>, Option<Waker>) {
         let (_, _, guest) = self.guest(user);
         if guest.granted.remove(&number) {
-            return Poll::Ready(());
+            return (Poll::Ready(()), Some(waker));
         }
-        guest.waiting.insert(number, Some(context.waker().clone()));
-        Poll::Pending
+        let old = guest.waiting.insert(number, Some(waker));
+        (Poll::Pending, old.flatten())
     }
 
-    /// Removes a request that nobody waits for.
-    fn give_up(&mut self, user: User, number: u64) {
+    /// Removes a request that nobody waits for. Returns the waker of its task.
+    fn give_up(&mut self, user: User, number: u64) -> Option<Waker> {
         let (_, _, guest) = self.guest(user);
-        match guest.granted.remove(&number) {
-            true => self.release(user),
-            false => {
-                guest.waiting.remove(&number);
-                self.forget(user);
-            }
+        if guest.granted.remove(&number) {
+            self.release(user);
+            return None;
         }
+        let waker = guest.waiting.remove(&number).flatten();
+        self.forget(user);
+        waker
     }
 
     fn release(&mut self, user: User) {
@@ -202,7 +203,8 @@ impl Pool {
         spawn_blocking(work).await
     }
 
-    /// Changes the state, and gives away the threads that are free then.
+    /// Changes the state, and gives away the threads that are free then. `change` must drop no
+    /// waker: its drop is the executor's code, which may use this pool.
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let (result, wakers) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +237,8 @@ impl Request {
     fn poll(&mut self, context: &Context<'_>) -> Poll<Permit> {
         let (pool, user) = (self.pool, self.user);
         if let Some(number) = self.number {
-            let polled = pool.change(|state| state.poll(user, number, context));
+            let waker = context.waker().clone();
+            let (polled, _old) = pool.change(|state| state.poll(user, number, waker));
             if polled.is_pending() {
                 return Poll::Pending;
             }
@@ -249,7 +252,7 @@ impl Drop for Request {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             let user = self.user;
-            self.pool.change(|state| state.give_up(user, number));
+            drop(self.pool.change(|state| state.give_up(user, number)));
         }
     }
 }
@@ -417,6 +420,54 @@ mod tests {
         drop(held);
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
         drop(waiting);
+        assert_idle(pool);
+    }
+
+    /// The last waker of a task may own the task, whose drop gives up its requests.
+    #[test]
+    fn a_waker_may_use_the_pool_when_it_is_dropped() {
+        struct Uses(&'static Pool, Arc<AtomicU64>);
+
+        impl Wake for Uses {
+            fn wake(self: Arc<Self>) {}
+        }
+
+        impl Drop for Uses {
+            fn drop(&mut self) {
+                self.0.counts();
+                self.1.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+
+        let pool = pool(1, 1);
+        let held = fill(pool, user(1, 1));
+        let dropped = Arc::new(AtomicU64::new(0));
+        let mut waiting: Entering = Box::pin(pool.enter(user(2, 1)));
+        let mut poll = || {
+            let waker = Waker::from(Arc::new(Uses(pool, Arc::clone(&dropped))));
+            waiting
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        };
+        // The second waker replaces the first.
+        assert!(!poll() && !poll());
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+        // The wake drops the second. The third is not kept.
+        drop(held);
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        assert!(poll());
+        assert_eq!(dropped.load(Ordering::Relaxed), 3);
+        drop(waiting);
+        let held = fill(pool, user(1, 1));
+        let mut waiting: Entering = Box::pin(pool.enter(user(2, 1)));
+        let waker = Waker::from(Arc::new(Uses(pool, Arc::clone(&dropped))));
+        let polled = waiting.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(waker);
+        drop(waiting);
+        assert_eq!(dropped.load(Ordering::Relaxed), 4);
+        drop(held);
         assert_idle(pool);
     }
 
