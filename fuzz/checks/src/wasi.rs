@@ -9,6 +9,7 @@ mod guest;
 
 use crate::process::{descriptors, held, time_without_processor, watched};
 use crate::random::Random;
+use bounds::CANARY_DEADLINE;
 use guest::PreparedGuest;
 use pirn_runtime::{CallError, Value};
 use pirn_wasi::Exit;
@@ -119,6 +120,11 @@ fn case(
         now,
         before,
         instance: guest.instance(&world)?,
+        deadline: canary.map_or(DEADLINE, |_| CANARY_DEADLINE),
+        time_max: match canary {
+            None | Some(Canary::Time) => DEADLINE + LATE_MAX,
+            Some(Canary::Memory | Canary::Descriptors) => CANARY_DEADLINE,
+        },
     };
     if let Some(canary) = canary {
         let name = match canary {
@@ -168,6 +174,10 @@ struct Tenant<'a> {
     /// Open descriptors of the process before the context was made.
     before: usize,
     instance: guest::Guest,
+    /// Deadline of each call.
+    deadline: Duration,
+    /// Most time that a call may take.
+    time_max: Duration,
 }
 
 impl Tenant<'_> {
@@ -190,7 +200,7 @@ impl Tenant<'_> {
         held(self.now).clone_from(&what);
         (self.meter.start)();
         let (started, delayed) = (Instant::now(), time_without_processor());
-        let limited = self.instance.deadline(DEADLINE);
+        let limited = self.instance.deadline(self.deadline);
         let result = limited.call_values(name, arguments);
         let delayed = time_without_processor().saturating_sub(delayed);
         let took = started.elapsed().saturating_sub(delayed);
@@ -204,7 +214,7 @@ impl Tenant<'_> {
                 "{what}: the host allocated {peak} bytes, the bound is {HOST_BYTES_MAX}"
             ));
         }
-        if took > DEADLINE + LATE_MAX {
+        if took > self.time_max {
             return Err(format!(
                 "{what}: it took {took:?} under a deadline of {DEADLINE:?}"
             ));

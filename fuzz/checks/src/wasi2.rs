@@ -33,8 +33,8 @@ use world::{Host, World};
 
 pub use bounds::Canary;
 use bounds::{
-    CALL_BYTES_MAX, DEADLINE, DESCRIPTORS_MAX, KEPT_BYTES_MAX, KILLED_BYTES_MAX, KILLED_CALLS_MAX,
-    LEFT_BYTES_MAX,
+    CALL_BYTES_MAX, CANARY_DEADLINE, CLOSE_MAX, DEADLINE, DESCRIPTORS_MAX, KEPT_BYTES_MAX,
+    KILLED_BYTES_MAX, KILLED_USES_MAX, LEFT_BYTES_MAX,
 };
 pub use ledger::Meter;
 
@@ -54,8 +54,8 @@ pub struct Tally {
     pub instances: usize,
     /// Calls of the guest.
     pub calls: usize,
-    /// Calls of host functions.
-    pub host_calls: u64,
+    /// How often host functions used the host's data.
+    pub host_uses: u64,
     /// Calls that returned.
     pub returned: usize,
     /// Calls that trapped, broke a rule of the canonical ABI, or were ended by a host function.
@@ -88,7 +88,7 @@ impl AddAssign for Tally {
         self.cases += other.cases;
         self.instances += other.instances;
         self.calls += other.calls;
-        self.host_calls += other.host_calls;
+        self.host_uses += other.host_uses;
         self.returned += other.returned;
         self.traps += other.traps;
         self.stopped += other.stopped;
@@ -121,10 +121,22 @@ pub fn check(
     // cap-std opens descriptors once in a process. A first case, which is not checked, does so.
     static FIRST: Once = Once::new();
     FIRST.call_once(|| {
-        let first = move || case(Random::new(0), guest, meter, None, &Mutex::default()).map(drop);
+        let first = move || {
+            let random = Random::new(0);
+            case(
+                random,
+                guest,
+                meter,
+                None,
+                Duration::ZERO,
+                &Mutex::default(),
+            )
+            .map(drop)
+        };
         let _ = thread::spawn(first).join();
     });
-    watched(move |now| case(random, guest, meter, canary, now))
+    let close_max = canary.map_or(CLOSE_MAX, |_| Duration::ZERO);
+    watched(move |now| case(random, guest, meter, canary, close_max, now))
 }
 
 /// The number of functions that the guest can call. `wit` is the folder for [`check`].
@@ -136,12 +148,14 @@ pub fn functions(wit: &Path) -> Result<usize, String> {
     Ok(guest::prepared_guest(wit)?.interfaces.functions.len())
 }
 
-/// Runs one case: the instances of one configuration, one after the other.
+/// Runs one case: the instances of one configuration, one after the other. Waits at most
+/// `close_max` until the descriptors of an instance are closed.
 fn case(
     mut random: Random,
     guest: &'static PreparedGuest,
     meter: Meter,
     canary: Option<Canary>,
+    close_max: Duration,
     now: &Mutex<String>,
 ) -> Result<Tally, String> {
     let world = World::new()?;
@@ -158,7 +172,10 @@ fn case(
         let ledger = Arc::new(Ledger::new(meter));
         let mut tenant = Tenant::new(guest, &config, &ledger, random.once_in(2), before)?;
         let run = match canary {
-            Some(canary) => tenant.canary(canary, now, &mut tally),
+            Some(canary) => {
+                tenant.deadline = CANARY_DEADLINE;
+                tenant.canary(canary, now, &mut tally)
+            }
             None => tenant.run(&mut random, ports, &mut calls_left, now, &mut tally),
         };
         let seen = tenant.end(&mut tally);
@@ -175,11 +192,18 @@ fn case(
                 "{what}: {left} bytes are left after the instance, the bound is {LEFT_BYTES_MAX}"
             ));
         }
-        let open = descriptors();
-        if open > before {
-            return Err(format!(
-                "{what}: {open} descriptors are open after the instance, {before} were before"
-            ));
+        let dropped = Instant::now();
+        loop {
+            let open = descriptors();
+            if open <= before {
+                break;
+            }
+            if dropped.elapsed() >= close_max {
+                return Err(format!(
+                    "{what}: {open} descriptors are open after the instance, {before} were before"
+                ));
+            }
+            thread::yield_now();
         }
         if calls_left == 0 || canary.is_some() {
             break;
@@ -200,6 +224,8 @@ struct Tenant<'a> {
     handles: Handles,
     /// Open descriptors of the process before the instance.
     descriptors: usize,
+    /// Deadline of each call.
+    deadline: Duration,
 }
 
 impl<'a> Tenant<'a> {
@@ -248,12 +274,13 @@ impl<'a> Tenant<'a> {
             ledger,
             handles,
             descriptors,
+            deadline: DEADLINE,
         })
     }
 
     /// Drops the instance and its tasks. Returns the number of free slots.
     fn end(self, tally: &mut Tally) -> usize {
-        tally.host_calls += self.instance.data().calls;
+        tally.host_uses += self.instance.data().uses;
         let region = &self.guest.region;
         drop(self);
         region.slots_free()
@@ -315,7 +342,7 @@ impl<'a> Tenant<'a> {
                 } else {
                     0
                 };
-                host.kill_at = Some(host.calls + 1 + later);
+                host.kill_at = Some(host.uses + 1 + later);
             }
             let mut words = vec![allocator as u64, times];
             words.extend(self.arguments(random, ports, wild, number));
@@ -389,7 +416,7 @@ impl<'a> Tenant<'a> {
         );
         held(now).clone_from(&what);
         let limits = Limits {
-            deadline: Some(DEADLINE),
+            deadline: Some(self.deadline),
             timeslice: None,
         };
         self.ledger.mark();
@@ -402,7 +429,7 @@ impl<'a> Tenant<'a> {
         let took = started.elapsed().saturating_sub(delayed);
         let (peak, kept) = (self.ledger.peak(), self.ledger.live());
         tally.calls += 1;
-        tally.late = tally.late.max(took.saturating_sub(DEADLINE));
+        tally.late = tally.late.max(took.saturating_sub(self.deadline));
         tally.kept_bytes = tally.kept_bytes.max(kept);
         self.bounded(peak, kept, tally)
             .map_err(|error| format!("{what}: {error}"))?;
@@ -425,11 +452,11 @@ impl<'a> Tenant<'a> {
         let host = self.instance.data();
         if let Some(killed_at) = host.killed_at {
             tally.killed_bytes = tally.killed_bytes.max(peak);
-            let after = host.calls - killed_at;
-            if after > KILLED_CALLS_MAX {
+            let after = host.uses - killed_at;
+            if after > KILLED_USES_MAX {
                 return Err(format!(
-                    "{after} host functions began after the guest was killed, the bound is \
-                     {KILLED_CALLS_MAX}"
+                    "the host's data was used {after} times after the guest was killed, the bound \
+                     is {KILLED_USES_MAX}"
                 ));
             }
             if peak > KILLED_BYTES_MAX {

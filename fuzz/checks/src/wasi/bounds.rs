@@ -7,6 +7,8 @@ use std::time::Duration;
 pub const HOST_BYTES_MAX: usize = 1 << 20;
 /// Deadline of each call.
 pub const DEADLINE: Duration = Duration::from_millis(20);
+/// Deadline of a call of a [`Canary`], which must run on the slowest machine.
+pub(super) const CANARY_DEADLINE: Duration = Duration::from_secs(3600);
 /// Most time that a call may take past its deadline, without the time in which its thread waited
 /// for a processor. It is large because the disk may be busy, and the machine emulated.
 pub const LATE_MAX: Duration = Duration::from_secs(2);

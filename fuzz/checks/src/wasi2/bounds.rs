@@ -22,19 +22,29 @@ pub(super) const MEMORY_DIR_BYTES: u64 = 1 << 20;
 /// largest kind, and the copies of it.
 pub(super) const KILLED_BYTES_MAX: usize = 4 << 20;
 
-/// Most host functions that a call may begin after its guest was killed.
-pub(super) const KILLED_CALLS_MAX: u64 = 1;
+/// Most times that a call may use the host's data after its guest was killed. `read-directory` uses
+/// the data three times, and the first use may kill the guest.
+pub(super) const KILLED_USES_MAX: u64 = 2;
 
 /// Most bytes that may be left once the instance and its tasks are dropped: what the runtime and
-/// the standard library keep for a thread.
-pub(super) const LEFT_BYTES_MAX: isize = 64 << 10;
+/// the standard library keep for a thread, and what other threads free, which this thread counts as
+/// left. Until its deadline, a guest can make a thousand syncs, each of which may leave 100 bytes.
+pub(super) const LEFT_BYTES_MAX: isize = 512 << 10;
 
 /// Deadline of each call. No check depends on the time that a call takes.
 pub(super) const DEADLINE: Duration = Duration::from_millis(5);
 
+/// Deadline of a call of a [`Canary`], which must run on the slowest machine.
+pub(super) const CANARY_DEADLINE: Duration = Duration::from_secs(3600);
+
 /// Most host descriptors of one guest: 64 files and 64 sockets, as by default, with directories
 /// that the guest is given, and streams and listings that duplicate a descriptor.
 pub(super) const DESCRIPTORS_MAX: usize = 64 + 64 + 16;
+
+/// Most time until the host's descriptors of an instance are closed. The timer's thread may have
+/// just woken a call that has ended. Until that thread runs again, it holds the call's waker, and
+/// with it two descriptors of the executor.
+pub(super) const CLOSE_MAX: Duration = Duration::from_secs(600);
 
 /// A host function that breaks a limit on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,12 +31,12 @@ const PIECE_BYTES: usize = 48 << 10;
 pub(super) struct Host {
     wasi: Wasi,
     pub(super) ledger: Arc<Ledger>,
-    /// Host functions that this instance has called.
-    pub(super) calls: u64,
-    /// The guest is killed at the start of the host function with this number.
+    /// How often host functions have used this data. Most functions use it once.
+    pub(super) uses: u64,
+    /// The guest is killed at the use with this number.
     pub(super) kill_at: Option<u64>,
     pub(super) switch: Option<KillSwitch>,
-    /// The number of the host function in which the guest was killed.
+    /// The number of the use at which the guest was killed.
     pub(super) killed_at: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ impl Host {
         Self {
             wasi,
             ledger,
-            calls: 0,
+            uses: 0,
             kill_at: None,
             switch: None,
             killed_at: None,
@@ -57,7 +57,7 @@ impl Host {
         if let Some(switch) = &self.switch {
             // It is killed at most once, and it exists while its function runs.
             let _ = switch.kill();
-            self.killed_at = Some(self.calls);
+            self.killed_at = Some(self.uses);
             self.ledger.mark();
         }
     }
@@ -65,8 +65,8 @@ impl Host {
 
 impl View for Host {
     fn wasi(&mut self) -> &mut Wasi {
-        self.calls += 1;
-        if self.kill_at == Some(self.calls) {
+        self.uses += 1;
+        if self.kill_at == Some(self.uses) {
             self.kill();
         }
         &mut self.wasi
