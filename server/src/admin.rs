@@ -1,8 +1,8 @@
 //! Serves the pages of the server itself on an address of its own.
 
-use crate::clients::client;
 use crate::front::Front;
-use crate::stream::Stream;
+use crate::http::clients::client;
+use crate::http::stream::Stream;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;

@@ -92,8 +92,8 @@ fn first_paragraph(error: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guest::pirn::Settings;
     use crate::limits::Limits;
-    use crate::pirn::Settings;
     use clap::CommandFactory as _;
     use std::path::Path;
     use std::time::Duration;

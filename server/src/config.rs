@@ -1,10 +1,10 @@
 //! [`Config`]: the settings of a server, from its command line and its configuration file.
 
-use crate::access::Format;
 use crate::front::RESERVED;
+use crate::guest::pirn::Settings;
 use crate::limits::Limits;
+use crate::operations::access::Format;
 use crate::options::{FileRoute, Options};
-use crate::pirn::Settings;
 use crate::site::{Mount, check};
 use crate::units::{Destination, Endpoint, MemoryFolder, Ratio};
 use anyhow::{Context as _, Result, anyhow, bail};

@@ -1,21 +1,22 @@
 //! [`Front`]: handles a request from its header to its response, with all limits.
 
-use crate::access::AccessLog;
-use crate::answer;
-use crate::authority;
-use crate::body::{self, Unread};
-use crate::buffered::{Buffered, NoRoom, Reserved};
-use crate::engine::{Begun, End, Ended, Engine, Exchange, Ran, Work};
-use crate::environment::{Ends, environment};
-use crate::guest_body::GuestBody;
-use crate::journal::{Journal, short};
+use crate::cgi::answer;
+use crate::cgi::environment::environment;
+use crate::guest::engine::{Begun, End, Ended, Engine, Exchange, Ran, Work};
+use crate::guest::place::Place;
+use crate::http::Addresses;
+use crate::http::authority;
+use crate::http::body::{self, Unread};
+use crate::http::buffered::{Buffered, NoRoom, Reserved};
+use crate::http::guest_body::GuestBody;
 use crate::limits::Limits;
-use crate::metrics::{Metrics, Outcome};
-use crate::place::Place;
+use crate::operations::access::AccessLog;
+use crate::operations::journal::{Journal, short};
+use crate::operations::metrics::{Metrics, Outcome};
+use crate::operations::traces::Traces;
 use crate::record::Record;
 use crate::site::{Mount, Site};
 use crate::streaming::{Exchanged, Guests, ReplyBody, Stream, failure};
-use crate::traces::Traces;
 use anyhow::Result;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -127,11 +128,11 @@ impl Front {
     pub(crate) async fn answer(
         &self,
         mut request: Request<Incoming>,
-        ends: Ends,
+        addresses: Addresses,
         buffered: &Buffered,
     ) -> Reply {
         // First, so that the record and the guest get the same path and host.
-        let read = authority::read(&mut request, ends.local);
+        let read = authority::read(&mut request, addresses.local);
         let path = request.uri().path();
         let site = self.site();
         if read.is_ok() {
@@ -146,7 +147,7 @@ impl Front {
         }
         let route = site.route(path);
         let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
-        let mut record = Record::new(&site, route, log, traces, &request, ends);
+        let mut record = Record::new(&site, route, log, traces, &request, addresses);
         if let Err(error) = read {
             return self.refuse(record, Refusal::new(Outcome::Bad, error.to_string()));
         }
@@ -165,7 +166,7 @@ impl Front {
             (&self.buffered, limits.buffered_max),
             (buffered, limits.client_buffered_max()),
         );
-        let served = self.serve(&site, request, number, ends, reserved, &mut record);
+        let served = self.serve(&site, request, number, addresses, reserved, &mut record);
         match served.await {
             Ok(reply) => {
                 let (status, took) = (reply.status().as_u16(), record.took());
@@ -285,7 +286,7 @@ impl Front {
         site: &Site,
         request: Request<Incoming>,
         number: usize,
-        ends: Ends,
+        addresses: Addresses,
         reserved: Reserved,
         record: &mut Record,
     ) -> Result<Reply, Refusal> {
@@ -299,7 +300,7 @@ impl Front {
         // permits and places.
         let (_turn, place) = admit(site, number)?;
         record.pass_trace(&mut parts.headers);
-        let environment = environment(&parts, &route.prefix, body.len(), ends);
+        let environment = environment(&parts, &route.prefix, body.len(), addresses);
         let environment =
             environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
         let work = Work {

@@ -1,6 +1,6 @@
 //! [`Options`]: the options that the command line and the configuration file share.
 
-use crate::access::Format;
+use crate::operations::access::Format;
 use crate::units::{
     Address, Count, Destination, Endpoint, MemoryFolder, Ratio, Size, Time, parsed,
 };

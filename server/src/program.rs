@@ -1,12 +1,12 @@
 //! [`serve`]: the life of the program, from its command line to its end.
 
-use crate::access::AccessLog;
 use crate::args::Args;
 use crate::config::Config;
-use crate::engine::Engine;
-use crate::manager;
+use crate::guest::engine::Engine;
+use crate::operations::access::AccessLog;
+use crate::operations::manager;
+use crate::operations::traces::Traces;
 use crate::server::{Extras, Handle, Server, listen};
-use crate::traces::Traces;
 use anyhow::{Context as _, Error, Result};
 use pirn_cli::text::one_line;
 use std::io::{self, Write as _};

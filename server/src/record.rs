@@ -1,12 +1,12 @@
 //! [`Record`]: reports the outcome of a request to the metrics, the access log and the trace.
 
-use crate::access::{AccessLog, Line, shortened};
-use crate::engine::Ended;
-use crate::environment::Ends;
-use crate::metrics::Outcome;
+use crate::guest::engine::Ended;
+use crate::http::Addresses;
+use crate::operations::access::{AccessLog, Line, shortened};
+use crate::operations::metrics::Outcome;
+use crate::operations::traceparent::{Parent, TRACEPARENT};
+use crate::operations::traces::{RequestSpan, SpanEnd, SpanStart, Traces};
 use crate::site::Site;
-use crate::traceparent::{Parent, TRACEPARENT};
-use crate::traces::{Begin, End, RequestSpan, Traces};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, REFERER, USER_AGENT};
 use hyper::{Method, Request};
 use std::net::IpAddr;
@@ -55,7 +55,7 @@ impl Logged {
         log: &Arc<AccessLog>,
         request: &Request<B>,
         time: SystemTime,
-        ends: Ends,
+        addresses: Addresses,
         span: Option<&RequestSpan>,
     ) -> Self {
         let headers = request.headers();
@@ -68,7 +68,7 @@ impl Logged {
         Self {
             log: Arc::clone(log),
             time,
-            client: ends.remote.ip(),
+            client: addresses.remote.ip(),
             method: request.method().clone(),
             path: String::from_utf8_lossy(&start(path.as_bytes())).into_owned(),
             referer: field(REFERER),
@@ -88,7 +88,7 @@ impl Record {
         log: Option<&Arc<AccessLog>>,
         traces: Option<&Traces>,
         request: &Request<B>,
-        ends: Ends,
+        addresses: Addresses,
     ) -> Self {
         let time = SystemTime::now();
         let span = traces.map(|traces| {
@@ -96,12 +96,12 @@ impl Record {
             let state = headers
                 .get(TRACESTATE)
                 .and_then(|state| state.to_str().ok());
-            traces.begin(&Begin {
+            traces.begin(&SpanStart {
                 time,
                 method: request.method().as_str(),
                 path: request.uri().path(),
                 route: route.map(|route| site.routes[route].prefix.as_str()),
-                client: ends.remote.ip(),
+                client: addresses.remote.ip(),
                 parent: Parent::of(headers),
                 state: state.filter(|state| state.len() <= STATE_BYTES_MAX),
             })
@@ -110,7 +110,7 @@ impl Record {
             site: Arc::clone(site),
             route,
             start: Instant::now(),
-            logged: log.map(|log| Logged::new(log, request, time, ends, span.as_ref())),
+            logged: log.map(|log| Logged::new(log, request, time, addresses, span.as_ref())),
             span,
             bytes_in: 0,
             before: None,
@@ -164,7 +164,7 @@ impl Record {
         let total = self.took();
         self.site.counters.count(self.route, outcome, total);
         if let Some(span) = &mut self.span {
-            span.end(&End {
+            span.end(&SpanEnd {
                 outcome: outcome.name(),
                 status,
                 bytes_in: self.bytes_in,

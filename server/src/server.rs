@@ -1,17 +1,17 @@
 //! [`Server`]: accepts and serves connections.
 
-use crate::access::AccessLog;
 use crate::admin::Admin;
-use crate::buffered::Buffered;
-use crate::clients::{Clients, Counted};
-use crate::engine::Engine;
-use crate::environment::Ends;
 use crate::front::{Front, RESERVED};
+use crate::guest::engine::Engine;
+use crate::http::Addresses;
+use crate::http::buffered::Buffered;
+use crate::http::clients::{Clients, Counted};
+use crate::http::stream::Stream;
 use crate::limits::Limits;
-use crate::metrics::Gauge;
+use crate::operations::access::AccessLog;
+use crate::operations::metrics::Gauge;
+use crate::operations::traces::Traces;
 use crate::site::Mount;
-use crate::stream::Stream;
-use crate::traces::Traces;
 use anyhow::{Context as _, Result};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -317,10 +317,10 @@ async fn serve(
     }
     let stream = Stream::new(stream, write_timeout);
     let http = http(header_timeout);
-    let ends = Ends { local, remote };
+    let addresses = Addresses { local, remote };
     let service = service_fn(move |request| {
         let (front, buffered) = (Arc::clone(&front), buffered.clone());
-        async move { Ok::<_, Infallible>(front.answer(request, ends, &buffered).await) }
+        async move { Ok::<_, Infallible>(front.answer(request, addresses, &buffered).await) }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {

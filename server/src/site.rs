@@ -2,9 +2,9 @@
 //!
 //! A reload replaces the whole site. A request has one site from its start to its end.
 
-use crate::engine::Engine;
+use crate::guest::engine::Engine;
 use crate::limits::Limits;
-use crate::metrics::{Metrics, RouteCounters};
+use crate::operations::metrics::{Metrics, RouteCounters};
 use anyhow::{Result, bail};
 use std::sync::Arc;
 use tokio::sync::Semaphore;

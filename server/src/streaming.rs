@@ -1,8 +1,8 @@
 //! Responses of guests that answer while they run: [`ReplyBody`] and [`Exchanged`].
 
-use crate::engine::{End, Ended};
-use crate::journal::Journal;
-use crate::metrics::Outcome;
+use crate::guest::engine::{End, Ended};
+use crate::operations::journal::Journal;
+use crate::operations::metrics::Outcome;
 use crate::record::Record;
 use bytes::Bytes;
 use http_body_util::Full;

@@ -8,7 +8,7 @@ use crate::common;
 
 use bytes::Bytes;
 use common::{PANICS, PATIENCE, TestServer, limits, module};
-use pirn_server::load::{Load, Report, Shot, resident_bytes};
+use pirn_server::load::{Load, Report, Shot};
 use pirn_server::{Extras, Pirn, Settings};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 8;
 
 /// The permitted growth of memory from the middle of the load to its end: memory that is not the
 /// server's, such as this client's records and the allocator's arenas.
-const GROWTH_BYTES_MAX: u64 = 8 << 20;
+const GROWTH_BYTES_MAX: f64 = (8 << 20) as f64;
 
 /// The deadline of endless guests.
 const LOOP_TIME: Duration = Duration::from_millis(200);
@@ -120,13 +120,14 @@ async fn good_among_bad() {
     let mut ending = shots();
     ending.retain(|shot| shot.path != "/loop");
     load(&server, requests / 2, ending).await;
-    let before = resident_bytes().expect("the system says");
+    let resident = "process_resident_memory_bytes";
+    let before = server.metric(resident).await;
     let report = load(&server, requests, shots()).await;
-    let after = resident_bytes().expect("the system says");
+    let after = server.metric(resident).await;
     println!(
-        "{report}\nresident: {} KiB, then {} KiB",
-        before >> 10,
-        after >> 10
+        "{report}\nresident: {:.0} KiB, then {:.0} KiB",
+        before / 1024.0,
+        after / 1024.0
     );
     assert!(
         after < before + GROWTH_BYTES_MAX,

@@ -3,6 +3,7 @@
 //! hyper's types check names, values and status codes. The split into lines is not httparse's:
 //! httparse does not tell which line is wrong, and [`Malformed`] names it.
 
+use crate::http::text;
 use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use hyper::{Response, StatusCode};
@@ -163,11 +164,6 @@ fn status_code(value: &HeaderValue) -> Result<StatusCode, Malformed> {
     code.and_then(|code| StatusCode::from_bytes(code).ok())
         .filter(|code| (200..600).contains(&code.as_u16()))
         .ok_or_else(|| Malformed::Status(text(bytes)))
-}
-
-/// The start of a guest's or a client's text, for an error message.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(64)]).into_owned()
 }
 
 #[cfg(test)]

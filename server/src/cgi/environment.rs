@@ -1,6 +1,6 @@
 //! Converts a request to the environment of a CGI program (RFC 3875, section 4.1).
 
-use crate::authority;
+use crate::http::{Addresses, authority};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use std::borrow::Cow;
@@ -36,20 +36,13 @@ pub(crate) enum BadRequest {
     Path,
 }
 
-/// The addresses of both ends of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
-}
-
 /// The environment of the guest at a prefix of the request's path, for a body of `body_bytes`
 /// bytes. [`authority::read`] has accepted the request.
 pub(crate) fn environment(
     request: &Parts,
     prefix: &str,
     body_bytes: usize,
-    ends: Ends,
+    addresses: Addresses,
 ) -> Result<Environment, BadRequest> {
     let path = request.uri.path();
     let prefix = prefix.trim_end_matches('/');
@@ -70,11 +63,14 @@ pub(crate) fn environment(
     set("SCRIPT_NAME", prefix);
     set("PATH_INFO", &decoded(rest)?);
     set("QUERY_STRING", request.uri.query().unwrap_or_default());
-    set("SERVER_NAME", &server_name(&request.headers, ends.local));
-    set("SERVER_PORT", &ends.local.port().to_string());
-    set("REMOTE_ADDR", &ends.remote.ip().to_string());
-    set("REMOTE_HOST", &ends.remote.ip().to_string());
-    set("REMOTE_PORT", &ends.remote.port().to_string());
+    set(
+        "SERVER_NAME",
+        &server_name(&request.headers, addresses.local),
+    );
+    set("SERVER_PORT", &addresses.local.port().to_string());
+    set("REMOTE_ADDR", &addresses.remote.ip().to_string());
+    set("REMOTE_HOST", &addresses.remote.ip().to_string());
+    set("REMOTE_PORT", &addresses.remote.port().to_string());
     // The length of the received body: a chunked request does not declare one.
     if body_bytes > 0 || request.headers.contains_key(CONTENT_LENGTH) {
         set("CONTENT_LENGTH", &body_bytes.to_string());
@@ -150,8 +146,8 @@ mod tests {
     use hyper::Request;
     use std::collections::HashMap;
 
-    fn ends() -> Ends {
-        Ends {
+    fn addresses() -> Addresses {
+        Addresses {
             local: "127.0.0.1:8080".parse().unwrap(),
             remote: "10.1.2.3:4567".parse().unwrap(),
         }
@@ -168,7 +164,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        let all = environment(&parts, prefix, body, ends())?;
+        let all = environment(&parts, prefix, body, addresses())?;
         let count = all.len();
         let all: HashMap<_, _> = all.into_iter().map(|(k, v)| (k.into_owned(), v)).collect();
         assert_eq!(all.len(), count, "no variable comes twice");

@@ -1,7 +1,7 @@
 //! [`Engine`]: the interface between the server and the runtime that runs its guests.
 
-use crate::guest_body::GuestBody;
-use crate::place::Place;
+use super::place::Place;
+use crate::http::guest_body::GuestBody;
 use bytes::Bytes;
 use hyper::Request;
 use pirn_runtime::Usage;

@@ -1,6 +1,6 @@
 //! How guests ended, from the errors of the runtime.
 
-use crate::engine::End;
+use super::engine::End;
 use pirn_runtime::CallError;
 
 /// How a guest ended whose call did not return.

@@ -1,8 +1,8 @@
 //! [`Handler`]: a guest that is a `wasi:http` component.
 
-use crate::ends::core_end;
-use crate::engine::{Begun, End, Ended, Exchange};
-use crate::grants::Grants;
+use super::engine::{Begun, End, Ended, Exchange};
+use super::errors::core_end;
+use super::grants::Grants;
 use anyhow::{Context as _, Result};
 use pirn_component::{CallError, Component, Limits, Linker, Prepared};
 use pirn_runtime::{InstantiateError, Measure, Region, Usage};

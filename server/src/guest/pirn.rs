@@ -1,11 +1,11 @@
 //! [`Pirn`]: runs guests in pirn's slots. This file runs WASI programs that speak CGI, and
 //! `handler.rs` components.
 
-use crate::ends::core_end;
-use crate::engine::{Begun, End, Engine, Exchange, Ran, Running, Slots, Work};
-use crate::grants::{GrantedDir, Grants};
-use crate::handler::{Handler, Times};
-use crate::place::Place;
+use super::engine::{Begun, End, Engine, Exchange, Ran, Running, Slots, Work};
+use super::errors::core_end;
+use super::grants::{GrantedDir, Grants};
+use super::handler::{Handler, Times};
+use super::place::Place;
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use pirn_component::Component;

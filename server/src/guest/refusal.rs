@@ -1,6 +1,6 @@
 //! [`refusal`]: why a guest cannot be prepared, for the user of a program that serves or runs it.
 
-use crate::pirn::GuestNumber;
+use super::pirn::GuestNumber;
 use anyhow::{Error, anyhow};
 use pirn_component::LinkError as ComponentError;
 use pirn_runtime::LinkError;

@@ -4,7 +4,7 @@
 //! only a path, and `Host` is the one name. Routes, guests of both kinds, the access log and traces
 //! get the request after that, so that no two of them can take it for different requests.
 
-use crate::answer::text;
+use super::text;
 use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::http::uri::{Parts, PathAndQuery};
 use hyper::{Method, Request, Uri, Version};

@@ -1,6 +1,6 @@
 //! Reads the whole body of a request, with limits of size and time.
 
-use crate::buffered::{NoRoom, Reserved};
+use super::buffered::{NoRoom, Reserved};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body;
@@ -120,7 +120,7 @@ fn make_room(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffered::Buffered;
+    use crate::http::buffered::Buffered;
     use hyper::body::{Frame, SizeHint};
     use std::convert::Infallible;
     use std::future::pending;

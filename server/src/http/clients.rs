@@ -1,6 +1,6 @@
 //! [`Clients`]: limits the connections of each client, so that one client cannot take all of them.
 
-use crate::buffered::Buffered;
+use super::buffered::Buffered;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};

@@ -3,7 +3,7 @@
 //! A request never waits for the disk: it hands its line to the thread, or drops it if too many
 //! lines wait.
 
-use crate::utc::Utc;
+use super::utc::Utc;
 use anyhow::{Context as _, Error, Result, bail};
 use pirn_cli::output::append_to;
 use pirn_cli::text;

@@ -1,6 +1,6 @@
 //! [`Journal`]: logs messages of guests, with a limit of bytes per second.
 
-use crate::metrics::Counter;
+use super::metrics::Counter;
 use std::fmt::{self, Display, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

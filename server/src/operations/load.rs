@@ -272,17 +272,6 @@ fn check(shot: &Shot, status: StatusCode, body: &Bytes) -> Result<()> {
     }
 }
 
-/// Resident memory of this process, if the system reports it.
-#[must_use]
-pub fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
-}
-
 /// The value of a metric in a server's text, if it is there.
 #[must_use]
 pub fn metric(text: &str, name: &str) -> Option<f64> {
@@ -333,6 +322,5 @@ mod tests {
         assert_eq!(hits.quantile(0.99), Duration::from_nanos(99));
         assert_eq!(hits.quantile(1.0), Duration::from_nanos(100));
         assert_eq!(metric("a_b 1\na 2.5\n", "a"), Some(2.5));
-        assert!(resident_bytes().is_some_and(|bytes| bytes > 100_000));
     }
 }

@@ -3,6 +3,7 @@
 //! To add a metric, add a row to `rows.rs`, and its line to the reference. A metric with new labels
 //! also needs a new [`rows::Source`].
 
+mod memory;
 mod outcome;
 mod rows;
 mod text;
@@ -11,7 +12,7 @@ mod values;
 pub(crate) use outcome::Outcome;
 pub(crate) use values::{Counter, Gauge};
 
-use crate::engine::Slots;
+use crate::guest::engine::Slots;
 use pirn_runtime::Usage;
 use rows::{ROWS, Row, Source};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,7 +101,7 @@ impl Metrics {
             waiting,
             buffered_bytes,
             access_dropped,
-            resident_bytes: crate::load::resident_bytes().unwrap_or(0),
+            resident_bytes: memory::resident_bytes().unwrap_or(0),
         })
     }
 

@@ -1,6 +1,6 @@
 //! [`Traces`] of a build without the feature `otlp`: there are none.
 
-use super::{Begin, End};
+use super::{SpanEnd, SpanStart};
 use crate::units::{Endpoint, Ratio};
 use anyhow::{Result, bail};
 
@@ -22,7 +22,7 @@ impl Traces {
         bail!("this pirn-serve cannot send traces; build it with the feature otlp, or omit --otlp")
     }
 
-    pub(crate) fn begin(&self, _: &Begin<'_>) -> RequestSpan {
+    pub(crate) fn begin(&self, _: &SpanStart<'_>) -> RequestSpan {
         match *self {}
     }
 
@@ -41,7 +41,7 @@ impl RequestSpan {
         match *self {}
     }
 
-    pub(crate) fn end(&mut self, _: &End<'_>) {
+    pub(crate) fn end(&mut self, _: &SpanEnd<'_>) {
         match *self {}
     }
 }

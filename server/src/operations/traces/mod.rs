@@ -1,6 +1,6 @@
 //! [`Traces`]: sends a span for each request to a collector, by OpenTelemetry's protocol.
 
-use crate::traceparent::Parent;
+use crate::operations::traceparent::Parent;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +23,7 @@ pub use otlp::Traces;
 
 /// A request whose span begins.
 #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "no span has them"))]
-pub(crate) struct Begin<'a> {
+pub(crate) struct SpanStart<'a> {
     pub(crate) time: SystemTime,
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
@@ -37,7 +37,7 @@ pub(crate) struct Begin<'a> {
 /// A request whose span ends.
 #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "no span has them"))]
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct End<'a> {
+pub(crate) struct SpanEnd<'a> {
     pub(crate) outcome: &'a str,
     pub(crate) status: Option<u16>,
     pub(crate) bytes_in: u64,

@@ -1,8 +1,8 @@
 //! [`Traces`] by the OpenTelemetry crates: OTLP over HTTP, encoded by protobuf.
 
 use super::collector::Collector;
-use super::{Begin, End};
-use crate::traceparent::Parent;
+use super::{SpanEnd, SpanStart};
+use crate::operations::traceparent::Parent;
 use crate::units::{Endpoint, Ratio};
 use anyhow::{Context as _, Result};
 use opentelemetry::trace::{
@@ -73,7 +73,7 @@ impl Traces {
     }
 
     /// Begins the span of a request.
-    pub(crate) fn begin(&self, request: &Begin<'_>) -> RequestSpan {
+    pub(crate) fn begin(&self, request: &SpanStart<'_>) -> RequestSpan {
         let method = METHODS.iter().find(|method| **method == request.method);
         let name = match (method, request.route) {
             (Some(method), Some(route)) => format!("{method} {route}"),
@@ -150,7 +150,7 @@ impl RequestSpan {
         )
     }
 
-    pub(crate) fn end(&mut self, end: &End<'_>) {
+    pub(crate) fn end(&mut self, end: &SpanEnd<'_>) {
         if !self.span.is_recording() {
             return;
         }
