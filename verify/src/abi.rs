@@ -1,6 +1,7 @@
 //! Where parameters and results lie at a call of guest code.
 //!
-//! Source: Cranelift's calling convention `tail`, and the platform's for calls of the host.
+//! Sources: Cranelift's calling convention `tail`, and for calls of the host the platform's
+//! convention.
 //!
 //! On x86_64, parameters are passed as in the System V psABI (x86-64 psABI 3.2.3). Results use
 //! eight registers of each class. On aarch64, parameters and results use the same registers: x2 to
@@ -28,27 +29,28 @@ pub(crate) const X29: usize = 29;
 pub(crate) const X30: usize = 30;
 pub(crate) const SP: usize = 31;
 
-/// What the calling convention of an architecture says of registers.
+/// The registers of an architecture, as its calling convention uses them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Convention {
-    /// Number of general registers, with the stack pointer.
+    /// Number of general registers, including the stack pointer.
     pub(crate) registers: usize,
     pub(crate) stack: usize,
     pub(crate) frame: usize,
     /// The register that has the return address when a function is entered. `None` if a call pushes
-    /// it.
+    /// the return address.
     pub(crate) link: Option<usize>,
     /// Bytes that a call pushes.
     pub(crate) pushed: i32,
     /// Parameters of guest code, the context first.
     pub(crate) parameters: &'static [usize],
     pub(crate) results: &'static [usize],
-    /// The register of the address of the memory for results. `None` if it is the first parameter.
+    /// The register of the address of the memory for results. `None` if the address is the first
+    /// parameter.
     pub(crate) area: Option<usize>,
     /// Registers that a callee restores.
     pub(crate) preserved: &'static [usize],
-    /// Whether an i32 in memory is a whole word, because code loads the whole word. Otherwise its
-    /// upper half is not written, and nothing depends on it.
+    /// Whether an i32 in memory is a whole word, because code loads the whole word. Otherwise code
+    /// does not write the word's upper half, and nothing depends on this half.
     pub(crate) loads_words: bool,
     /// The first three parameters of the host.
     pub(crate) host: [usize; 3],
@@ -92,22 +94,22 @@ pub(crate) static AARCH64: Convention = Convention {
 };
 
 impl Convention {
-    /// The parameter of guest code with this number. The context has number 0.
+    /// The register of the parameter of guest code with this number. The context has number 0.
     pub(crate) fn parameter(&self, number: usize) -> usize {
         self.parameters[number]
     }
 
-    /// The distance of the stack pointer from its value at entry, modulo 16, if its value is a
-    /// multiple of 16.
+    /// The distance, modulo 16, from the stack pointer at entry to addresses that are multiples of
+    /// 16.
     pub(crate) fn aligned(&self) -> i32 {
         self.pushed
     }
 }
 
-/// Vector registers that carry parameters, and as many that carry results.
+/// Number of vector registers that carry parameters. The same number carries results.
 pub(crate) const VECTORS: usize = 8;
 
-/// Where a value lies.
+/// The place of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     General(usize),
@@ -122,7 +124,8 @@ pub(crate) enum Place {
 pub(crate) struct Places {
     /// The register of the result area's address.
     pub(crate) area: Option<usize>,
-    /// The register of the context, or of what an import has in its place.
+    /// The register of the context. A call of an import passes the import's `vmctx` in this
+    /// register.
     pub(crate) context: usize,
     pub(crate) params: Vec<(Place, ValType)>,
     pub(crate) results: Vec<(Place, ValType)>,
@@ -156,7 +159,7 @@ pub(crate) fn stack_bytes(ty: ValType) -> i32 {
     if ty == ValType::V128 { 16 } else { 8 }
 }
 
-/// Bytes of a value that its instructions read and write.
+/// Bytes that an instruction reads or writes for a value of a type.
 pub(crate) fn value_bytes(ty: ValType) -> u32 {
     match ty {
         ValType::I32 | ValType::F32 => 4,

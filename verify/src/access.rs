@@ -1,4 +1,4 @@
-//! Loads and stores: which addresses code may use, and what lies there.
+//! Loads and stores: which addresses code may use, and which values lie at these addresses.
 
 use crate::abi::value_bytes;
 use crate::address::{Access, Address, Use};
@@ -22,7 +22,7 @@ const REACH: i64 = (MEMORY_REACH_BYTES + GUARD_BYTES) as i64;
 /// nothing is mapped.
 const NULL_BYTES: i64 = 4096 - 64;
 
-/// Checks an access. Returns what a load has loaded.
+/// Checks an access. Returns the loaded value.
 pub(crate) fn access(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Value> {
     let base = access.address.base;
     if access.is_aligned && !is_multiple_of_16(access) {
@@ -73,7 +73,7 @@ pub(crate) fn access(module: &Module<'_>, state: &mut State, access: &Access) ->
 /// fault address, so the runtime cannot treat the fault as a trap.
 fn is_multiple_of_16(access: &Access) -> bool {
     // A call leaves the stack pointer 8 bytes below a multiple of 16. The text and the context's
-    // end are aligned to more.
+    // end have a stricter alignment.
     let bias = match access.address.base.kind {
         Kind::Stack => 8,
         Kind::Text | Kind::Instance => 0,
@@ -117,8 +117,8 @@ fn table_len(fresh: Symbol, table: u32) -> Value {
     }
 }
 
-/// An access to linear memory. It must lie in the reservation. It may fault, so the trap table must
-/// have it.
+/// An access to linear memory. It must lie in the reservation. The access may fault, so the trap
+/// table must have the instruction.
 fn memory(module: &Module<'_>, access: &Access) -> Proof<Value> {
     let Address { base, displacement } = access.address;
     let low = base.low.checked_add(displacement);
@@ -223,7 +223,7 @@ fn instance(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Va
     }
 }
 
-/// An access to the value of a global, or to the address of an imported one.
+/// An access to the value of a global, or to the address of an imported global.
 fn global(module: &Module<'_>, access: &Access, index: u32, byte: i64) -> Proof<Value> {
     let ty = module.metadata.globals[index as usize];
     let is_cell = matches!(access.address.base.kind, Kind::GlobalCell(_));
@@ -301,8 +301,8 @@ fn table(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
                 .checked_add(displacement)
                 .and_then(|high| high.checked_add(8))
                 .and_then(|end| u64::try_from(end).ok());
-            // Under speculation, the first element is read in place of one out of bounds. The
-            // runtime puts null there if a table has no elements.
+            // Under speculation, code reads element 0 in place of an element out of bounds. If a
+            // table has no elements, the runtime puts null at this address.
             let is_mask = base.exact() == Some(0) && displacement == 0 && !access.usage.writes();
             let is_within_min = end.is_some_and(|end| end <= min.saturating_mul(8))
                 && base.low.saturating_add(displacement) >= 0
@@ -450,8 +450,8 @@ fn text(module: &Module<'_>, state: &State, access: &Access) -> Proof<Value> {
         word[..bytes.len()].copy_from_slice(bytes);
         return Ok(Value::constant(i64::from_le_bytes(word)));
     }
-    // The entries of a jump table have 4 bytes, those of a dispatch table 8. Each address of an
-    // entry is a multiple of that away from the first one.
+    // An entry of a jump table has 4 bytes, an entry of a dispatch table 8. The distance from the
+    // first entry must be a multiple of the entry's size.
     let entries = Entries {
         first: low as u32,
         last: high as u32,
@@ -555,7 +555,7 @@ fn result_area(state: &mut State, access: &Access) -> Proof<Value> {
     Ok(value)
 }
 
-/// A value of a type that came from elsewhere.
+/// An unknown value of a type, such as a parameter or a field.
 pub(crate) fn typed(ty: ValType, fresh: Symbol) -> Value {
     match ty {
         ValType::Ref(reference) => Value::reference(fresh, reference.heap, reference.nullable),
@@ -565,7 +565,7 @@ pub(crate) fn typed(ty: ValType, fresh: Symbol) -> Value {
     }
 }
 
-/// The heap type of a reference, and whether it may be null.
+/// The heap type of a reference, and whether the reference may be null.
 fn reference_of(module: &Module<'_>, value: Value) -> Option<(HeapType, bool)> {
     match value.kind {
         Kind::Reference(heap) => Some((heap, value.null)),

@@ -17,7 +17,7 @@ pub(crate) enum Use {
     Read,
     /// Writes the value of a general register.
     Write(Value),
-    /// Writes a vector register, of which so much is a number.
+    /// Writes a vector register. The extent says how much of the register is a number.
     Vector(Extent),
     /// Reads, computes and writes a number.
     Update,
@@ -41,20 +41,20 @@ pub(crate) struct Access {
     pub(crate) usage: Use,
     /// Text offset of the instruction.
     pub(crate) at: u32,
-    /// Names what the access loads.
+    /// Names the loaded value.
     pub(crate) fresh: Symbol,
     /// Whether the instruction faults if the address is no multiple of 16.
     pub(crate) is_aligned: bool,
 }
 
 impl Access {
-    /// The exact distance from the base.
+    /// The distance of the accessed bytes from the base, if it is constant.
     pub(crate) fn distance(&self) -> Option<i64> {
         let distance = self.address.base.exact()?;
         distance.checked_add(self.address.displacement)
     }
 
-    /// A loaded number.
+    /// A number that the access loads.
     pub(crate) fn number(&self) -> Value {
         match self.bytes {
             1 | 2 | 4 => Value::number(self.fresh, 0, (1 << (8 * self.bytes)) - 1),
@@ -62,7 +62,7 @@ impl Access {
         }
     }
 
-    /// The stored value, which must be one that the guest may see.
+    /// Checks that a stored general register is a number that the guest may see.
     pub(crate) fn stores_number(&self) -> Proof<()> {
         match self.usage {
             Use::Write(value) if !is_data(value, self.bytes) => refuse(
@@ -77,7 +77,7 @@ impl Access {
     }
 }
 
-/// Whether the lowest bytes of a value are a number that the guest may see.
+/// Whether the lowest `bytes` bytes of a value are a number that the guest may see.
 pub(crate) fn is_data(value: Value, bytes: u32) -> bool {
     match bytes {
         1 => value.has_byte(),

@@ -2,7 +2,7 @@
 
 use crate::value::{Kind, Symbol, Value};
 
-/// A bitwise AND. A mask with a sign bit of 0 bounds it.
+/// A bitwise AND. A mask with a sign bit of 0 bounds the result.
 pub(crate) fn masked(left: Value, right: Value, fresh: Symbol) -> Value {
     let bound = |value: Value| (value.low >= 0).then_some(value.high);
     match (bound(left), bound(right)) {
@@ -26,7 +26,7 @@ pub(crate) fn united(left: Value, right: Value, fresh: Symbol) -> Value {
     )
 }
 
-/// A number of so many bytes, shifted to the right without its sign.
+/// Logical right shift of a number of `bytes` bytes.
 pub(crate) fn shifted_right(left: Value, right: Value, bytes: u32, fresh: Symbol) -> Value {
     let bits = i64::from(8 * bytes);
     match right.as_constant() {
@@ -41,8 +41,8 @@ pub(crate) fn shifted_right(left: Value, right: Value, bytes: u32, fresh: Symbol
     }
 }
 
-/// A difference: a number, or an address and a distance. `None` if it is neither. Both symbols name
-/// unknown numbers: the difference, and the right operand with the other sign.
+/// A difference: a number, or an address plus a distance. `None` for other operands. `fresh` names
+/// an unknown difference, and `negated` an unknown negated right operand.
 pub(crate) fn difference(
     left: Value,
     right: Value,
@@ -80,7 +80,7 @@ pub(crate) fn product(left: Value, right: Value, fresh: Symbol) -> Value {
     }
 }
 
-/// The lowest bits of a number, fewer than 64 bits, with their sign.
+/// Sign-extends the lowest `bits` bits of a number, fewer than 64.
 pub(crate) fn sign_extended(value: Value, bits: u32, fresh: Symbol) -> Value {
     let limit = 1_i64 << (bits - 1);
     match value.exact() {
@@ -90,7 +90,7 @@ pub(crate) fn sign_extended(value: Value, bits: u32, fresh: Symbol) -> Value {
     }
 }
 
-/// The lowest bits of a number, fewer than 64 bits, without their sign.
+/// Zero-extends the lowest `bits` bits of a number, fewer than 64.
 pub(crate) fn zero_extended(value: Value, bits: u32, fresh: Symbol) -> Value {
     let high = i64::MAX >> (63 - bits);
     match value.exact() {

@@ -1,5 +1,5 @@
-//! References to structs and arrays: what comparisons prove of their types and lengths, and what
-//! holds of two references where paths meet.
+//! References to structs and arrays: the types and lengths that comparisons prove, and the join of
+//! two references where paths meet.
 
 use crate::comparison::{Comparison, Relation, is_never_equal};
 use crate::conversion::is_external_i31;
@@ -14,7 +14,7 @@ use pirn_format::layout::{TAG_ARRAY, TAG_BITS, TAG_HOST, TAG_I31};
 use pirn_format::types::{CompositeKind, HeapType};
 use std::cell::Cell;
 
-/// Learns that a relation holds between the compared values. Returns whether it can hold.
+/// Learns that a relation holds between the compared values. Returns whether the relation can hold.
 pub(crate) fn assume(
     module: &Module<'_>,
     state: &mut State,
@@ -73,7 +73,7 @@ fn learn(
             if let Some(heap) = tagged(mask, number, relation) {
                 narrow_tagged(state, object, heap);
             }
-            // Other registers may hold these bits, too.
+            // Other registers may also hold these tag bits.
             if let Some(bits) = tag_bits(mask, number, relation) {
                 state.update(
                     |value| value.kind == Kind::Tag(object, mask),
@@ -116,7 +116,8 @@ fn learn(
     true
 }
 
-/// An integer was compared with the length of an array.
+/// Learns from a comparison of an integer with the length of an array. Returns whether the relation
+/// can hold.
 fn compared_with_length(
     state: &mut State,
     value: Value,
@@ -131,7 +132,7 @@ fn compared_with_length(
         Relation::Below => state.heap.add_length(array, next),
         Relation::NotAbove => state.heap.add_length(array, term),
         Relation::NotEqual if value.exact() == Some(0) => state.heap.add_length(array, next),
-        // A value that is negative is above all lengths, whatever is known of greater ones.
+        // As an unsigned number, a negative value is above all lengths, so the relation can hold.
         Relation::NotBelow | Relation::Equal if value.low >= 0 => {
             return !state.heap.has_length(array, next);
         }
@@ -141,7 +142,8 @@ fn compared_with_length(
     true
 }
 
-/// The address of an element is below the end of a range of elements of the same array.
+/// Learns that `at`, the address of an element, is below `end`, the end of a range of elements of
+/// the same array.
 fn compared_with_end(
     module: &Module<'_>,
     state: &mut State,
@@ -169,7 +171,7 @@ fn compared_with_end(
     );
 }
 
-/// The heap type of a reference, some of whose tag bits were compared.
+/// The heap type of a reference that a comparison of its tag bits proves.
 fn tagged(mask: u8, number: Option<i64>, relation: Relation) -> Option<HeapType> {
     const TAGS: u8 = TAG_BITS as u8;
     const I31: u8 = TAG_I31 as u8;
@@ -184,7 +186,7 @@ fn tagged(mask: u8, number: Option<i64>, relation: Relation) -> Option<HeapType>
     }
 }
 
-/// The tag bits that a mask selects, if they are known after a comparison.
+/// The tag bits that a mask selects, if a comparison makes them known.
 fn tag_bits(mask: u8, number: Option<i64>, relation: Relation) -> Option<i64> {
     let mask = i64::from(mask);
     match (number?, relation) {
@@ -194,7 +196,7 @@ fn tag_bits(mask: u8, number: Option<i64>, relation: Relation) -> Option<i64> {
     }
 }
 
-/// The tag bits of a reference, if its type says what they are.
+/// The tag bits of a reference that a mask selects, if the reference's type determines them.
 fn tag_of(value: Value, mask: u8) -> Option<i64> {
     let Kind::Reference(heap) = value.kind else {
         return None;
@@ -239,7 +241,7 @@ pub(crate) fn tag(left: Value, right: Value, fresh: Symbol) -> Option<Value> {
     })
 }
 
-/// Gives a heap type to all references with a symbol whose type says less.
+/// Gives the bottom type `heap` to all references with this symbol in the type's hierarchy.
 fn narrow(state: &mut State, symbol: Symbol, heap: HeapType) {
     if symbol == Symbol::ZERO {
         return;
@@ -256,7 +258,8 @@ fn narrow(state: &mut State, symbol: Symbol, heap: HeapType) {
     );
 }
 
-/// Gives an abstract heap type to all references with a symbol whose type says less.
+/// Gives the abstract heap type `heap` to all references with this symbol whose type is a
+/// supertype.
 fn narrow_tagged(state: &mut State, symbol: Symbol, heap: HeapType) {
     // Null has tag 0, like a struct.
     let is_some = !matches!(heap, HeapType::Struct | HeapType::Eq);
@@ -274,7 +277,7 @@ fn narrow_tagged(state: &mut State, symbol: Symbol, heap: HeapType) {
     );
 }
 
-/// Gives a type of the module to all references with a symbol whose type says less.
+/// Gives the module's type `heap` to all references with this symbol whose type is a supertype.
 fn narrow_to(module: &Module<'_>, state: &mut State, symbol: Symbol, heap: HeapType) {
     if symbol == Symbol::ZERO {
         return;
@@ -292,7 +295,7 @@ fn narrow_to(module: &Module<'_>, state: &mut State, symbol: Symbol, heap: HeapT
     );
 }
 
-/// The least heap type of which both types are subtypes; `None` if they are of two hierarchies.
+/// The least common supertype of two heap types; `None` if the types are of two hierarchies.
 fn common(module: &Module<'_>, a: HeapType, b: HeapType) -> Option<HeapType> {
     let is_sub = |a: u32, b: u32| module.subtypes.is_subtype(a, b);
     if a.top() != b.top() {
@@ -338,8 +341,8 @@ pub(crate) fn is_same_reference(a: Value, b: Value) -> bool {
     matches!(a.kind, Kind::Reference(_)) && a == b && a.symbol != Symbol::ZERO
 }
 
-/// Gives the references of two paths the type of which both are, so that their join has it.
-/// Returns whether the first one has changed.
+/// Widens both references to their least common supertype, so that the join keeps it. Returns
+/// whether the first reference has changed.
 pub(crate) fn unite(module: &Module<'_>, a: &mut Value, b: &mut Value) -> bool {
     if let Some((a_in, b_in)) = in_one_array(*a, *b) {
         let changed = *a != a_in;
@@ -389,8 +392,8 @@ pub(crate) fn joined(module: &Module<'_>, mut a: Value, mut b: Value, fresh: Sym
     a.join(b, fresh, Widening::None)
 }
 
-/// Gives the references of two states the types of which both are. Returns whether the first one
-/// has changed, and the number of references whose types were different.
+/// As [`unite`], for every location of two states. Returns whether the first state has changed, and
+/// the number of locations whose kinds were different.
 pub(crate) fn unite_states(module: &Module<'_>, a: &mut State, b: &mut State) -> (bool, usize) {
     let different = Cell::new(0);
     let changed = a.update_pairs(b, |a, b| {

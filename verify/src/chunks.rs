@@ -1,4 +1,4 @@
-//! [`Chunks`] and [`Shared`]: data whose copies share what none of them has changed.
+//! [`Chunks`] and [`Shared`]: copy-on-write data.
 //!
 //! The verifier copies the state of a function at each branch. Most branches leave most words of
 //! the frame as they are. So a copy shares chunks of words, and a change copies one chunk.
@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// Items of a chunk.
 const ITEMS: usize = 8;
 
-/// A value that copies share until one of them changes.
+/// A copy-on-write value.
 #[derive(Debug, Default, Eq)]
 pub(crate) struct Shared<T>(Rc<T>);
 
@@ -20,7 +20,7 @@ impl<T> Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Whether both are one value.
+    /// Whether both share one allocation.
     pub(crate) fn is_shared(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
@@ -52,7 +52,7 @@ impl<T: Clone> DerefMut for Shared<T> {
     }
 }
 
-/// A vector of items. Those after its end in the last chunk have no meaning.
+/// A copy-on-write vector. Items of the last chunk after `len` have no meaning.
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Rc<[T; ITEMS]>>,
@@ -99,24 +99,24 @@ impl<T: Copy> Chunks<T> {
         Some(&chunk[at % ITEMS])
     }
 
-    /// The item at a position, which the caller changes.
+    /// Mutable access to an item. Copies the item's chunk if it is shared.
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         let chunk = self.chunks.get_mut(at / ITEMS).filter(|_| at < self.len)?;
         Some(&mut Rc::make_mut(chunk)[at % ITEMS])
     }
 
-    /// Appends items until there are `len`.
+    /// Appends copies of `item` until the vector has `len` items.
     pub(crate) fn grow(&mut self, len: usize, item: T) {
         let used = self.len % ITEMS;
         if used != 0 && len > self.len {
-            // What a longer vector had here before it was truncated.
+            // Overwrites items that `truncate` has left in the last chunk.
             if let Some(last) = self.chunks.last_mut() {
                 Rc::make_mut(last)[used..].fill(item);
             }
         }
         let count = len.div_ceil(ITEMS);
         if count > self.chunks.len() {
-            // All new chunks are one until they change.
+            // All new chunks share one allocation until they change.
             self.chunks.resize(count, Rc::new([item; ITEMS]));
         }
         self.len = self.len.max(len);
@@ -160,7 +160,7 @@ impl<T: Copy> Chunks<T> {
         &self.chunks[chunk][..self.used(chunk)]
     }
 
-    /// The items of a chunk, which the caller changes.
+    /// Mutable access to the items of a chunk. Copies the chunk if it is shared.
     pub(crate) fn items_mut(&mut self, chunk: usize) -> &mut [T] {
         let used = self.used(chunk);
         &mut Rc::make_mut(&mut self.chunks[chunk])[..used]

@@ -1,4 +1,5 @@
-//! [`Comparison`]: two values that an instruction has compared, and what the flags tell of them.
+//! [`Comparison`]: two values that an instruction has compared, and what the flags tell about the
+//! values.
 
 use crate::value::{Kind, Symbol, Value};
 use iced_x86::RflagsBits;
@@ -9,7 +10,7 @@ use pirn_format::types::{CompositeKind, HeapType};
 /// architectures: N, Z, C and V of aarch64 are SF, ZF, CF and OF. PF has no counterpart.
 pub(crate) const ZERO_FLAG: u32 = RflagsBits::ZF;
 
-/// The other flags.
+/// The flags of the sign, of a carry and of a signed overflow.
 pub(crate) const SIGN_FLAG: u32 = RflagsBits::SF;
 pub(crate) const CARRY_FLAG: u32 = RflagsBits::CF;
 pub(crate) const OVERFLOW_FLAG: u32 = RflagsBits::OF;
@@ -28,11 +29,12 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
     if known(left) && known(right) {
         return FLAGS;
     }
-    // Whether two references or identities are equal.
+    // Whether code may compare these references or identities for equality.
     let is_equality = |left: Value, right: Value| {
         let is_null = right.as_constant() == Some(0);
         const AREA: i64 = INSTANCE_AREA_BYTES_MAX as i64;
-        // A test whether a function's record is null: no context has such a low address.
+        // A test whether a function's record is null. The operands are never equal, because no
+        // context has such a low address.
         let is_record = |left: Value| {
             left.exact().is_some_and(|at| (-AREA..=0).contains(&at))
                 && right
@@ -47,7 +49,7 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
             (Kind::TypeOf(_), Kind::TypeId(_)) => true,
             (Kind::ExceptionTag, Kind::TagId(_)) => true,
             (Kind::Ancestor(..), Kind::TypeId(_)) => true,
-            // An address is none of the highest 64 numbers.
+            // An address is neither 0 nor one of the highest 64 numbers.
             (Kind::InArray(..), Kind::Number) => {
                 left.exact().is_some_and(|at| at >= 0) && matches!(right.exact(), Some(-64..=0))
             }
@@ -59,8 +61,8 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
             _ => false,
         }
     };
-    // Whether there is room for an object, how far two elements are apart, and how many supertypes
-    // a type has. An address minus a number could be less than 0, so that its order tells the
+    // Code may compare the order of a new object's end, of addresses in one array, and of a number
+    // of supertypes. An address minus a number could be less than 0, so that the order tells the
     // address.
     let is_order = |left: Value, right: Value| match (left.kind, right.kind) {
         (Kind::HeapNext, Kind::HeapEnd) => left.low >= 0,
@@ -79,8 +81,8 @@ pub(crate) fn readable_flags(left: Value, right: Value) -> u32 {
     }
 }
 
-/// Whether a value is a reference to a struct or an array, which is null or an address, and the
-/// other one is a negative number, which is neither.
+/// Whether `left` is a reference to a struct or an array, and `right` a negative number. Such a
+/// reference is null or an address, and no negative number.
 pub(crate) fn is_never_equal(left: Value, right: Value) -> bool {
     let is_object = |heap: HeapType| {
         matches!(
@@ -94,7 +96,7 @@ pub(crate) fn is_never_equal(left: Value, right: Value) -> bool {
         && right.as_constant().is_some_and(|number| number < 0)
 }
 
-/// Two values that the last instruction that sets flags has compared.
+/// Two values that the last flag-setting instruction has compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
     pub(crate) left: Value,
@@ -116,13 +118,14 @@ impl Comparison {
         left.is_number() && right.is_number() && !is_ambiguous
     }
 
-    /// Whether it may tell something of a value: both contain the same unknown, or its lowest bits.
+    /// Whether the comparison may tell something about a value: an operand has the value's symbol,
+    /// or the symbol of its lowest 32 bits.
     pub(crate) fn concerns(&self, value: &Value) -> bool {
         let of = |other: &Value| other.symbol.is_of(value.symbol);
         value.symbol != Symbol::ZERO && (of(&self.left) || of(&self.right))
     }
 
-    /// Whether it compares the same values, of which more may be known meanwhile.
+    /// Whether both comparisons compare the same values. The known bounds of the values may differ.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         // Numbers of 64 bits may differ where their lowest 32 bits are equal.
         if self.is_word != other.is_word {
@@ -133,7 +136,7 @@ impl Comparison {
     }
 }
 
-/// The order of two values, as a branch has found it.
+/// The relation of two values that a branch has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relation {
     Equal,
@@ -151,7 +154,7 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
-    /// The relation that holds where this one does not.
+    /// The relation that holds if this relation does not hold.
     pub(crate) fn negated(self) -> Self {
         match self {
             Self::Equal => Self::NotEqual,
@@ -190,7 +193,7 @@ impl Relation {
     }
 }
 
-/// Whether the lowest bits of two numbers, of which one is constant, are known to differ.
+/// Whether one of two numbers is constant, and the lowest bits of both are known to differ.
 fn are_incongruent(left: Value, right: Value) -> bool {
     let (value, constant) = match (left.as_constant(), right.as_constant()) {
         (None, Some(constant)) => (left, constant),
@@ -201,7 +204,7 @@ fn are_incongruent(left: Value, right: Value) -> bool {
     value.is_number() && value.constant.wrapping_sub(constant) & known != 0
 }
 
-/// Bounds of `left` where it has a relation to `right`; `None` if it never has.
+/// Bounds of `left` if it has a relation to `right`; `None` if the relation cannot hold.
 pub(crate) fn bounds(left: Value, right: Value, relation: Relation) -> Option<(i64, i64)> {
     let (mut low, mut high) = (left.low, left.high);
     let is_positive = left.low >= 0 && right.low >= 0;

@@ -22,7 +22,7 @@ const fn page(arch: Arch) -> u64 {
 /// Most program headers. `aotc` writes nine.
 const SEGMENTS_MAX: u16 = 16;
 
-/// Bytes of a program header, and where the first one is.
+/// Bytes of a program header, and the file offset of the first header.
 const SEGMENT_BYTES: u16 = 56;
 const SEGMENTS_AT: u64 = 64;
 
@@ -41,8 +41,8 @@ const READ_EXECUTE: u32 = 5;
 /// `STB_GLOBAL << 4 | STT_OBJECT`.
 const GLOBAL_OBJECT: u8 = 0x11;
 
-/// Bits of a word of the Bloom filter in the hash table of symbols, and the shift of its second
-/// bit.
+/// The Bloom filter in the hash table of symbols: bits of a word, and the shift of a hash that
+/// selects a symbol's second bit.
 const BLOOM_BITS: u32 = 64;
 const BLOOM_SHIFT: u32 = 6;
 
@@ -71,7 +71,7 @@ impl Segment {
     }
 }
 
-/// Checks that the loader maps a file as the compiler meant it, and runs nothing.
+/// Checks that the loader maps a file as the compiler intends, and runs no code.
 pub(crate) fn check(file: &[u8], checked: &Checked) -> Result<(), VerifyError> {
     let refuse = |what: &str| Err(VerifyError::Container(what.to_owned()));
     let Some(segments) = segments(file) else {
@@ -149,8 +149,8 @@ fn segments(file: &[u8]) -> Option<Vec<Segment>> {
     segments.collect()
 }
 
-/// Whether the dynamic section is the one that the compiler writes, and names the tables of exactly
-/// one symbol, the module's header.
+/// Whether the dynamic section has the compiler's form, and its tables have exactly one symbol, the
+/// module's header.
 fn has_one_symbol(
     file: &[u8],
     checked: &Checked,
@@ -191,7 +191,7 @@ fn has_one_symbol(
     Some(is_known && are_equal && first.flags == READ)
 }
 
-/// The hash table of the one symbol: one bucket, a Bloom filter of one word.
+/// The hash table of the header's symbol: one bucket, and a Bloom filter of one word.
 fn hashed() -> Vec<u8> {
     // The hash of GNU's dynamic linker: 5381, times 33 plus each byte.
     let hash = HEADER_SYMBOL.bytes().fold(5381_u32, |hash, byte| {
@@ -199,12 +199,12 @@ fn hashed() -> Vec<u8> {
     });
     let bloom = 1_u64 << (hash % BLOOM_BITS) | 1 << ((hash >> BLOOM_SHIFT) % BLOOM_BITS);
     let mut table = vec![];
-    // Buckets, the first symbol in the table, words of the filter, its shift.
+    // Buckets, the first symbol in the table, words of the filter, the filter's shift.
     for word in [1, 1, 1, BLOOM_SHIFT] {
         table.extend(word.to_le_bytes());
     }
     table.extend(bloom.to_le_bytes());
-    // The bucket names symbol 1, whose hash ends its chain.
+    // The bucket names symbol 1, whose hash ends the bucket's chain.
     table.extend(1_u32.to_le_bytes());
     table.extend((hash | 1).to_le_bytes());
     table

@@ -1,11 +1,13 @@
-//! What is known of a reference that code converts between externref and anyref.
+//! Parts and classes of a reference that code converts between externref and anyref.
 
 use pirn_format::layout::{EXTERNAL_PREFIX, EXTERNAL_SHIFT, TAG_BOXED, TAG_HOST, TAG_I31};
 
-/// What code computes of an externref or an anyref to convert it, see `external.rs`.
+/// A part of a reference that code computes to convert between externref and anyref, see
+/// `external.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The highest 16 bits of an externref. A converted anyref has a certain prefix.
+    /// The highest 16 bits of an externref. They are `EXTERNAL_PREFIX` if it was converted from an
+    /// anyref.
     Prefix,
     /// The highest 3 bits of an externref, which an anyref does not have room for.
     High,
@@ -15,7 +17,7 @@ pub(crate) enum Part {
     Scaled,
     /// An externref as an anyref: shifted, with the tag of the host's references.
     HostAny,
-    /// An anyref with the prefix of converted ones.
+    /// An anyref with the prefix of converted references.
     Extern,
     /// An anyref without its tag: the number of a host reference.
     HostNumber,
@@ -70,7 +72,7 @@ impl Classes {
     }
 }
 
-/// The prefix of an externref that was converted from an anyref, in its place.
+/// The prefix of an externref that was converted from an anyref, shifted to the highest bits.
 pub(crate) const PREFIX: i64 = (EXTERNAL_PREFIX << EXTERNAL_SHIFT).cast_signed();
 
 /// Whether a constant is a 31-bit integer that was converted to an externref.

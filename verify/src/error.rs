@@ -4,7 +4,7 @@ use core::fmt;
 use pirn_format::error::FormatError;
 use pirn_format::traps::CodeKind;
 
-/// What the verifier proves of each function. A refusal names the one that it could not prove.
+/// A property that the verifier proves of each function. A refusal names the unproven property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Property {
@@ -33,7 +33,7 @@ impl Property {
         Self::Types,
     ];
 
-    /// Its name in messages.
+    /// The property's name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub enum VerifyError {
     /// The file is damaged, or no module of this version.
     Format(FormatError),
     /// The ELF file is not of the shape that the compiler writes, so the dynamic loader may do more
-    /// than map it.
+    /// than map the file.
     Container(String),
     /// A property of a function could not be proven.
     Refused(Refusal),
@@ -118,7 +118,7 @@ impl From<FormatError> for VerifyError {
     }
 }
 
-/// A refusal without its place, which the walk over the function adds.
+/// A refusal without the code and the text offset, which the walk over the function adds.
 #[derive(Debug)]
 pub(crate) struct Unproven {
     pub(crate) property: Property,

@@ -2,9 +2,9 @@
 //! `extern.convert_any`).
 //!
 //! Code computes with the bits of a reference to convert it. So a register holds a [`Part`] of the
-//! reference, which is neither a number nor a reference. It becomes a reference once comparisons
-//! have shown of which [`Classes`] the converted reference is. `format/src/layout.rs` describes the
-//! bits of both types.
+//! reference, which is neither a number nor a reference. The part becomes a reference once
+//! comparisons have shown the [`Classes`] of the converted reference. `format/src/layout.rs`
+//! describes the bits of both types.
 
 use crate::conversion::{Classes, PREFIX, Part};
 use crate::state::State;
@@ -14,13 +14,13 @@ use pirn_format::layout::{
 };
 use pirn_format::types::HeapType;
 
-/// Bits that an externref of the host has below those that [`Part::High`] selects.
+/// Number of bits of a host's externref below the bits that [`Part::High`] selects.
 const HOST_BITS: i64 = 64 - HOST_SHIFT as i64;
 
-/// What [`Part::Inner`] selects: all bits below the prefix.
+/// The mask of [`Part::Inner`]: all bits below the prefix.
 const INNER: i64 = (1 << EXTERNAL_SHIFT) - 1;
 
-/// Where the number of a host reference with [`TAG_BOXED`] lies, from the reference on.
+/// The distance from a host reference with [`TAG_BOXED`] to the number in its box.
 const BOXED: i64 = OBJECT_HEADER_BYTES as i64 - TAG_BOXED as i64;
 
 /// An operation on a reference and a constant of 64 bits.
@@ -32,7 +32,7 @@ pub(crate) enum Operation {
     ShiftRight,
 }
 
-/// The result of an operation that converts a reference; `None` if it is no such operation.
+/// The result of an operation that converts a reference; `None` for other operations.
 pub(crate) fn computed(
     state: &mut State,
     operation: Operation,
@@ -89,7 +89,8 @@ pub(crate) fn computed(
     Some(converted(state.heap.classes(of), part))
 }
 
-/// A part of a reference of these classes, as a reference if the classes prove that it is one.
+/// Makes a part of a reference of these classes a reference, if the classes prove that the part is
+/// a reference.
 fn converted(classes: Classes, value: Value) -> Value {
     let Kind::Part(_, part) = value.kind else {
         return value;
@@ -107,7 +108,7 @@ fn converted(classes: Classes, value: Value) -> Value {
     Value::reference(value.symbol, heap, false)
 }
 
-/// Notes that a reference is of one of these classes. Returns whether any class remains.
+/// Notes that a reference belongs to one of these classes. Returns whether any class remains.
 fn restrict(state: &mut State, of: Symbol, classes: Classes) -> bool {
     let known = state.heap.classes(of);
     let classes = known.and(classes);
@@ -131,7 +132,7 @@ fn restrict(state: &mut State, of: Symbol, classes: Classes) -> bool {
     classes != Classes::NONE
 }
 
-/// Learns what a relation between two values says of a reference that is converted. Returns whether
+/// Learns the classes of a converted reference from a relation between two values. Returns whether
 /// the relation can hold.
 pub(crate) fn learn(state: &mut State, left: Value, right: Value, is_equal: bool) -> bool {
     let Some(constant) = right.as_constant() else {

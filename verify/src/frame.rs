@@ -6,10 +6,10 @@ use crate::state::{Slot, State};
 use crate::value::{Kind, Symbol, Value};
 use crate::vector::Extent;
 
-/// Most bytes of a frame. The verifier keeps what each word holds.
+/// Most bytes of a frame. The verifier keeps a value for each word.
 const FRAME_BYTES_MAX: i32 = 4 << 20;
 
-/// Most bytes of the stack between an access and the lowest one before it. A slot's guard below
+/// Most bytes of the stack between an access and the lowest earlier access. A slot's guard below
 /// the stack has 64 KiB.
 const STACK_STEP: i32 = 8 << 10;
 
@@ -38,7 +38,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
     }
     touch(state, at)?;
     let first = at & !7;
-    // The most frequent accesses.
+    // Fast path for the most frequent accesses.
     if bytes == 8 && at == first {
         let slot = state.slot(at);
         match access.usage {
@@ -107,7 +107,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
                 state.set_slot(
                     word,
                     Slot {
-                        // A part of a vector may be no number, too.
+                        // The stored part of a vector may be no number either.
                         value: match value.kind {
                             Kind::Single if mask == 0x0f => value,
                             _ if value.is_number() => Value::any(fresh),
@@ -149,7 +149,7 @@ pub(crate) fn stack(state: &mut State, access: &Access) -> Proof<Value> {
     }
 }
 
-/// What a load of a whole word gives.
+/// The value that a load of a whole word gives.
 fn loaded(word: Value, access: &Access) -> Value {
     match word.kind {
         Kind::Junk if word == Value::JUNK => Value::named(access.fresh, Kind::Junk),
@@ -157,15 +157,16 @@ fn loaded(word: Value, access: &Access) -> Value {
     }
 }
 
-/// Which bytes of a word an access of `bytes` bytes at `at` covers, lowest bit first.
+/// Mask of the bytes of a word that an access of `bytes` bytes at `at` covers. Bit 0 is the lowest
+/// byte.
 fn bytes_of(word: i32, at: i32, bytes: i32) -> u8 {
     let (from, to) = (at.max(word) - word, (at + bytes).min(word + 8) - word);
     (((1_u16 << (to - from)) - 1) << from) as u8
 }
 
-/// What a load of a whole register gives if its lowest 32 or 64 bits are a number, and some of the
-/// others were not written. Code may use only those lowest bits. It loads such words to copy an f32
-/// result that lies in memory.
+/// The value of a load whose lowest 32 or 64 bits are a number, and whose other bits were not all
+/// written. Code may use only the lowest bits. Code makes such loads to copy an f32 result that
+/// lies in memory.
 fn partly_written(state: &State, at: i32, bytes: i32) -> Option<Value> {
     let (low, high) = (state.slot(at), state.slot(at + 8));
     let is_single = low.value.is_number() || low.value.kind == Kind::Single;
@@ -178,7 +179,7 @@ fn partly_written(state: &State, at: i32, bytes: i32) -> Option<Value> {
     }
 }
 
-/// What lies at a multiple of 8 bytes in a vector register that was stored.
+/// The word at `byte`, a multiple of 8, of a stored vector register.
 fn part(extent: Extent, byte: i32, fresh: Symbol) -> Value {
     match (extent, byte) {
         (Extent::Whole, _) | (Extent::Double, 0) => Value::any(fresh),
@@ -187,14 +188,14 @@ fn part(extent: Extent, byte: i32, fresh: Symbol) -> Value {
     }
 }
 
-/// Notes the lowest byte of the stack that was accessed. It must not skip the guard.
+/// Notes an access to the stack at `at`, and checks that the access does not skip the guard.
 pub(crate) fn touch(state: &mut State, at: i32) -> Proof<()> {
     reach(state, at)?;
     state.touched = state.touched.min(at);
     Ok(())
 }
 
-/// Checks that a place of the stack is not far below the lowest byte that was accessed.
+/// Checks that a place of the stack is at most [`STACK_STEP`] bytes below the lowest access.
 pub(crate) fn reach(state: &State, at: i32) -> Proof<()> {
     if at < -FRAME_BYTES_MAX {
         return refuse(

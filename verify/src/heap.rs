@@ -1,7 +1,7 @@
 //! [`Heap`]: what is known about structs and arrays that a [`Value`] cannot express.
 //!
-//! An object never moves, and neither its type nor its length changes. So what is known about them
-//! stays true, until another value gets the symbol of the object or of the index.
+//! An object never moves, and neither its type nor its length changes. So knowledge about an object
+//! stays true until another value gets the symbol of the object or of the index.
 
 use crate::conversion::Classes;
 use crate::value::{Symbol, Value};
@@ -10,17 +10,17 @@ use std::borrow::Cow;
 /// An object between its allocation and the last write that makes it a valid object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fresh {
-    /// Names its address.
+    /// Names the object's address.
     pub(crate) object: Symbol,
-    /// The number of its bytes: an integer that was added to `Kind::HeapNext`.
+    /// The number of the object's bytes: the integer of a sum with `Kind::HeapNext`.
     pub(crate) bytes: Value,
-    /// The type in its header, once that was written.
+    /// The type in the object's header, once code has written the type.
     pub(crate) ty: Option<u32>,
-    /// Offsets of fields that must not be null, and that were not written yet, in order.
+    /// Offsets of unwritten fields that must not be null, in order.
     pub(crate) missing: Vec<i64>,
-    /// The elements that must not be null, if it is an array of those.
+    /// The written elements, if the object is an array of references that must not be null.
     pub(crate) filled: Option<Filled>,
-    /// Whether its header has all words.
+    /// Whether all words of the object's header are written.
     pub(crate) is_headed: bool,
 }
 
@@ -33,7 +33,8 @@ impl Fresh {
     }
 }
 
-/// Whether two symbols are those of joins at one block. The first one may name the lowest 32 bits.
+/// Whether both symbols come from joins at one block. The first symbol may name the lowest 32 bits
+/// of a number.
 fn is_of_block(symbol: Symbol, name: Symbol) -> bool {
     (symbol.0 & !Symbol::WORD) >> Symbol::LOCATION_BITS == name.0 >> Symbol::LOCATION_BITS
 }
@@ -76,7 +77,7 @@ impl Term {
         }
     }
 
-    /// The integer divided by a power of two, if that leaves no remainder.
+    /// The integer divided by a power of two, if the division leaves no remainder.
     pub(crate) fn divided(self, log2: u32) -> Option<Self> {
         let is_exact = self.is_small() && self.constant & ((1 << log2) - 1) == 0;
         let shift = match self.symbol {
@@ -92,7 +93,7 @@ impl Term {
     }
 
     /// Whether sums with the constant do not wrap around. Values are known modulo 2^64 only, so for
-    /// greater constants, an index could be above a length and the sum below it.
+    /// greater constants, an index could be above a length and the sum below the length.
     const fn is_small(self) -> bool {
         self.constant.unsigned_abs() < 1 << 48
     }
@@ -110,7 +111,7 @@ impl Term {
         })
     }
 
-    /// The distance from another integer, if it is constant.
+    /// The distance from another integer, if the distance is constant.
     pub(crate) fn distance(self, from: Self) -> Option<i64> {
         let is_constant = (self.symbol, self.shift) == (from.symbol, from.shift);
         is_constant.then(|| self.constant.checked_sub(from.constant))?
@@ -122,7 +123,7 @@ impl Term {
     }
 }
 
-/// What lies at a constant distance after the header of an object that the function allocated.
+/// The neighbour at a constant distance after the header of an object that the function allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Neighbour {
     /// The address of the next object.
@@ -133,7 +134,8 @@ pub(crate) enum Neighbour {
     Object(Symbol, u32),
 }
 
-/// Objects that are allocated in turn lie side by side.
+/// `what` lies `distance` bytes after the header of the object `after`. Objects that code allocates
+/// in turn lie side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     after: Symbol,
@@ -141,10 +143,10 @@ struct Place {
     what: Neighbour,
 }
 
-/// Most places that are known, the newest ones.
+/// Most places that a heap keeps. New places replace the oldest places.
 const PLACES_MAX: usize = 48;
 
-/// An integer of 64 bits, of which another one is at least the sum, or the multiple.
+/// The 64-bit integer `sum` is the sum of `left` and `right`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sum {
     sum: Symbol,
@@ -166,18 +168,18 @@ struct Length {
     len: Term,
 }
 
-/// Most objects that are not completely written, the newest ones. Each join compares all of them
-/// with all of another state.
+/// Most incomplete objects that a heap keeps. A new object replaces the oldest object. A join
+/// compares each incomplete object of one state with each incomplete object of the other state.
 const FRESH_MAX: usize = 48;
 
-/// Most entries of each list, the newest ones.
+/// Most entries of each other list. A new entry replaces the oldest entry.
 const ENTRIES_MAX: usize = 12;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Heap {
     /// The address up to which an object can be allocated, as a `Kind::HeapNext`.
     pub(crate) room: Option<Value>,
-    /// Whether the runtime has made room, and no call was made since then.
+    /// Whether the last call has made the runtime make room.
     pub(crate) has_grown: bool,
     pub(crate) fresh: Vec<Fresh>,
     sums: Vec<Sum>,
@@ -186,9 +188,9 @@ pub(crate) struct Heap {
     words: Vec<(Term, Symbol)>,
     lengths: Vec<Length>,
     places: Vec<Place>,
-    /// Types of objects with at least so many supertypes.
+    /// Objects whose types have at least this number of supertypes.
     depths: Vec<(Symbol, i64)>,
-    /// References that are of these classes alone.
+    /// References, and the classes that a reference may belong to.
     classes: Vec<(Symbol, Classes)>,
 }
 
@@ -213,9 +215,9 @@ impl Heap {
         self.fresh.iter().find(is_it)?.ty
     }
 
-    /// A new array whose offsets of the first missing element may differ on two paths, and these
-    /// offsets. They differ if they are unequal, or if they use a symbol that the join at `name`'s
-    /// block defines anew: such a symbol means another integer on each path.
+    /// A new array whose offset of the first missing element may differ between two paths, and both
+    /// offsets. The offsets differ if they are unequal, or if they use a symbol that the join at
+    /// `name`'s block defines anew. Such a symbol means another integer on each path.
     pub(crate) fn filled_differently(
         &self,
         other: &Self,
@@ -239,8 +241,8 @@ impl Heap {
         self.fresh.iter().any(|fresh| fresh.is_renamed(name))
     }
 
-    /// Notes up to which offset the elements of a new array were written. Returns whether that is
-    /// another offset than before.
+    /// Sets the offset of the first missing element of a new array. Returns whether the offset has
+    /// changed.
     fn set_filled(&mut self, array: Symbol, at: Term) -> bool {
         let mut moved = false;
         let of_array = self.fresh.iter_mut().filter(|fresh| fresh.object == array);
@@ -251,9 +253,9 @@ impl Heap {
         moved
     }
 
-    /// Keeps what both paths know. Returns whether anything changed. `written` is an array, and the
-    /// offset up to which both paths have written it. Other new arrays are forgotten if their
-    /// offset uses a symbol that the join at `name`'s block defines anew.
+    /// Keeps what holds on both paths. Returns whether anything changed. `written` is an array, and
+    /// the offset up to which both paths have written the array. Other new arrays are forgotten if
+    /// their offset uses a symbol that the join at `name`'s block defines anew.
     pub(crate) fn join(
         &mut self,
         other: &Self,
@@ -295,13 +297,14 @@ impl Heap {
             + self.classes.len()
     }
 
-    /// Words of the new objects, which copies of a state copy as they do the frame's.
+    /// Words of the new objects. A copy of a state copies them, as it copies the words of the
+    /// frame.
     pub(crate) fn words(&self) -> usize {
         let words = |fresh: &Fresh| 1 + fresh.missing.len();
         self.fresh.iter().map(words).sum()
     }
 
-    /// Adds an object of which nothing was written. Forgets the oldest one if there are too many.
+    /// Adds an object without written words. Forgets the oldest object if there are too many.
     pub(crate) fn add_fresh(&mut self, fresh: Fresh) {
         self.fresh.retain(|old| old.object != fresh.object);
         if self.fresh.len() == FRESH_MAX {
@@ -310,8 +313,8 @@ impl Heap {
         self.fresh.push(fresh);
     }
 
-    /// Notes that a new object lies at the address of the next object. `bytes` is its size, if that
-    /// is known.
+    /// Notes that a new object lies at the address of the next object. `bytes` is the object's
+    /// size, if the size is known.
     pub(crate) fn add_object(&mut self, object: Symbol, bytes: Option<i64>) {
         let is_old = |what| match what {
             Neighbour::Next => false,
@@ -342,12 +345,12 @@ impl Heap {
         self.places.drain(..surplus);
     }
 
-    /// Takes over the places of objects that another state knows.
+    /// Copies the places of objects from another state.
     pub(crate) fn restore_places(&mut self, other: &Self) {
         self.places.clone_from(&other.places);
     }
 
-    /// An object is completely written.
+    /// Notes that an object is completely written.
     pub(crate) fn set_complete(&mut self, object: Symbol, ty: u32) {
         for place in &mut self.places {
             if place.what == Neighbour::Fresh(object) {
@@ -363,7 +366,8 @@ impl Heap {
         self.places.retain(|place| place.what != Neighbour::Next);
     }
 
-    /// What is the nearest at an offset from the header of an object, and the rest of the offset.
+    /// The nearest neighbour at or before an offset from the header of an object, and the rest of
+    /// the offset.
     pub(crate) fn neighbour(&self, object: Symbol, offset: i64) -> Option<(Neighbour, i64)> {
         let of = self.places.iter();
         let before = of.filter(|place| place.after == object && place.distance <= offset);
@@ -376,7 +380,7 @@ impl Heap {
         add(&mut self.sums, Sum { sum, left, right });
     }
 
-    /// The name of a sum.
+    /// The symbol of the sum of two integers, if the sum is known.
     pub(crate) fn sum(&self, left: Symbol, right: Symbol) -> Option<Symbol> {
         let is_it = |found: &&Sum| {
             (found.left, found.right) == (left, right) || (found.left, found.right) == (right, left)
@@ -384,8 +388,8 @@ impl Heap {
         self.sums.iter().find(is_it).map(|found| found.sum)
     }
 
-    /// Notes a size that is a multiple of 8 and at least `term`. Returns its name: equal sizes
-    /// have one name.
+    /// Notes a size that is a multiple of 8 and at least `term`. Returns the size's symbol: sizes
+    /// of equal terms have one symbol.
     pub(crate) fn add_rounded(&mut self, term: Term, size: Symbol) -> Symbol {
         let found = self.rounded.iter().find(|found| found.term == term);
         if let Some(found) = found {
@@ -395,8 +399,8 @@ impl Heap {
         size
     }
 
-    /// The name of the lowest 32 bits of an integer, which is new if these bits have no name. Equal
-    /// integers have equal lowest bits, so code may compute them twice.
+    /// The symbol of the lowest 32 bits of an integer: `name`, unless these bits have a symbol
+    /// already. Equal integers have equal lowest bits, so code may compute them twice.
     pub(crate) fn name_word(&mut self, term: Term, name: Symbol) -> Symbol {
         match self.words.iter().find(|(found, _)| *found == term) {
             Some((_, name)) => *name,
@@ -407,7 +411,7 @@ impl Heap {
         }
     }
 
-    /// What a size is at least, if it is a multiple of 8.
+    /// A lower bound of a size that was rounded up to a multiple of 8.
     pub(crate) fn rounded(&self, size: Symbol) -> Option<Term> {
         let found = self.rounded.iter().find(|found| found.size == size);
         found.map(|found| found.term)
@@ -456,7 +460,7 @@ impl Heap {
         }
     }
 
-    /// Notes that the type of an object has at least so many supertypes.
+    /// Notes that the type of an object has at least `depth` supertypes.
     pub(crate) fn add_depth(&mut self, object: Symbol, depth: i64) {
         add(&mut self.depths, (object, depth));
     }
@@ -466,7 +470,7 @@ impl Heap {
         depths.any(|(of, least)| *of == object && *least >= depth)
     }
 
-    /// The classes that the reference with this symbol may be of.
+    /// The classes that the reference with this symbol may belong to.
     pub(crate) fn classes(&self, of: Symbol) -> Classes {
         let found = self.classes.iter().find(|(found, _)| *found == of);
         found.map_or(Classes::ALL, |(_, classes)| *classes)

@@ -2,7 +2,7 @@
 //!
 //! The verifier shares no code with the compiler but the module format. It decodes the text, walks
 //! over each function, and refuses what it cannot prove. A refusal names one of five properties:
-//! [`Property`]. `docs/internals/verifier.md` says what they are, and what is not proven.
+//! [`Property`]. `docs/internals/verifier.md` defines the properties and lists what is not proven.
 //!
 //! ```
 //! let wasm = pirn_compiler::parse_text(b"(module (memory 1) (func (export \"f\")))")?;
@@ -47,12 +47,12 @@ use pirn_format::read::Checked;
 use pirn_format::traps::{CodeEntry, CodeKind};
 use rayon::prelude::*;
 
-/// What was proven.
+/// Counts of the proven code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Functions, trampolines and stubs.
     pub functions: usize,
-    /// Instructions that were decoded: those that can be reached if each branch may go both ways.
+    /// Decoded instructions: all that are reachable if each branch may go both ways.
     pub instructions: usize,
     /// Bytes of code.
     pub code_bytes: usize,
@@ -64,8 +64,7 @@ pub struct Report {
 ///
 /// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Container`] for an ELF file
 /// of another shape than the compiler's, [`VerifyError::Refused`] for the first function, in the
-/// order of the text, that could not be proven. Its offset is where the proof of that function
-/// stopped.
+/// order of the text, that could not be proven. The refusal's offset is where the proof stopped.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     let checked = Checked::new(file)?;
     let verifier = Verifier::new(file, &checked)?;
@@ -73,12 +72,12 @@ pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     verifier.verify()
 }
 
-/// The verifier of one module's machine code. It does not look at what the rest of the file tells
-/// the dynamic loader: [`verify`] does.
+/// The verifier of one module's machine code. Only [`verify`] also checks what the rest of the file
+/// tells the dynamic loader.
 pub struct Verifier<'a>(Module<'a>);
 
 impl<'a> Verifier<'a> {
-    /// The verifier of a file that was checked. It does not compare the file with its hash again.
+    /// Makes the verifier of a checked file. Does not compare the file with its hash again.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl<'a> Verifier<'a> {
     /// # Errors
     ///
     /// [`VerifyError::Refused`] for the first function, in the order of the text, that could not be
-    /// proven. Its offset is where the proof of that function stopped.
+    /// proven. The refusal's offset is where the proof stopped.
     pub fn verify(&self) -> Result<Report, VerifyError> {
         let entries: Vec<_> = self.0.code.iter().collect();
         let proofs: Vec<_> = entries
@@ -116,8 +115,8 @@ impl<'a> Verifier<'a> {
         Ok(report)
     }
 
-    /// Proves all properties of one function, trampoline or stub, by its entry of the code table.
-    /// Returns the number of its instructions.
+    /// Proves all properties of the function, trampoline or stub of a code table entry. Returns the
+    /// number of decoded instructions.
     ///
     /// # Errors
     ///

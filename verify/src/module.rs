@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 
-/// What a word of the instance area is.
+/// The meaning of a word of the instance area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cell {
     /// A byte of the value of a global.
@@ -60,7 +60,7 @@ pub(crate) struct Module<'a> {
     pub(crate) layout: &'a InstanceLayout,
     pub(crate) subtypes: Subtypes<'a>,
     pub(crate) imported: Imported,
-    /// Where the fields of structs lie.
+    /// Offsets of the fields of structs.
     pub(crate) structs: Layouts,
     /// Whether code can use structs, arrays, references to them, or the table of types.
     pub(crate) has_objects: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Module<'a> {
     pub(crate) code_end: u32,
     /// Text offsets of trap stubs that are proven for any value of their argument.
     pub(crate) plain_stubs: HashSet<u32>,
-    /// By type index: where parameters and results lie. The last entry, without values, is for
+    /// Places of parameters and results, by type index. The last entry, without values, is for
     /// indices out of range.
     places: Vec<OnceLock<Places>>,
     /// Words of work of all functions that were walked so far, see `Walk::spend`.
@@ -76,7 +76,7 @@ pub(crate) struct Module<'a> {
 }
 
 impl<'a> Module<'a> {
-    /// The tables of a file that was checked. Also checks that the code table names code that
+    /// Looks up the tables of a checked file. Also checks that the code table names code that
     /// exists.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl<'a> Module<'a> {
         self.places[last.min(ty as usize)].get_or_init(of)
     }
 
-    /// Whether the module has what an entry of the code table names.
+    /// Whether the function, type, builtin or trap exists that an entry of the code table names.
     fn exists(&self, entry: CodeEntry) -> bool {
         let metadata = self.metadata;
         let is_func_type = |ty| metadata.kind(ty) == Some(CompositeKind::Func);
@@ -176,7 +176,7 @@ impl<'a> Module<'a> {
         Some(u32::from_le_bytes(*bytes))
     }
 
-    /// What the bytes at a negative offset from the context's end are.
+    /// The meaning of the bytes at a negative offset from the context's end.
     pub(crate) fn cell(&self, offset: i32, bytes: u32) -> Option<Cell> {
         if offset >= -(CONTEXT_BYTES as i32) {
             return self.context_field(offset, bytes);
@@ -259,7 +259,7 @@ impl<'a> Module<'a> {
         })
     }
 
-    /// The function whose record lies at this offset, and the byte of the record.
+    /// The function whose record contains this offset, and the offset within the record.
     pub(crate) fn function_record(&self, offset: i32) -> Option<(u32, i32)> {
         const RECORD: i32 = size_of::<FuncRef>() as i32;
         let count = self.layout.counts().escaped_funcs;
@@ -272,7 +272,7 @@ impl<'a> Module<'a> {
         Some((*function, RECORD - 1 - distance % RECORD))
     }
 
-    /// The function that a reference to its record names.
+    /// The function whose record starts at this offset.
     pub(crate) fn function_at(&self, offset: i32) -> Option<u32> {
         self.function_record(offset)
             .and_then(|(function, byte)| (byte == 0).then_some(function))

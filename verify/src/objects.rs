@@ -1,8 +1,11 @@
-//! Structs, arrays and references to them: allocation, accesses, and what comparisons prove.
+//! Structs, arrays and references to them: allocation, accesses, and addresses in objects.
 //!
-//! A reference is an address, so a reference of a wrong type leaves the sandbox. Only three things
-//! are references to an object: a value that has such a type by the metadata, what code loads from
-//! a field with such a type, and an object that was allocated and completely written here.
+//! A reference is an address, so a reference of a wrong type leaves the sandbox. Only these values
+//! are references to an object:
+//!
+//! - a value that has a reference type by the metadata, such as a parameter;
+//! - a value that code loads from a field of a reference type;
+//! - the address of an object that the function has allocated and completely written.
 
 use crate::access::{of_type, typed};
 use crate::address::{Access, Address, Use};
@@ -19,7 +22,8 @@ use pirn_format::layout::{
 };
 use pirn_format::types::{CompositeKind, FieldType, HeapType, StorageType, ValType};
 
-/// Limit of an object's size. The runtime adds the size to an address, which must not overflow.
+/// Limit of an object's size. The runtime adds the size to an address, and the sum must not
+/// overflow.
 pub(crate) const OBJECT_BYTES_MAX: i64 = 1 << 40;
 
 const HEADER: i64 = OBJECT_HEADER_BYTES as i64;
@@ -107,7 +111,8 @@ fn type_rows(module: &Module<'_>, access: &Access) -> Proof<Value> {
     }
 }
 
-/// A supertype of an object's type, which the type must have.
+/// A load of a supertype's identity. A comparison must have shown that the object's type has this
+/// supertype.
 fn ancestor(state: &State, access: &Access, object: Symbol) -> Proof<Value> {
     let at = access.distance().filter(|at| *at >= 0 && at % 4 == 0);
     match (at, access.usage, access.bytes) {
@@ -121,7 +126,7 @@ fn ancestor(state: &State, access: &Access, object: Symbol) -> Proof<Value> {
     }
 }
 
-/// An access to the address of the next object, or to the end of their memory.
+/// An access to the address of the next object, or to the end of the memory for objects.
 fn allocation(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Value> {
     if !module.metadata.heap || access.bytes != 8 {
         return refuse(
@@ -141,7 +146,8 @@ fn allocation(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<
     }
 }
 
-/// Allocates an object: its bytes end at `end`, up to which there is room.
+/// Allocates an object that ends at `end`. A comparison or `heap.grow` must have shown that there
+/// is room up to `end`.
 fn allocate(state: &mut State, access: &Access, end: Value) -> Proof<Value> {
     let place = |value: Value| (value.kind, Term::of(value));
     let has_room = state.heap.room.is_some_and(|room| {
@@ -166,7 +172,8 @@ fn allocate(state: &mut State, access: &Access, end: Value) -> Proof<Value> {
     }
     let object = Symbol::allocated(access.at);
     let is_next = |value: &Value| value.kind == Kind::HeapNext && !value.null;
-    // The name must not be in use.
+    // The symbol must not be in use, so values of an earlier object with this symbol become
+    // unknown.
     let is_named = |value: &Value| value.symbol == object || value.kind == Kind::Fresh(object);
     state.update(
         |value| is_next(value) || is_named(value),
@@ -265,7 +272,8 @@ fn fresh(module: &Module<'_>, state: &mut State, access: &Access, object: Symbol
     Ok(Value::any(access.fresh))
 }
 
-/// Writes a field of a new struct, which has this number among new objects and this type.
+/// Checks a write at the offset `at` of a new struct of the type `ty`. `number` is the struct's
+/// index among the new objects.
 fn new_field(
     module: &Module<'_>,
     state: &mut State,
@@ -296,12 +304,13 @@ fn type_header(module: &Module<'_>, fresh: &mut Fresh, ty: u32) -> Proof<()> {
                 .exact()
                 .is_none_or(|bytes| bytes < fields.bytes.into())
             {
+                let room = fresh.bytes.exact().map(|bytes| bytes.to_string());
+                let room = room.as_deref().unwrap_or("an unknown number of");
                 return refuse(
                     Property::Accesses,
                     format!(
-                        "makes a struct of type {ty}, which has {} bytes, in {:?} bytes",
-                        fields.bytes,
-                        fresh.bytes.exact()
+                        "makes a struct of type {ty}, which has {} bytes, in {room} bytes",
+                        fields.bytes
                     ),
                 );
             }
@@ -343,7 +352,7 @@ fn array_header(
                 .and_then(|size| size.checked_add(HEADER));
             size.is_some_and(|size| size <= bytes)
         }
-        // The size is a multiple of 8 that is at least the header and the elements.
+        // The size was rounded up to a multiple of 8 from the bytes of the header and the elements.
         (None, _) if fresh.bytes.shift == 0 && fresh.bytes.constant == 0 => {
             let symbol = fresh.bytes.symbol;
             state.heap.rounded(symbol).is_some_and(|size| {
@@ -353,7 +362,7 @@ fn array_header(
                     && size.constant >= HEADER
             })
         }
-        // The symbol of a size that is known does not say that it was rounded.
+        // A constant size does not follow from a length that is unknown.
         _ => false,
     };
     if !is_word || !fits {
@@ -382,8 +391,9 @@ fn array_header(
     Ok(())
 }
 
-/// Completes a new array if `at` is not below `end`, `at` is the first missing element, and `end`
-/// is the end of the elements. Both may be at one constant distance from these.
+/// Learns that `at` is not below `end`. Completes a new array if `at` is the address of the first
+/// missing element, and `end` the end of the elements. Code may have added the same constant to
+/// both.
 pub(crate) fn ends_at(
     module: &Module<'_>,
     state: &mut State,
@@ -458,7 +468,7 @@ fn struct_field(module: &Module<'_>, ty: u32, at: i64, bytes: u32) -> Option<Fie
     fits(field.storage, within, bytes).then_some(field)
 }
 
-/// Checks the value that is written to a field.
+/// Checks the value that an access writes to a field.
 fn store(module: &Module<'_>, access: &Access, storage: StorageType) -> Proof<()> {
     match (storage.value(), access.usage) {
         (ty @ ValType::Ref(_), Use::Write(value)) => of_type(module, value, ty),
@@ -467,7 +477,7 @@ fn store(module: &Module<'_>, access: &Access, storage: StorageType) -> Proof<()
     }
 }
 
-/// An access to a field or an element that has this type in an object with this symbol.
+/// An access to a field or an element of the type `field`, in the object with this symbol.
 fn field(module: &Module<'_>, access: &Access, object: Symbol, field: FieldType) -> Proof<Value> {
     if access.usage.writes() {
         // A subtype may have another type for an immutable field.
@@ -534,7 +544,7 @@ fn element(
     field(module, access, array, element)
 }
 
-/// A word of the header of an array, or the first one of a struct.
+/// A word of the header of an array, or the first word of the header of a struct.
 fn header(access: &Access, object: Symbol, at: i64) -> Option<Value> {
     if at == OBJECT_TYPE.into() {
         return Some(Value::named(access.fresh, Kind::TypeOf(object)));
@@ -545,7 +555,7 @@ fn header(access: &Access, object: Symbol, at: i64) -> Option<Value> {
     })
 }
 
-/// An access by a reference, at a distance that is constant.
+/// An access at a constant distance from a reference.
 fn referenced(module: &Module<'_>, state: &State, access: &Access, heap: HeapType) -> Proof<Value> {
     let Address { base, displacement } = access.address;
     if external::is_boxed(state, base, displacement)
@@ -598,8 +608,8 @@ fn referenced(module: &Module<'_>, state: &State, access: &Access, heap: HeapTyp
     )
 }
 
-/// The same address as one relative to another object, or to the next object, if the offset is
-/// beyond the object that the base names.
+/// Rebases an address that lies past its object onto the neighbouring object, or onto the address
+/// of the next object.
 pub(crate) fn neighbour(
     module: &Module<'_>,
     state: &State,
@@ -630,7 +640,7 @@ pub(crate) fn neighbour(
     })
 }
 
-/// The sum of an address and a constant, if it is an address in another object.
+/// The sum of an address and a constant, if the sum is an address in a neighbouring object.
 pub(crate) fn neighbour_sum(
     module: &Module<'_>,
     state: &State,
@@ -649,7 +659,7 @@ pub(crate) fn neighbour_sum(
     }
 }
 
-/// Notes that a value is the sum of two others.
+/// Notes that `sum` is the sum of two other values.
 pub(crate) fn note_sum(state: &mut State, left: Value, right: Value, sum: Value) {
     let is_term = |value: Value| {
         value.is_number()
@@ -664,7 +674,8 @@ pub(crate) fn note_sum(state: &mut State, left: Value, right: Value, sum: Value)
     }
 }
 
-/// An address in an array plus a scaled number, if the sum of both numbers has a name.
+/// An address in an array plus a scaled number, if the sum of the number and the address's index
+/// has a symbol.
 pub(crate) fn sum(state: &State, base: Value, number: Value) -> Option<Value> {
     let (base, number) = match base.is_number() {
         true => (number.in_array(), base),
@@ -688,8 +699,7 @@ pub(crate) fn sum(state: &State, base: Value, number: Value) -> Option<Value> {
     })
 }
 
-/// The sum of two values: a number, an address, or a reference to an array. `None` if it is none of
-/// them.
+/// The sum of two values: a number, an address, or a reference to an array. `None` for other sums.
 pub(crate) fn added(
     module: &Module<'_>,
     state: &State,
@@ -705,8 +715,7 @@ pub(crate) fn added(
         .or_else(|| left.plus(right, fresh))
 }
 
-/// A number whose lowest bit is set by a bitwise OR with 1. It is one that references to 31-bit
-/// integers are, unless it has more than 32 bits.
+/// `x | 1`: a valid reference to a 31-bit integer if it fits in 32 bits.
 pub(crate) fn odd(left: Value, right: Value, fresh: Symbol) -> Option<Value> {
     let is_one = |value: Value| value.as_constant() == Some(1);
     let is_set = (is_one(left) && right.low >= 0) || (is_one(right) && left.low >= 0);
@@ -715,8 +724,8 @@ pub(crate) fn odd(left: Value, right: Value, fresh: Symbol) -> Option<Value> {
     is_set.then_some(odd)
 }
 
-/// A size of an object that is rounded up to a multiple of 8: the size plus 7, without the lowest
-/// bits.
+/// An object's size, rounded up to a multiple of 8. `size` is the size plus 7, and code masks its
+/// lowest 3 bits.
 pub(crate) fn rounded(state: &mut State, size: Value, fresh: Symbol) -> Option<Value> {
     let is_size = size.is_number() && size.low >= 7 && size.high <= OBJECT_BYTES_MAX;
     let term = Term::of(size);
@@ -727,7 +736,7 @@ pub(crate) fn rounded(state: &mut State, size: Value, fresh: Symbol) -> Option<V
     Some(Value::number(name, size.low - 7, size.high))
 }
 
-/// The lowest 32 bits of a number, which have one name if code computes them twice.
+/// The lowest 32 bits of a number. They get the same symbol if code computes them again.
 pub(crate) fn named_word(
     module: &Module<'_>,
     state: &mut State,
@@ -745,7 +754,7 @@ pub(crate) fn named_word(
     }
 }
 
-/// Whether a row of the table of types is found by this factor.
+/// The row offset of an object's type, if `factor` is the row size.
 pub(crate) fn row_index(value: Value, factor: i64) -> Option<Value> {
     match value.kind {
         Kind::TypeOf(object) if factor == i64::from(TYPE_ROW_BYTES) => {
@@ -755,14 +764,14 @@ pub(crate) fn row_index(value: Value, factor: i64) -> Option<Value> {
     }
 }
 
-/// What a builtin's number of elements counts.
+/// The unit of a builtin's amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Amount {
     Bytes,
     Elements,
 }
 
-/// The element type of an array in which a range of elements lies, from an address on.
+/// The element type of an array, if the array contains a range of elements from an address on.
 pub(crate) fn range(
     module: &Module<'_>,
     state: &State,
@@ -785,7 +794,7 @@ pub(crate) fn range(
     is_within.then_some(element)
 }
 
-/// Whether an address is one in an array that the function allocated.
+/// Whether an address lies in an array that the function allocated.
 pub(crate) fn is_new(address: Value) -> bool {
     matches!(address.in_array().kind, Kind::InArray(array, _) if array.is_allocated())
 }

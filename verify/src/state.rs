@@ -13,7 +13,7 @@ use pirn_format::types::ValType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) value: Value,
-    /// Which of its bytes this function or its caller has written, lowest bit first.
+    /// Mask of the bytes that this function or its caller has written. Bit 0 is the lowest byte.
     pub(crate) written: u8,
 }
 
@@ -32,7 +32,7 @@ impl Slot {
     }
 }
 
-/// What holds on every path to this point, and that a [`Value`] cannot express.
+/// A fact that holds on every path to this point, and that a [`Value`] cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fact {
     /// The function with this reference has the type with this index.
@@ -50,30 +50,30 @@ pub(crate) enum Fact {
     /// The lowest 32 bits of a number, which this symbol names, are less than the number of
     /// elements of this table.
     Index(Symbol, u32),
-    /// The relation holds between two values, of which at least one is no number.
+    /// The relation holds between two values. At least one value is no number.
     Holds(Comparison, Relation),
 }
 
-/// Most facts that a state keeps, the newest ones.
+/// Most facts that a state keeps. A new fact replaces the oldest fact.
 const FACTS_MAX: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) abi: &'static Convention,
     pub(crate) registers: Vec<Value>,
-    /// Shared with copies of this state until one of them changes.
+    /// Copies of this state share the vectors until a copy changes them.
     vectors: Shared<[Vector; VECTORS]>,
     pub(crate) flags: Option<Comparison>,
     /// The flags that the guest may read, because they depend only on numbers.
     pub(crate) readable: u32,
-    /// Shared as the vectors are.
+    /// Copies of this state share the facts, too.
     facts: Shared<Vec<Fact>>,
     pub(crate) heap: Shared<Heap>,
     /// Words from `end` downwards.
     slots: Chunks<Slot>,
     /// End of the arguments on the stack, in bytes above the stack pointer at entry.
     top: i32,
-    /// End of the result area, which has the offsets after the arguments here.
+    /// End of the result area. The verifier gives this area the offsets after the arguments.
     end: i32,
     /// Whether the function caught an exception and made no call since then. Only then does the
     /// context name the exception's tag and values.
@@ -82,10 +82,11 @@ pub(crate) struct State {
     pub(crate) touched: i32,
 }
 
-/// Names of locations from here on are those of vector registers. A frame has fewer words.
+/// Location numbers from this one on are vector registers. A frame has fewer words.
 const VECTOR_NAMES: usize = 1 << 23;
 
-/// Vector registers that hold data of the host. The symbols follow from a name.
+/// Vector registers that hold data of the host. Each symbol combines `name` and the register's
+/// number.
 fn unknown_vectors(name: u64) -> [Vector; VECTORS] {
     std::array::from_fn(|at| Vector::new(Extent::Nothing, Symbol(name | (at as u64) << 40)))
 }
@@ -112,8 +113,8 @@ impl Clone for State {
 }
 
 impl State {
-    /// The state of a function with `top` bytes of return address and arguments, and an area for
-    /// results, which has offsets from `top` on.
+    /// The state of a function with `top` bytes of return address and arguments. The result area
+    /// has the offsets from `top` on.
     pub(crate) fn new(abi: &'static Convention, top: i32, area_bytes: i32) -> Self {
         Self {
             abi,
@@ -164,13 +165,13 @@ impl State {
         self.vectors[register]
     }
 
-    /// A vector register that the caller changes.
+    /// Mutable access to a vector register.
     pub(crate) fn vector_mut(&mut self, register: usize) -> &mut Vector {
         &mut self.vectors[register]
     }
 
-    /// Forgets what all vector registers hold, except the lower halves that a callee restores. The
-    /// symbols of their values follow from a name.
+    /// Forgets all vector registers, except the lower halves that a callee restores. Each new
+    /// symbol combines `name` and the register's number.
     pub(crate) fn forget_vectors(&mut self, name: u64) {
         let mut vectors = unknown_vectors(name);
         for vector in self.abi.preserved_vectors.clone() {
@@ -179,7 +180,7 @@ impl State {
         self.vectors = Shared::new(vectors);
     }
 
-    /// Forgets which vector registers have what they had at the function's start.
+    /// Forgets which vector registers still have their lower halves of the function's start.
     pub(crate) fn forget_saved_vectors(&mut self) {
         if self.vectors.iter().any(|vector| vector.saved.is_some()) {
             self.vectors
@@ -224,7 +225,7 @@ impl State {
         }
     }
 
-    /// Whether a value of a type was stored at an offset, and the value.
+    /// The value of a type at an offset, if all bytes of the value were written.
     pub(crate) fn cell(&self, offset: i32, ty: ValType) -> Option<Value> {
         let slot = self.slot(offset);
         let is_written = match value_bytes(ty) {
@@ -235,7 +236,7 @@ impl State {
         is_written.then_some(slot.value)
     }
 
-    /// Forgets all words below an offset: a callee may use them.
+    /// Forgets all words below an offset, because a callee may overwrite them.
     pub(crate) fn forget_below(&mut self, offset: i32) {
         let count = (self.end - offset).max(0) as usize / 8;
         self.slots.truncate(count);
@@ -254,7 +255,7 @@ impl State {
             return;
         }
         let facts = &mut *self.facts;
-        // A fact that is found again is a new one.
+        // A fact that is found again becomes the newest fact.
         let old = facts.iter().position(|known| *known == fact);
         if let Some(at) = old.or_else(|| (facts.len() == FACTS_MAX).then_some(0)) {
             facts.remove(at);
@@ -264,8 +265,8 @@ impl State {
 
     /// Forgets which exception was caught: a call may catch another one.
     pub(crate) fn forget_caught(&mut self) {
-        // Only a state that has landed knows anything of an exception: where such a state is joined
-        // with another one, what they have in common is not about exceptions.
+        // Only a landed state has facts about an exception. A join with a state that has not landed
+        // drops these facts.
         if !std::mem::take(&mut self.is_landed) {
             return;
         }
@@ -293,8 +294,8 @@ impl State {
         self.slots.update(is_wanted, |slot| change(&mut slot.value));
     }
 
-    /// Forgets where the next object is allocated, because that changes. The values that contain
-    /// its address become unknown, but for those of `kept`.
+    /// Forgets the address of the next object, because the address changes. Values that contain it
+    /// become unknown, except values that `kept` accepts.
     pub(crate) fn forget_next_object(&mut self, kept: impl Fn(&Value) -> bool) {
         let is_next = |value: &Value| value.kind == Kind::HeapNext;
         let compares =
@@ -314,13 +315,13 @@ impl State {
         );
     }
 
-    /// What each register and each word of the frame holds, in the order of their numbers.
+    /// The values of all registers and then of all words of the frame, by location number.
     pub(crate) fn locations(&self) -> Vec<Value> {
         let slots = self.slots.iter().map(|slot| slot.value);
         self.registers.iter().copied().chain(slots).collect()
     }
 
-    /// What a register or a whole word of the frame holds, by its number in `locations`.
+    /// The value of a register or of a whole word of the frame, by its number in `locations`.
     fn location(&self, location: usize) -> Value {
         match location.checked_sub(self.registers.len()) {
             None => self.registers[location],
@@ -331,8 +332,8 @@ impl State {
         }
     }
 
-    /// Sets what a register or a word of the frame holds, by its number in `locations`. A word that
-    /// the frame no longer has is left out.
+    /// Sets the value of a register or of a word of the frame, by its number in `locations`.
+    /// Ignores a word that the frame no longer has.
     pub(crate) fn set_location(&mut self, location: usize, value: Value) {
         match location.checked_sub(self.registers.len()) {
             None => self.registers[location] = value,
@@ -344,8 +345,8 @@ impl State {
         }
     }
 
-    /// Changes the locations of this state and of another one, in pairs. Returns whether one of
-    /// this state has changed, as `change` says.
+    /// Calls `change` for each location of this state and the same location of `other`. Returns
+    /// whether any call returns true.
     pub(crate) fn update_pairs(
         &mut self,
         other: &mut Self,
@@ -372,8 +373,8 @@ impl State {
         changed
     }
 
-    /// Takes over what another path knows here. Returns whether anything changed. `name` gives the
-    /// symbol of a location whose values differ.
+    /// Joins the state of another path: keeps what holds on both paths. Returns whether anything
+    /// changed. `name` gives the symbol of a location whose values differ.
     pub(crate) fn join(
         &mut self,
         other: &Self,
@@ -429,9 +430,9 @@ impl State {
         changed
     }
 
-    /// A new array that a loop fills: its name, a location with an address in it, and the distance
-    /// from there to the first element that is missing. The distance is the same on both paths.
-    /// `name` is one that the join gives to a location.
+    /// Finds a new array that a loop fills. Returns the array's symbol, a location with an address
+    /// in the array, and the distance from this address to the first unwritten element. The
+    /// distance is the same on both paths. `name` is a symbol that the join gives to any location.
     fn cursor(&self, other: &Self, name: Symbol) -> Option<(Symbol, usize, i64)> {
         let (array, mine, others) = self.heap.filled_differently(&other.heap, name)?;
         let is_in = |value: Value| value.kind == Kind::Fresh(array);
@@ -505,8 +506,8 @@ impl State {
         changed
     }
 
-    /// Gives all values new symbols. This is for a path that jumps back: when its instructions run
-    /// again, they make new values under the symbols of their previous results.
+    /// Gives all values new symbols. A path that jumps back needs new symbols: when its
+    /// instructions run again, they give new values the symbols of their previous results.
     pub(crate) fn rename(&mut self, name: impl Fn(usize) -> Symbol) {
         for (at, value) in self.registers.iter_mut().enumerate() {
             *value = value.renamed(name(at));
@@ -531,8 +532,8 @@ impl State {
         });
     }
 
-    /// Forgets what numbers the registers and words of the frame hold, but not that they are
-    /// numbers.
+    /// Widens the interval of each number in registers and in words of the frame, and gives the
+    /// number a new symbol.
     pub(crate) fn widen(&mut self, name: impl Fn(usize) -> Symbol) {
         for (at, value) in self.locations().into_iter().enumerate() {
             if value.kind == Kind::Number {
@@ -541,8 +542,8 @@ impl State {
         }
     }
 
-    /// Forgets relations between values, vector registers that are not needed, and to which others
-    /// the written vector registers are equal.
+    /// At a loop head: drops relations, dead vector registers, and equalities of vector registers
+    /// that the loop writes.
     pub(crate) fn forget_in_loop(
         &mut self,
         is_unneeded: impl Fn(usize) -> bool,
@@ -568,8 +569,7 @@ impl State {
         }
     }
 
-    /// Forgets what number a word of the frame holds, at a distance from the stack pointer at
-    /// entry.
+    /// As `widen`, for the word of the frame at a distance from the stack pointer at entry.
     pub(crate) fn widen_slot(&mut self, distance: i64, name: impl Fn(usize) -> Symbol) {
         let at = i32::try_from(distance & !7)
             .ok()
@@ -585,7 +585,8 @@ impl State {
         }
     }
 
-    /// Learns that a relation holds between the compared values. Returns whether it can hold.
+    /// Learns that a relation holds between the compared values. Returns whether the relation can
+    /// hold.
     pub(crate) fn assume(&mut self, comparison: Comparison, relation: Relation) -> bool {
         let Comparison { left, right, .. } = comparison;
         if self.contradicts(comparison, relation) {
@@ -629,7 +630,7 @@ impl State {
         })
     }
 
-    /// What a relation says about values that are not numbers alone.
+    /// Learns from a relation with a value of a special kind, such as the length of a table.
     fn assume_kinds(&mut self, left: Value, right: Value, relation: Relation) {
         match (left.kind, right.kind, relation) {
             (_, Kind::TableLen(table), Relation::Below) if left.exact().is_some() => {
@@ -647,7 +648,7 @@ impl State {
                         && value.constant >> value.shift == left.constant
                 };
                 self.update(is_index, |value| value.below = table);
-                // The number may be in a register whose lowest bits alone were compared.
+                // Another register may hold the 64-bit number whose lowest 32 bits were compared.
                 if left.symbol.is_word() && left.constant == 0 {
                     self.add(Fact::Index(left.symbol, table));
                 }
@@ -687,7 +688,7 @@ impl State {
         }
     }
 
-    /// The lowest 32 bits of a number, with the bounds that a comparison of them has found.
+    /// The lowest 32 bits of a number, with the bounds that comparisons of these bits have found.
     pub(crate) fn low_word(&self, number: Value, fresh: Symbol) -> Value {
         let mut word = number.low_word(fresh);
         if word.shift != 0 || word.constant != 0 {
@@ -706,7 +707,8 @@ impl State {
         word
     }
 
-    /// Narrows all values that contain the same symbol as `value`, which lies within `bounds`.
+    /// Narrows all values that contain the symbol of `value`. A comparison has shown that `value`
+    /// lies from `low` to `high`.
     fn narrow(&mut self, value: Value, (low, high): (i64, i64)) {
         if value.symbol == Symbol::ZERO {
             return;
@@ -715,7 +717,7 @@ impl State {
         let (Some(low), Some(high)) = (term(low), term(high)) else {
             return;
         };
-        // The number may be in a register whose lowest bits alone were compared.
+        // Another register may hold the 64-bit number whose lowest 32 bits were compared.
         let is_any = low <= 0 && high >= i64::from(u32::MAX);
         if value.symbol.is_word() && value.shift == 0 && !is_any {
             self.add(Fact::Bounds(value.symbol, low, high));
@@ -726,7 +728,8 @@ impl State {
                 let scaled = bound.checked_mul(1 << by)?;
                 scaled.checked_add(other.constant)
             };
-            // A number that may have wrapped around has no bounds that narrow others.
+            // If a bound overflows, the number may have wrapped around, so the bounds narrow no
+            // other value.
             let (low, high) = (place(low)?, place(high)?);
             let low = other.low.max(low);
             let high = other.high.min(high).max(low);
@@ -739,8 +742,8 @@ impl State {
     }
 }
 
-/// What a location holds after a join, if it is not what the location holds now. `own` names the
-/// location's value if it differs on both paths.
+/// The value of a location after a join; `None` if the join does not change the value. `own` names
+/// the value if it differs between the paths.
 fn joined(old: &Value, new: &Value, own: Symbol, widening: Widening) -> Option<Value> {
     if old == new || *old == Value::JUNK {
         return None;

@@ -18,7 +18,7 @@
 /// | 55 | an object that the function allocated | text offset |
 /// | 54 to 52 | a vector register: a result, at the start, after a call | text offset, register |
 /// | 51 | a vector register that is 0 | none |
-/// | 50 | the upper half of a vector in memory | that of the lower half |
+/// | 50 | the upper half of a vector in memory | the lower half's symbol |
 /// | none | any other instruction | text offset, number |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Symbol(pub(crate) u64);
@@ -32,14 +32,14 @@ impl Symbol {
     /// A vector register that is 0.
     pub(crate) const CLEARED: Self = Self(1 << 51);
 
-    /// Bits of the symbol of a join that say the location. Those above say the block.
+    /// Number of low bits of a join's symbol that say the location. Higher bits say the block.
     pub(crate) const LOCATION_BITS: u32 = 24;
 
     /// Tag bit: the lowest 32 bits of the number that has the symbol without this bit.
     pub(crate) const WORD: u64 = 1 << 56;
 
-    /// Tag bit: an object that this function allocated. A reference with such a symbol has exactly
-    /// the type that it names, and no subtype of it.
+    /// Tag bit: an object that this function allocated. The object has exactly the type of a
+    /// reference with such a symbol, and no proper subtype.
     const ALLOCATED: u64 = 1 << 55;
 
     /// Names the object that the instruction at a text offset allocates.
@@ -47,13 +47,13 @@ impl Symbol {
         Self(Self::ALLOCATED | u64::from(at) << 4 | 8)
     }
 
-    /// Whether it names an object that this function allocated.
+    /// Whether the symbol names an object that this function allocated.
     pub(crate) fn is_allocated(self) -> bool {
         self.0 & !(u64::from(u32::MAX) << 4 | 8) == Self::ALLOCATED
     }
 
-    /// A name of the same object that does not say that its type is exact. The instruction that
-    /// allocates makes no other value.
+    /// Another symbol of the same object, which does not say that the type is exact. It is unique,
+    /// because the allocating instruction makes no other value.
     pub(crate) fn inexact(self) -> Self {
         match self.is_allocated() {
             true => Self(self.0 & !Self::ALLOCATED),
@@ -71,12 +71,13 @@ impl Symbol {
         Self(self.0 | Self::WORD)
     }
 
-    /// Whether both name the same number, or one names the lowest 32 bits of the other.
+    /// Whether both symbols name the same number, or one names the lowest 32 bits of the other's
+    /// number.
     pub(crate) fn is_of(self, other: Self) -> bool {
         self.word() == other.word()
     }
 
-    /// Whether it names the lowest 32 bits of a number.
+    /// Whether the symbol names the lowest 32 bits of a number.
     pub(crate) fn is_word(self) -> bool {
         self.0 & Self::WORD != 0
     }

@@ -11,7 +11,7 @@ use crate::widening::Widening;
 use pirn_format::layout::TAG_ARRAY;
 use pirn_format::types::{CompositeKind, HeapType};
 
-/// What the base of a value is.
+/// The base of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Unknown bits, which may be an address or another guest's data. Nothing may depend on them.
@@ -66,7 +66,8 @@ pub(crate) enum Kind {
     ImportInstance(u32),
     /// `FuncImport::host` of an imported function.
     ImportHost(u32),
-    /// The address of the `FuncImport` that a trampoline gets. Its function has this type.
+    /// The address of the `FuncImport` that an import trampoline gets. The imported function has
+    /// this type.
     Import(u32),
     /// `FuncImport::instance`, loaded by an import trampoline.
     AnyInstance,
@@ -78,8 +79,9 @@ pub(crate) enum Kind {
     HostCall,
     /// The code argument of an entry trampoline.
     EntryCode,
-    /// The context argument of an entry trampoline, which passes it to its code argument. If
-    /// another module or the host defines the function, this is no context of this module.
+    /// The context argument of an entry trampoline, which the trampoline passes to its code
+    /// argument. It is no context of this module if another module or the host defines the
+    /// function.
     EntryContext,
     /// A 32-bit entry of a jump table.
     JumpOffset(Entries),
@@ -92,9 +94,9 @@ pub(crate) enum Kind {
     /// The code that an entry of a dispatch table names. Fields: the table's text offset, its
     /// entries, their type number.
     DispatchCode(u32, Entries, u32),
-    /// Where the caller of this function continues.
+    /// The return address of this function.
     ReturnAddress,
-    /// What this register had when the function was entered. The callee must restore it.
+    /// The value of this register at the function's entry. The function must restore the register.
     Saved(u8),
     /// The memory of the caller for results that do not fit in registers.
     ResultArea,
@@ -114,11 +116,11 @@ pub(crate) enum Kind {
     InArray(Symbol, u32),
     /// The number of elements of the array with this reference.
     ArrayLen(Symbol),
-    /// Some of the tag bits of a reference: those of the mask.
+    /// The tag bits of a reference that a mask selects.
     Tag(Symbol, u8),
     /// The table of types and their supertypes.
     TypeRows,
-    /// The type identity of an object, multiplied by the bytes of a row in that table.
+    /// The type identity of an object, multiplied by the bytes of a row in the table of types.
     RowIndex(Symbol),
     /// The address of the row of an object's type.
     Row(Symbol),
@@ -139,14 +141,14 @@ pub(crate) enum Kind {
     Found,
     /// A reference that the runtime made for the builtin of this trampoline.
     BuiltinResult,
-    /// What code computed of the reference with this symbol. `Value::null` says whether the
-    /// reference may be null.
+    /// A part of the reference with this symbol. `Value::null` says whether the reference may be
+    /// null.
     Part(Symbol, Part),
 }
 
 impl Kind {
-    /// Whether values of this kind have 32 bits that guests must not learn, and comparisons of
-    /// them prove something. A register holds such a value zero-extended.
+    /// Whether values of this kind are 32-bit secrets that a guest must not learn, and whose
+    /// comparisons prove something. A register holds such a value zero-extended.
     pub(crate) fn is_word(self) -> bool {
         matches!(
             self,
@@ -159,7 +161,8 @@ impl Kind {
     }
 }
 
-/// Entries of a table of code: those between two text offsets, of which one was selected.
+/// Entries of a table of code, from the text offset `first` to `last`. Code has selected one of
+/// these entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entries {
     pub(crate) first: u32,
@@ -174,16 +177,16 @@ pub(crate) struct EntryAddress {
     constant: i32,
 }
 
-/// What is known of a value, see the module.
+/// The verifier's knowledge of a value, see the description of this module.
 #[derive(Debug, Clone, Copy, Eq)]
 pub(crate) struct Value {
     pub(crate) kind: Kind,
     pub(crate) symbol: Symbol,
     pub(crate) shift: u8,
-    /// Whether the value may be 0 in place of what `kind` says.
+    /// Whether the value may be 0 instead of a value of `kind`.
     pub(crate) null: bool,
-    /// If not [`NO_TABLE`], the integer without its shift is less than the number of elements of
-    /// this table: `symbol + (constant >> shift)`, where the shift leaves no remainder.
+    /// A table with more elements than the index `symbol + (constant >> shift)`, or [`NO_TABLE`].
+    /// The shift of the constant leaves no remainder.
     pub(crate) below: u32,
     pub(crate) constant: i64,
     /// Least and greatest value of the integer.
@@ -191,7 +194,7 @@ pub(crate) struct Value {
     pub(crate) high: i64,
 }
 
-/// Compares first what differs most often.
+/// Compares the fields that differ most often first.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         self.symbol == other.symbol
@@ -241,7 +244,7 @@ impl Value {
         value
     }
 
-    /// An integer of which only an interval is known.
+    /// An integer with a known interval.
     pub(crate) const fn number(symbol: Symbol, low: i64, high: i64) -> Self {
         if low == high {
             return Self::constant(low);
@@ -274,7 +277,7 @@ impl Value {
         value
     }
 
-    /// A value that is named by a symbol, of a kind that has no integer.
+    /// A value with a symbol, of a kind that has no integer.
     pub(crate) const fn named(symbol: Symbol, kind: Kind) -> Self {
         let mut value = Self::of(kind);
         value.symbol = symbol;
@@ -295,7 +298,7 @@ impl Value {
         i32::try_from(distance).ok().filter(|_| is_word)
     }
 
-    /// The constant, if the value is one.
+    /// The integer, if the value is a constant number.
     pub(crate) fn as_constant(&self) -> Option<i64> {
         if self.kind == Kind::Number {
             self.exact()
@@ -304,7 +307,7 @@ impl Value {
         }
     }
 
-    /// Whether the guest computes with it: numbers, and sizes that a guest may learn.
+    /// Whether the guest may compute with the value: a number, or a size that a guest may learn.
     pub(crate) fn is_number(&self) -> bool {
         matches!(
             self.kind,
@@ -316,7 +319,7 @@ impl Value {
         )
     }
 
-    /// Whether the base has an integer added to it that addresses are computed with.
+    /// Whether the value is a number, or an address to which code may add numbers.
     fn has_integer(&self) -> bool {
         self.is_number()
             || matches!(
@@ -333,7 +336,7 @@ impl Value {
             )
     }
 
-    /// The code that an entry of a table names, if this is the table's address.
+    /// The code that an entry of a table names, if this value is the table's address.
     fn code(self, entry: Self) -> Option<Self> {
         let start = self.exact().filter(|_| self.kind == Kind::Text)?;
         let start = u32::try_from(start).ok()?;
@@ -345,10 +348,11 @@ impl Value {
         Some(Self::of(kind))
     }
 
-    /// The sum of two values; `None` if it means nothing.
+    /// The sum of two values; `None` if the sum has no meaning.
     pub(crate) fn plus(self, other: Self, fresh: Symbol) -> Option<Self> {
         if let Some(code) = self.code(other).or_else(|| other.code(self)) {
-            // Code may clear such a register by combining it with a copy.
+            // Code may clear a register with such a value by combining the register with a copy.
+            // The symbol shows that both are equal.
             return Some(match code.kind {
                 Kind::JumpTarget(..) => Self::named(fresh, code.kind),
                 _ => code,
@@ -385,7 +389,7 @@ impl Value {
                 (fresh, fresh.constant)
             }
         };
-        // The index that was compared is another one than that of the sum.
+        // `below` holds for the compared index only, and another constant means another index.
         let below = match constant == term.constant {
             true => term.below,
             false => NO_TABLE,
@@ -414,7 +418,8 @@ impl Value {
         }
     }
 
-    /// An address in an array, as a reference if it is the array's.
+    /// An address in an array, as a reference if it is the address that references to the array
+    /// have.
     pub(crate) fn as_array(self) -> Self {
         match (self.kind, self.exact()) {
             (Kind::InArray(array, ty), Some(at)) if at == TAG_ARRAY as i64 => {
@@ -424,7 +429,7 @@ impl Value {
         }
     }
 
-    /// An address in the table of types, if this is the table's address.
+    /// The sum as an address in the table of types, if this value is the table's address.
     fn row(self, other: Self) -> Option<Self> {
         match (self.kind, other.kind) {
             (Kind::TypeRows, Kind::RowIndex(object)) => Some(Self::of(Kind::Row(object))),
@@ -433,8 +438,8 @@ impl Value {
         }
     }
 
-    /// Whether the value is a number that is a reference to a 31-bit integer, too: it is odd and
-    /// has 32 bits.
+    /// Whether the value is a number that is also a valid reference to a 31-bit integer: odd, with
+    /// at most 32 bits.
     pub(crate) fn is_i31(&self) -> bool {
         let is_odd = match self.exact() {
             Some(exact) => exact & 1 == 1,
@@ -489,7 +494,7 @@ impl Value {
     }
 
     /// The lowest 32 bits of a number, zero-extended. Equal numbers have equal lowest bits, so the
-    /// symbol follows from the number's.
+    /// symbol follows from the number's symbol.
     pub(crate) fn low_word(self, fresh: Symbol) -> Self {
         let is_term = self.symbol != Symbol::ZERO && self.shift == 0 && self.constant == 0;
         match self.is_number() && self.low >= 0 && self.high <= i64::from(u32::MAX) {
@@ -557,7 +562,7 @@ impl Value {
         }
     }
 
-    /// A number of which only an interval is known, which contains this number.
+    /// A number with a new symbol and a wider interval, which contains this number's interval.
     pub(crate) fn widened(self, name: Symbol) -> Self {
         let bounds = (self.low, self.high);
         let (low, high) = Widening::Whole.widened(bounds, bounds);
@@ -640,8 +645,8 @@ impl Value {
         }
     }
 
-    /// Identifies the address of an entry that is at a displacement from this value, if the value
-    /// is one. `None` if the constant of the address exceeds 32 bits.
+    /// Identifies the address of an entry at a displacement from this value. `None` if the constant
+    /// of the address exceeds 32 bits.
     pub(crate) fn entry_address(&self, displacement: i64) -> Option<EntryAddress> {
         let constant = self.constant.wrapping_add(displacement);
         Some(EntryAddress {
@@ -684,7 +689,7 @@ impl Value {
         self.symbol == Symbol::ZERO && self.kind == Kind::Junk && *self == Self::JUNK
     }
 
-    /// The number 0, if the value is a reference that is always null.
+    /// The number 0 if the value is a reference that is always null, otherwise the value itself.
     pub(crate) fn null_as_number(self) -> Self {
         match self.kind {
             Kind::Reference(heap) if heap.is_bottom() => Self::constant(0),
@@ -734,7 +739,8 @@ impl Value {
             || (self.kind == Kind::Table(table) && self.exact() == Some(0))
     }
 
-    /// Whether it is the address of an element whose index was compared with the table's length.
+    /// Whether the value is the address of an element whose index was compared with the table's
+    /// length.
     pub(crate) fn is_checked_slot_of(&self, table: u32) -> bool {
         let is_compared = self.below == table && self.shift == 3 && self.constant & 7 == 0;
         self.kind == Kind::Table(table) && is_compared

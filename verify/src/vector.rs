@@ -21,7 +21,7 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
-    /// How much a value of a type fills.
+    /// The extent of a value of a type.
     pub(crate) fn of(ty: ValType) -> Self {
         match ty {
             ValType::F32 => Self::Single,
@@ -30,7 +30,7 @@ impl Extent {
         }
     }
 
-    /// The least that contains so many bits from the lowest one on.
+    /// The smallest extent, from [`Extent::Single`] on, that contains the lowest `bits` bits.
     pub(crate) fn of_bits(bits: u32) -> Self {
         match bits {
             0..=32 => Self::Single,
@@ -39,7 +39,8 @@ impl Extent {
         }
     }
 
-    /// How much a loaded value fills. `None` if it is no number.
+    /// The extent of a loaded value. `None` for a value that must not get into a vector register,
+    /// such as an address.
     pub(crate) fn of_loaded(value: Value) -> Option<Self> {
         match value.kind {
             Kind::Junk => Some(Self::Nothing),
@@ -54,9 +55,10 @@ impl Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Vector {
     pub(crate) extent: Extent,
-    /// Registers with one symbol have the same bits.
+    /// Registers with the same symbol have the same bits.
     pub(crate) symbol: Symbol,
-    /// The register whose lower half at the function's start this lower half is.
+    /// The register whose lower half at the function's start equals the lower half of this
+    /// register.
     pub(crate) saved: Option<u8>,
 }
 
@@ -70,5 +72,5 @@ impl Vector {
     }
 }
 
-/// Vector registers.
+/// Most vector registers of an architecture.
 pub(crate) const VECTORS: usize = 32;

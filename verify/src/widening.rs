@@ -4,17 +4,17 @@
 /// visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Widening {
-    /// Not at all.
+    /// Extends no interval.
     None,
-    /// Each bound that has grown, to the next threshold.
+    /// Extends each bound that has grown to the next threshold.
     Bounds,
-    /// Both bounds, to thresholds that few bounds exceed. This needs the fewest visits.
+    /// Extends both bounds to thresholds that few bounds exceed. Needs the fewest visits.
     Whole,
 }
 
-/// Thresholds of upper bounds. 1024 is the bound of loops that copy few bytes, `u32::MAX` that of
-/// 32-bit numbers. The next one is that of a sum with a small constant, which is an address in a
-/// memory's reservation.
+/// Thresholds of upper bounds. 1024 bounds loops that copy few bytes, and `u32::MAX` bounds 32-bit
+/// numbers. The third threshold bounds the sum of a 32-bit number and a small constant: an address
+/// in a memory's reservation.
 const WIDENING_THRESHOLDS: [i64; 4] = [
     1024,
     u32::MAX as i64,

@@ -1,4 +1,4 @@
-//! Instructions that compute: what their results are, as far as addresses depend on it.
+//! Instructions that compute: their results, as far as addresses depend on them.
 
 use super::Step;
 use super::instruction::{
@@ -19,7 +19,7 @@ use crate::value::{Kind, Symbol, Value};
 use crate::vector::{Extent, Vector};
 
 impl Step<'_, '_> {
-    /// An instruction that falls through to the next one.
+    /// An instruction that falls through to the next instruction.
     ///
     /// Longer than a screen: one arm for each kind of instruction.
     pub(super) fn compute(&mut self) -> Proof<()> {
@@ -59,7 +59,8 @@ impl Step<'_, '_> {
                 self.tested(logic, is_wide, value);
                 match logic {
                     Logic::Test => self.write(to, is_wide, value),
-                    // The destination may be the stack pointer, which such a value never is.
+                    // The destination is the stack pointer. No such value is an address of the
+                    // stack, so this write is refused.
                     _ if to == ZERO => self.write_or_stack(to, value),
                     _ => self.write(to, is_wide, value),
                 }
@@ -169,7 +170,7 @@ impl Step<'_, '_> {
                     }
                 }
                 let factors = (self.number(first, is_wide)?, self.number(second, is_wide)?);
-                // An address may be added, if it is one that sums of 64 bits may have.
+                // The added operand may be an address.
                 let add = self.read(add, is_wide)?;
                 let value = self.product(is_minus, factors, add)?;
                 self.write(to, is_wide, value)
@@ -259,7 +260,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// What the flags say after an addition or subtraction.
+    /// Sets the flags of an addition or subtraction.
     fn compare(
         &mut self,
         is_minus: bool,
@@ -323,7 +324,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// The lowest bits of an operand.
+    /// An operand, or its lowest 32 bits if the instruction is not wide.
     pub(super) fn narrowed(&self, value: Value, is_wide: bool) -> Value {
         match is_wide {
             true => value,
@@ -331,7 +332,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// A register of which some bits are used, shifted to the left.
+    /// The lowest bits of a register, extended and shifted to the left.
     pub(super) fn extended(
         &self,
         register: Number,
@@ -358,8 +359,8 @@ impl Step<'_, '_> {
         Ok(value.shifted(amount, self.named(OTHER + 5)))
     }
 
-    /// The row of the type whose identity a register holds, if it is shifted to the left for that.
-    /// The upper half of such a register is 0.
+    /// The row offset of the type whose identity a register holds, if the shift to the left
+    /// multiplies by the row size. The upper half of such a register is 0.
     fn row(&self, register: Number, amount: u32) -> Proof<Option<Value>> {
         let value = self.read(register, true)?;
         Ok(objects::row_index(value, 1_i64.wrapping_shl(amount)))
@@ -379,7 +380,7 @@ impl Step<'_, '_> {
             Kind::RowWord(object) if (rotate, last) == (32, 63) => {
                 Some(Value::of(Kind::RowChain(object)))
             }
-            // To the left: at least the bits of the identity.
+            // A shift to the left of at least the bits of the identity.
             Kind::TypeOf(_) if (31..rotate).contains(&last) => {
                 objects::row_index(value, 1_i64.wrapping_shl(64 - rotate))
             }
@@ -405,8 +406,8 @@ impl Step<'_, '_> {
         }
     }
 
-    /// An operand of a logical operation, which may read the tag of a reference: the whole register
-    /// if it holds a reference.
+    /// An operand of a logical operation. A reference is read as a whole register, because the
+    /// operation may mask its tag.
     fn masked_operand(&self, register: Number, is_wide: bool) -> Proof<Value> {
         let value = self.read(register, true)?;
         match value.kind {
@@ -438,7 +439,8 @@ impl Step<'_, '_> {
         is_wide.then(|| self.part(operation, left, right, fresh))?
     }
 
-    /// The result of a shift that converts a reference, or of a field of its lowest bits.
+    /// The result of a bit-field instruction that converts a reference: a shift, or a mask of the
+    /// lowest bits.
     fn converted_field(&mut self, left: Value, rotate: u32, last: u32) -> Option<Value> {
         let (operation, constant) = match (rotate, last) {
             (0, _) => (
@@ -453,8 +455,8 @@ impl Step<'_, '_> {
         self.part(operation, left, right, fresh)
     }
 
-    /// What the flags say after a logical operation. N and Z are those of a comparison with 0. C is
-    /// 0, and a comparison with 0 sets it: so no condition may read it.
+    /// Sets the flags of a logical operation. N and Z are as after a comparison with 0. C is 0, but
+    /// a comparison with 0 sets C, so no condition may read C.
     fn tested(&mut self, logic: Logic, is_wide: bool, value: Value) {
         if logic != Logic::Test {
             return;
@@ -567,7 +569,7 @@ impl Step<'_, '_> {
         self.write(to, is_wide, Value::constant(value.cast_signed()))
     }
 
-    /// Some bits of a number, moved to another place.
+    /// The result of a bit-field instruction on a number.
     fn field(&self, is_wide: bool, field: Field, value: Value, rotate: u32, last: u32) -> Value {
         let size = if is_wide { 64 } else { 32 };
         let fresh = self.fresh(0);
@@ -578,7 +580,7 @@ impl Step<'_, '_> {
         };
         match field {
             Field::Keep => Value::any(fresh),
-            // To the left: the bits from 0 on.
+            // A shift to the left of the bits from 0 to `last`.
             Field::Unsigned if last < rotate => {
                 let by = size - rotate;
                 match last + 1 + by == size {
@@ -613,7 +615,7 @@ impl Step<'_, '_> {
         *self.state.vector_mut(usize::from(register)) = vector;
     }
 
-    /// How much of a vector register is a number: at least so much must be.
+    /// The extent of a vector register, which must be at least `needed`.
     pub(super) fn vector(&self, register: Number, needed: Extent) -> Proof<Extent> {
         let extent = self.state.vector(usize::from(register)).extent;
         if extent >= needed {

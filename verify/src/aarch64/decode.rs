@@ -1,8 +1,8 @@
 //! The instructions that guest code may contain, by their encoding.
 //!
 //! Each instruction is one little-endian word. The decoder knows the forms that the compiler emits,
-//! and refuses every other word. Sections are those of the Arm Architecture Reference Manual (DDI
-//! 0487), C4.1. Forms whose result the manual leaves open (CONSTRAINED UNPREDICTABLE) are refused.
+//! and refuses every other word. Comments name sections of the Arm Architecture Reference Manual
+//! (DDI 0487). Forms whose result the manual leaves open (CONSTRAINED UNPREDICTABLE) are refused.
 
 use super::instruction::{
     Addition, Binary, Field, Instruction, Logic, Logical, Second, Select, Selection, Shift, Wide,
@@ -13,8 +13,8 @@ use super::{loads, vectors};
 
 use Instruction as I;
 
-/// The text offset that lies so many bytes after an instruction. [`u32::MAX`], where no code is, if
-/// there is none.
+/// The text offset `distance` bytes after an instruction. [`u32::MAX`], where no code is, if the
+/// sum is no text offset.
 fn target(at: u32, distance: i64) -> u32 {
     u32::try_from(i64::from(at) + distance).unwrap_or(u32::MAX)
 }
@@ -253,7 +253,8 @@ fn registers(word: u32) -> Option<Instruction> {
             first,
             second,
         },
-        // Bits 4 and 10 are 0. Without bit 30, it compares with the negative operand.
+        // Bits 4 and 10 are 0. Without bit 30, the instruction would compare with the negated
+        // operand.
         0b11010 if bits(word, 23, 21) == 2 && sets_flags && is_minus && word & 0x410 == 0 => {
             I::Compare {
                 is_wide,

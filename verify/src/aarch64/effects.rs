@@ -1,6 +1,7 @@
 //! Which registers an instruction reads and writes, see `walk/live.rs`.
 //!
-//! No rule relies on this. An instruction may be said to read too much, or to replace too little.
+//! No rule relies on these sets. They may have too many registers that are read, or too few that
+//! are replaced.
 
 use super::instruction::{
     Addition, Field, Index, Instruction, Logic, Logical, Memory, Second, Selection, Wide,
@@ -11,7 +12,8 @@ use super::word::Number;
 use crate::abi::SP;
 use crate::walk::live::{Effects, FLAGS, Registers, Transfer, general, vector};
 
-/// A general register. The zero register is none, and the stack pointer is always read.
+/// The set of one general register. Number 31 gives the empty set: the zero register holds nothing,
+/// and no walk forgets the stack pointer.
 fn one(register: Number) -> Registers {
     match register {
         ZERO => 0,
@@ -19,7 +21,7 @@ fn one(register: Number) -> Registers {
     }
 }
 
-/// An instruction that computes.
+/// The effects of an instruction that computes.
 fn computes(to: Number, reads: Registers) -> Effects {
     Effects {
         reads,
@@ -174,7 +176,7 @@ pub(super) fn effects(instruction: Instruction) -> Effects {
     }
 }
 
-/// An instruction that writes a whole vector register.
+/// The effects of an instruction that writes a whole vector register.
 fn fills(to: Number, reads: Registers) -> Effects {
     Effects {
         reads,

@@ -53,7 +53,7 @@ pub(crate) enum Field {
     Unsigned,
 }
 
-/// What a conditional select does with the second operand.
+/// The change that a conditional select makes to its second operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Select {
     Plain,
@@ -62,7 +62,7 @@ pub(crate) enum Select {
     Negate,
 }
 
-/// Instructions of two registers whose result has no bounds but its width.
+/// Instructions on two registers. The verifier knows only the width of their results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binary {
     Divide,
@@ -177,7 +177,7 @@ pub(crate) enum Instruction {
         first: Number,
         second: Number,
     },
-    /// The address of a place, or of a page of 4 KiB, as a text offset.
+    /// An address near the instruction, or the address of a page of 4 KiB, as a text offset.
     Address {
         to: Number,
         target: i64,
@@ -198,7 +198,7 @@ pub(crate) enum Instruction {
         second: Number,
         add: Number,
     },
-    /// The product of two registers of 32 bits, and a sum with 64 bits.
+    /// The product of two 32-bit registers, added to or subtracted from a 64-bit register.
     LongProduct {
         is_signed: bool,
         is_minus: bool,
@@ -227,14 +227,14 @@ pub(crate) enum Instruction {
         condition: u8,
         target: u32,
     },
-    /// A jump if a register is 0, or if it is not.
+    /// A jump if a register is 0, or if the register is not 0.
     JumpZero {
         is_wide: bool,
         is_not: bool,
         register: Number,
         target: u32,
     },
-    /// A jump if a bit of a register is 0, or if it is not.
+    /// A jump if a bit of a register is 0, or if the bit is 1.
     JumpBit {
         is_not: bool,
         bit: u32,
@@ -253,7 +253,7 @@ pub(crate) enum Instruction {
         to: Number,
         target: i64,
     },
-    /// A load-acquire or store-release, which is exclusive if it is `LoadExclusive`'s.
+    /// A load-acquire, exclusive or not, or a store-release.
     Ordered {
         is_load: bool,
         bytes: u32,

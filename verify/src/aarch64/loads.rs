@@ -48,7 +48,8 @@ pub(super) fn memory(word: u32, at: u32) -> Option<Instruction> {
                 ..access
             })
         }
-        // Acquire and release. Without a destination, the order would be another.
+        // A read-modify-write with acquire and release. Without a destination, the instruction
+        // would not acquire.
         () if word & 0x3fe0_0c00 == 0x38e0_0000 && register != 31 => {
             let is_known = !bit(word, 15) || bits(word, 14, 12) == 0;
             is_known.then_some(I::Atomic {
@@ -98,7 +99,7 @@ pub(super) fn memory(word: u32, at: u32) -> Option<Instruction> {
     })
 }
 
-/// A load or store of one register, whose address the caller adds.
+/// A load or store of one register. The caller sets its index.
 fn single(word: u32) -> Option<Memory> {
     let (size, operation) = (bits(word, 31, 30), bits(word, 23, 22));
     let is_vector = bit(word, 26);
@@ -153,7 +154,7 @@ fn pair(word: u32) -> Option<Memory> {
     })
 }
 
-/// Refuses an access that changes another base than the stack pointer.
+/// Refuses an access that changes a base other than the stack pointer.
 fn written_back(access: Memory) -> Option<Memory> {
     let is_changed = matches!(access.index, Index::Before(_) | Index::After(_));
     (!is_changed || access.base == 31).then_some(access)

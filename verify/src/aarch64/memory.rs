@@ -1,4 +1,4 @@
-//! Loads and stores: their addresses, and what they load.
+//! Loads and stores: their addresses, and the loaded values.
 
 use super::Step;
 use super::instruction::{Index, Instruction, Memory};
@@ -113,8 +113,9 @@ impl Step<'_, '_> {
     }
 
     /// The address of an atomic access. If the address is no multiple of the access's size, the
-    /// access faults, and the runtime knows such faults in memories only. So other addresses must
-    /// be such multiples. The context's end and descriptors of memories are multiples of 8.
+    /// access faults, and the runtime knows such faults in memories only. So an address outside of
+    /// a memory must be a multiple of the size. The context's end and descriptors of memories are
+    /// multiples of 8.
     fn atomic(&self, base: Number, bytes: u32) -> Proof<Address> {
         let address = self.plain_address(base)?;
         let Value { kind, low, .. } = address.base;
@@ -165,7 +166,7 @@ impl Step<'_, '_> {
             Index::After(offset) => after = Some(moved(offset)?),
             Index::Register(register, extension, amount) => {
                 let index = self.extended(register, extension, amount)?;
-                // A field that is too far away for the constant of an instruction.
+                // The offset of a field that does not fit in the constant of an instruction.
                 if let (Kind::Reference(heap), Some(field)) = (base.kind, index.as_constant())
                     && heap.top() == HeapType::Any
                 {
@@ -225,7 +226,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Loads a value for a general register, if one is given.
+    /// Loads a value. `register` is the destination, if that is a general register.
     fn load(
         &mut self,
         address: Address,
@@ -257,9 +258,10 @@ impl Step<'_, '_> {
         self.checked(access)
     }
 
-    /// Refuses an access of an entry trampoline to the word of the frame where the runtime expects
-    /// the return address, but to store and to load x30. The runtime writes the word when it
-    /// resumes the call.
+    /// In an entry trampoline, the runtime expects the return address in one word of the frame, and
+    /// writes this word when it resumes the call. Refuses all accesses to the word, except a store
+    /// of the return address and a load of x30. Also refuses a store of the return address to
+    /// another word.
     fn keeps_return_address(
         &self,
         address: Address,
@@ -297,14 +299,14 @@ impl Step<'_, '_> {
         let usage = match memory.is_vector {
             true => self.stored_vector(register, bytes, address)?,
             false if register == ZERO => Use::Write(Value::constant(0)),
-            // The access decides where the return address may go.
+            // `keeps_return_address` decides where the return address may go.
             false if bytes == 8 => Use::Write(self.state.registers[usize::from(register)]),
             false => Use::Write(self.read(register, false)?),
         };
         self.access(address, bytes, usage, number, None).map(|_| ())
     }
 
-    /// What a store of a vector register writes.
+    /// The use of memory by a store of a vector register.
     fn stored_vector(&self, register: Number, bytes: u32, address: Address) -> Proof<Use> {
         let number = usize::from(register);
         let is_stack = address.base.kind == Kind::Stack;
@@ -313,7 +315,7 @@ impl Step<'_, '_> {
             return Ok(Use::Write(Value::of(Kind::Saved(VECTORS + saved))));
         }
         let needed = match bytes {
-            // A register is spilled as a whole.
+            // A spill stores the whole register, even data of the host.
             16 if is_stack => Extent::Nothing,
             _ => Extent::of_bits(8 * bytes),
         };
@@ -329,7 +331,7 @@ impl Step<'_, '_> {
         value: Value,
     ) -> Proof<()> {
         let is_table = matches!(value.kind, Kind::JumpOffset(_) | Kind::DispatchOffset(..));
-        // A pair loads two numbers.
+        // A load of a pair makes two numbers, so each register has its own symbol.
         let fresh = self.named(LOADED + u64::from(register));
         let value = match signed {
             None if is_table => Value::word(fresh),
@@ -356,7 +358,7 @@ impl Step<'_, '_> {
                 self.state.vector_mut(usize::from(register)).saved = Some(saved - VECTORS);
                 return Ok(());
             }
-            // A word of a table of code.
+            // A word of a table of code is a number.
             Kind::JumpOffset(_) | Kind::DispatchOffset(..) => Extent::Whole,
             _ => match Extent::of_loaded(value) {
                 Some(extent) => extent,

@@ -1,4 +1,4 @@
-//! aarch64: its instructions, and what they do to a state.
+//! The instructions of aarch64, and their effects on a state.
 
 mod compute;
 mod decode;
@@ -24,7 +24,7 @@ pub(crate) struct A64<'m> {
     start: u32,
 }
 
-/// One instruction, and what is known before it.
+/// One instruction, and the state before it.
 type Step<'w, 'm> = walk::Step<'w, 'm, A64<'m>>;
 
 /// Bytes of an instruction.
@@ -122,7 +122,7 @@ impl<'m> Machine<'m> for A64<'m> {
     }
 }
 
-/// The processor's extension that an instruction needs.
+/// The processor extension that an instruction needs.
 fn extension(instruction: Instruction, word: u32) -> Option<&'static str> {
     match instruction {
         Instruction::Atomic { .. } | Instruction::Exchange { .. } => Some("lse"),

@@ -67,8 +67,8 @@ impl Step<'_, '_> {
         Ok(self.narrowed(changed, is_wide))
     }
 
-    /// A conditional select of which the condition compares objects: the walk splits. Returns
-    /// whether the select is done.
+    /// Splits the walk at a conditional select whose condition compares objects or constants.
+    /// Returns whether the select is done.
     fn fork_select(&mut self, selection: Selection) -> Proof<bool> {
         let Selection {
             is_wide, to, first, ..
@@ -119,14 +119,14 @@ impl Step<'_, '_> {
         };
         let concerns =
             |register: Number| comparison.concerns(&self.state.registers[usize::from(register)]);
-        // Mostly, the comparison tells nothing of the operands.
+        // Fast path: most comparisons tell nothing about the operands.
         if !module.has_objects && !concerns(first) && !concerns(second) {
             let takes = self.state.allows(comparison, relation);
             let keeps = self.state.allows(comparison, relation.negated());
             let (first, second) = (self.read(first, is_wide)?, self.read(second, is_wide)?);
             return Ok(self.chosen((takes, self.state, first), (keeps, self.state, second)));
         }
-        // The operands may be what was compared.
+        // The operands may be the compared values.
         let mut taken = self.state.without_frame();
         let mut other = self.state.without_frame();
         let (takes, keeps) = (
@@ -141,8 +141,8 @@ impl Step<'_, '_> {
         Ok(self.chosen((takes, &taken, first), (keeps, &other, second)))
     }
 
-    /// The value that a select chooses, and bounds of its lowest 32 bits. For both operands:
-    /// whether the select may choose it, what is known then, and the value.
+    /// The value that a select chooses, and bounds of its lowest 32 bits. A triple describes an
+    /// operand: whether the select may choose it, the state in that case, and its value.
     fn chosen(
         &self,
         (takes, taken, first): (bool, &State, Value),

@@ -1,4 +1,4 @@
-//! One instruction: which file knows what it does, and where execution continues.
+//! One instruction: the dispatch to the code that knows its effects, and where execution continues.
 
 use super::instruction::{Addition, Extension, Index, Instruction, Memory, Second, Shift};
 use super::word::Number;
@@ -19,7 +19,7 @@ use pirn_format::types::HeapType;
 pub(super) const ZERO: Number = 31;
 
 impl Step<'_, '_> {
-    /// Proves the instruction, and changes the state as it does.
+    /// Proves the instruction, and changes the state as the instruction does.
     pub(super) fn run(mut self) -> Proof<Next> {
         let next = self.at + BYTES;
         match self.instruction {
@@ -109,7 +109,7 @@ impl Step<'_, '_> {
         self.branch_on(target, Some((comparison, relation)))
     }
 
-    /// A jump by one bit, which may be one of a reference's tag.
+    /// A jump by one bit, which may be a tag bit of a reference.
     fn jump_bit(&mut self, is_not: bool, register: Number, bit: u32, target: u32) -> Proof<Next> {
         let value = self.read(register, true)?;
         let mask = Value::constant(1_i64.wrapping_shl(bit));
@@ -167,7 +167,7 @@ impl Step<'_, '_> {
         self.numeric(register, self.read(register, is_wide)?)
     }
 
-    /// The value of a general register, if it is a number.
+    /// Checks that the value of a general register is a number, and returns the value.
     pub(super) fn numeric(&self, register: Number, value: Value) -> Proof<Value> {
         let value = value.null_as_number();
         match value.is_number() {
@@ -215,7 +215,7 @@ impl Step<'_, '_> {
         if usize::from(register) != SP {
             return self.write(register, true, value);
         }
-        // An access by another stack pointer faults (Arm ARM, D1.8.2).
+        // An access by a misaligned stack pointer faults (Arm ARM, D1.8.2).
         if value.exact().is_none_or(|at| at & 15 != 0) {
             return refuse(
                 Property::Stack,
@@ -225,14 +225,14 @@ impl Step<'_, '_> {
         self.write_stack_pointer(value)
     }
 
-    /// A symbol for an operand or a further result of this instruction. It differs from those of
-    /// [`fresh`](crate::walk::Step::fresh).
+    /// A symbol for an operand or a further result of this instruction. The symbol differs from all
+    /// symbols of [`fresh`](crate::walk::Step::fresh).
     pub(super) fn named(&self, number: u64) -> Symbol {
         Symbol(u64::from(self.at) << 4 | 1 << 61 | number << 40)
     }
 
-    /// If this is the loop that touches each page of a large frame below the stack pointer: its
-    /// counter, its step and the register of the frame's size.
+    /// Recognises the loop that touches each page of a large frame below the stack pointer. Returns
+    /// the loop's counter, its step and the register of the frame's size.
     ///
     /// ```text
     /// sub counter, counter, #step;  str wzr, [sp, counter];  cmn counter, size;  b.gt sub
@@ -294,7 +294,7 @@ impl Step<'_, '_> {
         is_loop.then_some((counter, step, size))
     }
 
-    /// The whole loop of [`probe_loop`](Self::probe_loop).
+    /// Proves the whole loop of [`probe_loop`](Self::probe_loop).
     fn probe(&mut self, (counter, step, size): (Number, i64, Number)) -> Proof<Next> {
         let start = self.stack_pointer()?;
         let first = self.read(counter, true)?.as_constant();
@@ -310,7 +310,7 @@ impl Step<'_, '_> {
         let end = (bytes + step - 1) / step * step;
         crate::frame::touch(self.state, start - step as i32)?;
         self.state.forget_below(start);
-        // The loop has touched the pages between.
+        // The loop has touched the pages between `start` and `end`.
         self.state.touched = self.state.touched.min(start - end as i32);
         crate::frame::touch(self.state, start - end as i32)?;
         self.write(counter, true, Value::constant(-end))?;
@@ -319,15 +319,16 @@ impl Step<'_, '_> {
     }
 }
 
-/// Most bytes of a frame that a loop may touch. The verifier refuses smaller frames, too, but no
-/// distance in them overflows.
+/// Most bytes of a frame that a probe loop may touch, so that no distance overflows. The limit of
+/// all frames is smaller, see `frame.rs`.
 const PROBED_MAX: i64 = 1 << 28;
 
-/// Numbers of symbols, see [`Step::named`]: those below are of operands, by register.
+/// The first number for written registers, see [`Step::named`]. Lower numbers are for operands, by
+/// register.
 const WRITTEN: u64 = 32;
-/// The first number that no register uses.
+/// The first number for values without a register.
 pub(super) const OTHER: u64 = 64;
-/// Numbers from here on are of what a load made of a word, by register.
+/// The first number for values that a load has extended, by register.
 pub(super) const LOADED: u64 = 128;
 
 /// The lowest 32 bits of a value, zero-extended.
@@ -335,7 +336,7 @@ pub(super) fn word(state: &State, value: Value, fresh: Symbol) -> Value {
     match value.kind {
         kind if kind.is_word() => value,
         Kind::RowWord(object) => Value::of(Kind::RowLen(object)),
-        // The bits of a 31-bit integer are no secret, nor those of null.
+        // The bits of a 31-bit integer or of null are no secret.
         Kind::Single | Kind::Reference(HeapType::I31) => Value::word(fresh),
         _ if value.is_number() => state.low_word(value, fresh),
         _ => Value::JUNK,

@@ -1,9 +1,9 @@
-//! Instructions on vector registers: which there are, and how much of their operands they use.
+//! Instructions on vector registers: their encodings, and the extent of the operands that they use.
 //!
 //! A floating-point number lies in the lowest bits of a vector register. The other bits may be data
 //! of the host, as after a call, which the guest must not see. An instruction may read such a
-//! register if its result does not depend on those bits, or if it keeps each bit in its lane. An
-//! instruction that writes fewer than 128 bits clears the others (Arm ARM, C1.2.5).
+//! register if the result does not depend on the other bits, or if each bit stays in its lane. An
+//! instruction that writes fewer than 128 bits clears the other bits (Arm ARM, C1.2.5).
 
 use super::word::{self, Number, bit, number};
 use crate::vector::Extent::{self, Double, Nothing, Single, Whole};
@@ -11,27 +11,28 @@ use crate::vector::Extent::{self, Double, Nothing, Single, Whole};
 /// An instruction that computes on vector registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Vectors {
-    /// The registers that it reads, and how much of each must be a number.
+    /// The registers that the instruction reads, and the extent of each register that must be a
+    /// number.
     pub(super) reads: [Option<(Number, Extent)>; 3],
-    /// The general register that it reads.
+    /// The general register that the instruction reads.
     pub(super) general: Option<Number>,
-    /// The condition that it reads.
+    /// The condition that the instruction tests.
     pub(super) condition: Option<u8>,
     pub(super) sets_flags: bool,
     pub(super) result: Outcome,
 }
 
-/// What an instruction writes.
+/// The result of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     None,
-    /// A vector register, all of which is a number.
+    /// A vector register that is a number as a whole.
     Whole(Number),
-    /// A vector register, of which as much is a number as of all operands. If so much of all
-    /// operands is, the rest is 0.
+    /// A vector result with the extent of its narrowest operand. If all operands reach the given
+    /// extent, the rest is 0, so the whole result is a number.
     Least(Number, Extent),
-    /// A lane of a register, which keeps the other bits. At least so much of it is a number after
-    /// that.
+    /// A lane of a register, which keeps its other bits. Afterwards, at least this extent of the
+    /// register is a number.
     Lane(Number, Extent),
     /// A copy of the first operand.
     Copy(Number),
@@ -76,7 +77,7 @@ impl Word {
         word::bits(self.word, high, low)
     }
 
-    /// All of the operands.
+    /// The extent of whole operands.
     fn all(&self) -> Extent {
         if self.q { Whole } else { Double }
     }
@@ -89,7 +90,7 @@ impl Word {
         Vectors::new(&reads, Outcome::Least(self.d, self.all()))
     }
 
-    /// An instruction whose result depends on so much of each operand.
+    /// An instruction whose result depends on the extent `needed` of each operand.
     fn mixing(&self, needed: Extent, operands: &[Number]) -> Vectors {
         let reads: Vec<_> = operands.iter().map(|number| (*number, needed)).collect();
         Vectors::new(&reads, Outcome::Whole(self.d))
@@ -142,7 +143,7 @@ pub(super) fn decode(word: u32) -> Option<Vectors> {
     }
 }
 
-/// The processor's extension that an instruction needs.
+/// The processor extension that an instruction needs.
 pub(super) fn extension(word: u32) -> Option<&'static str> {
     let is = |mask: u32, value: u32| word & mask == value;
     match () {
@@ -234,8 +235,8 @@ fn miscellaneous(word: Word) -> Option<Vectors> {
         (false, 0b11000 | 0b11001) if is_float => word.lanewise(float, &operand),
         // `scvtf`, `ucvtf`
         (_, 0b11101) if is_float && word.size < 2 => word.lanewise(float, &operand),
-        // `xtn`, `sqxtn`, `sqxtun`, `uqxtn`, `fcvtn`; those that write the upper half keep the
-        // lower one.
+        // `xtn`, `sqxtn`, `sqxtun`, `uqxtn`, `fcvtn`; the forms that write the upper half keep the
+        // lower half.
         (_, 0b10010 | 0b10100) if word.size < 3 => narrowing(word),
         (false, 0b10110) if word.size < 2 => narrowing(word),
         // `fcvtl`, `shll`
@@ -285,7 +286,7 @@ fn lane_of(word: Word) -> Option<(u32, u32)> {
     (log <= 3).then(|| (8 << log, place >> (log + 1)))
 }
 
-/// How much of a register must be a number so that a lane of it is one, and the lane's bits.
+/// The extent of a register that must be a number so that a lane is a number, and the lane's bits.
 fn lane(word: Word) -> Option<(Extent, u32)> {
     let (bits, index) = lane_of(word)?;
     Some((Extent::of_bits(bits * (index + 1)), bits))
@@ -296,7 +297,7 @@ fn copy(word: Word) -> Option<Vectors> {
     let (needed, bits) = lane(word)?;
     let (size, index) = lane_of(word)?;
     let is_allocated = word.q || size < 64;
-    // The lowest lanes are numbers after they were replaced.
+    // A lowest lane of 32 or 64 bits is a number after its replacement.
     let replaced = match (index, size) {
         (0, 32) => Single,
         (0, 64) => Double,
@@ -351,8 +352,7 @@ fn table(word: Word) -> Vectors {
     let keeps = word.bits(12, 12) != 0;
     let mut vectors = word.mixing(Whole, &[word.n, word.m, second]);
     if keeps {
-        // The destination is read as well, so it takes the place of a register that is read twice,
-        // or stays as it is.
+        // The destination keeps bytes at any place, so its extent does not change.
         vectors.result = Outcome::Lane(word.d, Nothing);
     }
     vectors
@@ -424,7 +424,7 @@ fn cryptographic(word: Word) -> Option<Vectors> {
     })
 }
 
-/// How much of a register a scalar fills.
+/// The extent of a scalar.
 fn scalar(word: Word) -> Extent {
     match word.size {
         0 => Single,
@@ -442,7 +442,7 @@ fn float(word: Word) -> Option<Vectors> {
     if word.bits(15, 10) == 0 {
         return conversion(word);
     }
-    // The others have no variants by bit 31.
+    // The other instructions have no variants by bits 30 and 31.
     if word.q || word.bits(31, 31) != 0 {
         return None;
     }
@@ -470,7 +470,7 @@ fn float(word: Word) -> Option<Vectors> {
 
 fn one_operand(word: Word, needed: Extent) -> Option<Vectors> {
     Some(match word.bits(20, 15) {
-        // `fmov`: as much is a number as of the operand.
+        // `fmov`: the result has the extent of the operand.
         0 => Vectors::new(&[(word.n, Nothing)], Outcome::Least(word.d, needed)),
         // `fabs`, `fneg`, `fsqrt`
         1..=3 => word.mixing(needed, &[word.n]),
@@ -483,7 +483,7 @@ fn one_operand(word: Word, needed: Extent) -> Option<Vectors> {
     })
 }
 
-/// Between general registers and scalars.
+/// Conversions and moves between general registers and scalars.
 fn conversion(word: Word) -> Option<Vectors> {
     let is_wide = word.bits(31, 31) != 0;
     let needed = scalar(word);

@@ -39,7 +39,7 @@ pub(super) fn is_address(builtin: Builtin, number: usize) -> bool {
 }
 
 /// The heap type of a reference that the runtime makes for a builtin, if the builtin's arguments
-/// decide the reference's type. The trampoline must return that reference and no other one.
+/// decide the reference's type. The trampoline must return exactly this reference.
 pub(super) fn made(builtin: Builtin) -> Option<HeapType> {
     match builtin {
         Builtin::ArrayNewData | Builtin::ArrayNewElem => Some(HeapType::Array),
@@ -49,7 +49,7 @@ pub(super) fn made(builtin: Builtin) -> Option<HeapType> {
 }
 
 /// Whether a parameter is an offset in a segment, or a number of elements of a new array, which the
-/// runtime takes for 32 bits.
+/// runtime takes as 32 bits.
 fn is_array_word(builtin: Builtin, number: usize) -> bool {
     matches!(builtin, Builtin::ArrayNewData | Builtin::ArrayNewElem) && number >= 2
 }
@@ -67,7 +67,7 @@ pub(super) fn signature(builtin: Builtin) -> FuncType {
     }
 }
 
-/// The arguments of a call of a builtin. Those that are indices must be constants.
+/// The arguments of a call of a builtin. Arguments that are indices must be constants.
 struct Arguments<'a> {
     metadata: &'a Metadata,
     builtin: Builtin,
@@ -75,7 +75,8 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// The index that an argument is, of which the module has so many.
+    /// The index in an argument. It must be a constant below `count`, the module's number of these
+    /// items.
     fn index(&self, at: usize, count: usize, what: &str) -> Proof<usize> {
         let found = self.words[at].as_constant();
         match found.and_then(|index| usize::try_from(index).ok()) {
@@ -114,7 +115,7 @@ impl Arguments<'_> {
 }
 
 impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
-    /// Checks the parameters of a builtin, which the runtime trusts as far as types and indices go.
+    /// A call of a builtin. Checks the types and the indices that the runtime trusts.
     pub(super) fn call_builtin(&mut self, builtin: Builtin, next: u32) -> Proof<()> {
         let ty = signature(builtin);
         let places = Places::of(M::CONVENTION, &ty);
@@ -149,7 +150,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
     }
 
     /// After `heap.grow`, which does not allocate, there is room for an object of the given size.
-    /// `before` has what each location held before the call.
+    /// `before` has the values of all locations before the call.
     fn restore_next_objects(&mut self, before: &[Value], bytes: Value) {
         let abi = M::CONVENTION;
         for (location, value) in before.iter().enumerate() {
@@ -161,7 +162,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         self.state.heap.room = Value::of(Kind::HeapNext).plus(bytes, Symbol::ZERO);
     }
 
-    /// Returns the type of the result, if the arguments decide it.
+    /// Checks the arguments. Returns the type of the result, if the arguments decide this type.
     ///
     /// Longer than a screen: one arm for each builtin, so that none can be left out.
     fn builtin(&mut self, builtin: Builtin, words: &[Value]) -> Proof<Option<ValType>> {
@@ -178,7 +179,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
             self.walk.module.changes_tables()?;
         }
         let mut result = None;
-        // From this parameter on, all are numbers.
+        // From this parameter on, all parameters are numbers.
         let numbers = match builtin {
             Builtin::MemoryGrow
             | Builtin::MemoryFill
@@ -287,7 +288,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         )
     }
 
-    /// Checks that elements of one table may be copied to another one.
+    /// Checks that elements of one table may be copied to another table.
     fn copies_table(&self, from: ValType, to: ValType) -> Proof<()> {
         match self.walk.module.subtypes.matches(from, to) {
             true => Ok(()),
@@ -298,7 +299,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         }
     }
 
-    /// Checks the source of a new array, and returns the type of the reference to it.
+    /// Checks the source of a new array, and returns the type of the reference to the array.
     fn new_array(&mut self, arguments: &Arguments<'_>) -> Proof<ValType> {
         let types = arguments.metadata.types.len();
         let ty = arguments.index(0, types, "type")? as u32;
@@ -427,7 +428,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         }
     }
 
-    /// Checks that elements of one array may be copied to another one.
+    /// Checks that elements of one array may be copied to another array.
     fn copies(&self, from: FieldType, to: FieldType) -> Proof<()> {
         let matches = match (from.storage, to.storage) {
             (StorageType::Val(from), StorageType::Val(to)) => {

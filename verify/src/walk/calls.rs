@@ -13,7 +13,7 @@ use pirn_format::traps::CodeKind;
 use pirn_format::types::{CompositeKind, FuncType, ValType};
 use std::borrow::Cow;
 
-/// What a call enters.
+/// The code that a call enters.
 enum Callee {
     /// Guest code of a type, whose first argument must have this kind.
     Guest {
@@ -56,8 +56,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         }
     }
 
-    /// Refuses calls of the trampoline of `heap.grow`, except the exit. The caller relies on it
-    /// that the next object is allocated at the same address.
+    /// Refuses calls of the trampoline of `heap.grow`, except the exit. Its caller still relies on
+    /// the address of the next object, which a called function could change.
     fn grows_only(&self, is_exit: bool) -> Proof<()> {
         match self.is_heap_grow() && !is_exit {
             true => refuse(
@@ -73,8 +73,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         self.walk.entry.kind == CodeKind::Builtin(Builtin::HeapGrow as u32)
     }
 
-    /// Checks that a function that is entered with this stack pointer is not far below the lowest
-    /// access to the stack.
+    /// Checks that a function entered with this stack pointer is not far below the lowest access to
+    /// the stack.
     pub(super) fn enters_at(&mut self, pointer: i32) -> Proof<()> {
         match M::CONVENTION.pushed {
             // The call itself touches the stack.
@@ -158,7 +158,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
             Kind::DispatchCode(table, entries, number) => {
                 Ok((self.dispatched(table, entries, number)?, Kind::Instance))
             }
-            // An entry that is known.
+            // The code of a table's entry with a constant index.
             Kind::Text => {
                 let at = target.exact().and_then(|at| u32::try_from(at).ok());
                 match self.direct(at.unwrap_or(u32::MAX))? {
@@ -251,7 +251,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         Symbol(u64::from(self.at) << 4 | 1 << 60 | (number as u64) << 40)
     }
 
-    /// Checks the types of values in their places. Those in memory follow an offset of the frame.
+    /// Checks the types of values in their places. Places in memory start at the frame offset
+    /// `memory`.
     fn has_values(&self, places: &[(Place, ValType)], memory: i32) -> Proof<()> {
         for (place, ty) in places {
             match *place {
@@ -279,7 +280,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         )
     }
 
-    /// The distance of a result area from the stack pointer at entry. It must lie in this frame.
+    /// The distance of a result area from the stack pointer at entry. The area must lie in this
+    /// frame.
     fn area(&self, register: usize, pointer: i32, places: &Places) -> Proof<i32> {
         let value = self.state.registers[register];
         match value.stack_distance() {
@@ -307,11 +309,11 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         }
     }
 
-    /// Checks that the frame pointer leads to the caller's frame pointer and return address, by
-    /// which the runtime finds the frames.
+    /// Checks that the frame pointer leads to the caller's frame pointer and return address. The
+    /// runtime finds frames by this chain.
     ///
-    /// The frame must lie above what the callee may change. The stack pointer must be at a
-    /// multiple of 16.
+    /// The frame pointer must lie above the bytes that the callee may change. The stack pointer
+    /// must be at a multiple of 16.
     pub(super) fn frame_chain(&self, argument_bytes: i32) -> Proof<()> {
         let frame = self.frame_pointer()?;
         let pointer = self.stack_pointer()?;
@@ -395,7 +397,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         self.handler(next)
     }
 
-    /// If exceptions of this call are caught here, the path to the handler.
+    /// Adds the path to the handler, if the function catches exceptions of this call.
     fn handler(&mut self, next: u32) -> Proof<()> {
         let Some(handler) = self.walk.module.handlers.find(next) else {
             return Ok(());
@@ -404,7 +406,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         let abi = M::CONVENTION;
         let mut state = self.state.clone();
         for (register, value) in state.registers.iter_mut().enumerate() {
-            // The call itself gives the names whose lowest bits are 0.
+            // Bit 0 keeps these symbols apart from the symbols of `after_call`.
             let name = u64::from(self.at) << 4 | 1 | 1 << 59 | (register as u64) << 40;
             *value = Value::named(Symbol(name), Kind::Junk);
         }
@@ -426,7 +428,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         };
         state.registers[abi.stack] = Value::at(Kind::Stack, i64::from(pointer));
         match abi.pushed {
-            // The runtime writes the handler's address below the stack pointer to enter it.
+            // To enter the handler, the runtime writes the handler's address below the stack
+            // pointer.
             pushed @ 1.. => touch(&mut state, pointer - pushed)?,
             _ => reach(&state, pointer)?,
         }
@@ -513,7 +516,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         }
     }
 
-    /// Calls the host, which reads arguments from the cells and writes results there.
+    /// Calls the host, which reads arguments from the cells and writes results to the cells.
     fn exit(&mut self, cells: i32, ty: &FuncType, next: u32) -> Proof<()> {
         self.frame_chain(0)?;
         let pointer = self.stack_pointer()?;
@@ -636,8 +639,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         self.has_values(&places.params, pointer + M::CONVENTION.pushed)
     }
 
-    /// Checks stack and registers before the function is left, with so many bytes of arguments
-    /// above the return address. Returns the stack pointer.
+    /// Checks stack and registers before code leaves the function. `argument_bytes` is the size of
+    /// the arguments above the return address. Returns the stack pointer.
     fn leaves(&self, argument_bytes: i32) -> Proof<i32> {
         let pointer = self.stack_pointer()?;
         let abi = M::CONVENTION;
@@ -719,12 +722,12 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
     }
 }
 
-/// Cells of a call by the host or of the host: those of the parameters also take the results.
+/// Number of cells of a call that crosses to or from the host. Results reuse the parameters' cells.
 pub(super) fn cell_count(ty: &FuncType) -> usize {
     ty.params.len().max(ty.results.len()).max(1)
 }
 
-/// Offsets of cells from the first one on.
+/// Offsets of successive cells, from the offset `first` on.
 fn cell_offsets(first: i32) -> impl Iterator<Item = i32> {
     (first..).step_by(CELL_BYTES as usize)
 }

@@ -1,5 +1,5 @@
-//! The instructions of a function. Each is decoded once: before the walk if direct jumps lead to
-//! it, otherwise when a computed jump reaches it.
+//! The instructions of a function. An instruction is decoded once: before the walk if direct jumps
+//! lead to it, otherwise when a computed jump reaches it.
 
 use super::{Machine, Walk};
 use crate::error::{Proof, Property, refuse};
@@ -48,7 +48,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
     }
 
-    /// Decodes the instruction at an offset. It must not overlap another one.
+    /// Decodes the instruction at an offset. The instruction must not overlap another instruction.
     fn decode(&mut self, at: u32) -> Proof<M::Instruction> {
         let index = (at - self.entry.start) as usize;
         let instruction = self.machine.decode(self.module, index)?;
@@ -64,7 +64,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                 "overlaps another instruction that is reached, too",
             );
         }
-        // Bytes inside an instruction have a number that is none.
+        // Bytes inside an instruction have `u32::MAX`, which is the number of no instruction.
         bytes.fill(u32::MAX);
         self.instructions.push(instruction);
         bytes[0] = self.instructions.len() as u32;

@@ -1,14 +1,15 @@
-//! [`Forks`]: paths that are walked apart from others.
+//! [`Forks`]: paths that are walked apart from other paths.
 //!
 //! A cast computes its answer in a register, and a later branch tests the register. Between the
-//! two, paths meet: a state that joins them does not know that the reference has the type if the
-//! answer is yes. So where a comparison of types or tags sets a register, the walk splits: on one
-//! path the answer is 1, on the other 0. The former is walked apart, and does not join states of
-//! blocks, until a branch tests a constant, or for [`BLOCKS_MAX`] blocks.
+//! cast and the branch, paths meet. The joined state does not know that the reference has the type
+//! if the answer is yes. So where a comparison of types or tags sets a register, the walk splits:
+//! one path has the answer yes, the other path the answer no. The path with a nonzero answer is
+//! walked apart. It does not join states of blocks until a branch tests a constant, or for
+//! [`BLOCKS_MAX`] blocks.
 //!
-//! Such a path only goes forward. The symbols of values rely on that: no instruction runs twice
-//! without a join, so a symbol never names two values. For the same reason, a block gets new names
-//! if the first path to it goes backward.
+//! A path that is walked apart only goes forward. Symbols rely on this rule: no instruction runs
+//! twice without a join, so a symbol never names two values. For the same reason, the values of a
+//! block get new symbols if the first path to the block goes backward.
 
 use super::{Machine, Step, Walk};
 use crate::casts;
@@ -33,10 +34,10 @@ struct Fork {
     apart: Apart,
 }
 
-/// How far a path is walked apart from others.
+/// How far a path is walked apart from other paths.
 #[derive(Clone, Copy, Default)]
 struct Apart {
-    /// Number of blocks left; 0 if the path joins others.
+    /// Number of blocks left; 0 if the path joins other paths.
     left: u32,
     depth: u32,
 }
@@ -64,7 +65,7 @@ impl Forks {
         block <= self.at
     }
 
-    /// The path joins others from here on.
+    /// Makes the path join other paths from here on.
     pub(super) fn joins(&mut self) {
         self.apart.left = 0;
     }
@@ -83,7 +84,7 @@ impl Forks {
         self.push(at, state, apart);
     }
 
-    /// Adds a path that starts at an instruction, and is walked apart as far as the current one.
+    /// Adds a path that starts at an instruction, and is walked apart as far as the current path.
     fn split(&mut self, at: u32, state: State) {
         let apart = Apart {
             depth: self.apart.depth + 1,
@@ -98,7 +99,7 @@ impl Forks {
 }
 
 impl<'m, M: Machine<'m>> Walk<'m, M> {
-    /// The next path: where it starts, and what is known there.
+    /// The next path: the text offset of its first instruction, and the state there.
     pub(super) fn next_path(&mut self) -> Option<(u32, State)> {
         if let Some(fork) = self.forks.todo.pop() {
             (self.forks.apart, self.forks.is_fork) = (fork.apart, true);
@@ -113,7 +114,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         None
     }
 
-    /// The taken side of a branch. Its target starts a block on a path that is walked apart, too.
+    /// Follows the taken side of a branch. The target starts a block even if the path is walked
+    /// apart.
     pub(super) fn taken(&mut self, target: u32, state: State) -> Proof<()> {
         self.lead(target)?;
         if self.forks.apart.left == 0 || target <= self.forks.at {
@@ -126,20 +128,20 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     }
 }
 
-/// What is known on both sides of a condition; `None` for a side that is never reached.
+/// The states on both sides of a condition; `None` for a side that no path reaches.
 pub(crate) type Sides = (Option<State>, Option<State>);
 
-/// What an instruction does with a condition that the walk follows on two paths.
+/// The use that an instruction makes of a condition that the walk follows on two paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Split {
-    /// It writes the answer, which a later branch tests. The first side, on which the answer is 1,
-    /// is walked apart until then.
+    /// Writes the answer, which a later branch tests. The first side, with a nonzero answer, is
+    /// walked apart until that branch.
     Answer,
-    /// It selects a value.
+    /// Selects a value.
     Selection,
 }
 
-/// Whether a comparison says what a reference is, or whether there is room for an object.
+/// Whether a comparison tells something about a reference, or about the room for an object.
 fn is_of_objects(comparison: &Comparison) -> bool {
     let is_it = |left: Kind, right: Kind| {
         matches!(
@@ -158,8 +160,8 @@ fn is_of_objects(comparison: &Comparison) -> bool {
 }
 
 impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
-    /// The states in which the current comparison has a relation, and in which it has not; `None`
-    /// if no comparison of objects or constants was made.
+    /// The states in which the relation of the current comparison holds and does not hold. `None`
+    /// if the comparison is not of objects or constants.
     pub(crate) fn sides(&mut self, relation: Option<Relation>) -> Proof<Option<Sides>> {
         let Some((comparison, relation)) = self.state.flags.zip(relation) else {
             return Ok(None);
@@ -177,8 +179,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         Ok(Some((side(relation), side(relation.negated()))))
     }
 
-    /// Follows both sides of a condition on paths of their own, which continue at `next`. `write`
-    /// does what the instruction does on the first side, or on the other one.
+    /// Follows each side of a condition on its own path, which continues at `next`. `write` applies
+    /// the instruction to a side. Its argument is true for the first side.
     pub(crate) fn fork(
         &mut self,
         (first, other): (State, State),

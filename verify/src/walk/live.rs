@@ -1,12 +1,13 @@
-//! [`Live`]: which registers later instructions read, and which loops change.
+//! [`Live`]: registers that later instructions read, and registers that loops change.
 //!
-//! A walk that guesses forgets, at the start of a loop, what registers hold that no later
-//! instruction reads. Otherwise their values would differ where the loop repeats, and each
+//! At the start of a loop, a walk that guesses forgets the values of registers that no later
+//! instruction reads. Otherwise these values would differ where the loop repeats, and each
 //! difference makes the walk visit the loop again. For the same reason, such a walk forgets the
-//! numbers that the loop changes: it need not visit the loop to find that they change.
+//! numbers that the loop changes. It need not visit the loop to find the changes.
 //!
 //! These two guesses only remove knowledge, so an error in this file cannot make the verifier
-//! accept more. If too little is known then for the proof, another walk forgets nothing.
+//! accept more. If the remaining knowledge is too little for the proof, another walk forgets
+//! nothing.
 
 use super::{Haste, Machine, Walk, block_symbol};
 use crate::abi::{Convention, Place};
@@ -39,9 +40,9 @@ pub(crate) struct Effects {
     pub(crate) reads: Registers,
     /// Registers that may change.
     pub(crate) writes: Registers,
-    /// Registers of which nothing is left.
+    /// Registers that the instruction replaces completely.
     pub(crate) replaces: Registers,
-    /// The distance from the stack pointer of a word that it stores.
+    /// The distance of a stored word of the frame from the stack pointer.
     pub(crate) stores: Option<i64>,
     pub(crate) transfer: Transfer,
 }
@@ -73,7 +74,7 @@ struct Run {
     replaces: Registers,
     /// Registers that the instructions may change.
     writes: Registers,
-    /// Registers that are read afterwards, wherever the run continues.
+    /// Registers that are read after the run, wherever it continues.
     after: Registers,
     /// Numbers of instructions where execution may continue, or [`NOWHERE`].
     next: [usize; 2],
@@ -84,20 +85,21 @@ const NOWHERE: usize = usize::MAX;
 
 #[derive(Default)]
 pub(crate) struct Live {
-    /// By number of an instruction that starts a run: registers that are read from there on.
+    /// By number of an instruction that starts a run: registers that are read from this instruction
+    /// on.
     live: Vec<Registers>,
-    /// The last one first.
+    /// The runs of the function, the last run first.
     runs: Vec<Run>,
-    /// Instructions that store words of the frame, the last one first: their text offsets, and the
-    /// distances of the words from the stack pointer.
+    /// Instructions that store words of the frame, the last instruction first: the text offset, and
+    /// the distance of the word from the stack pointer.
     stores: Vec<(u32, i64)>,
-    /// Text offsets of loops, and the end of the last jump back to each.
+    /// By text offset of a loop: the end of the last jump back to the loop.
     pub(super) loops: BTreeMap<u32, u32>,
-    /// Number of times that all this was found.
+    /// Number of times that a proof has found the live registers.
     updates: u32,
 }
 
-/// Most times that a proof finds what is live. Computed jumps may reach further instructions.
+/// Most times that a proof finds the live registers. Computed jumps may reach further instructions.
 const UPDATES_MAX: u32 = 4;
 
 impl<'m, M: Machine<'m>> Walk<'m, M> {
@@ -214,7 +216,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
     }
 
-    /// Adds what a call reads and replaces. Returns whether the call may continue at a handler.
+    /// Adds the registers that a call reads and replaces. Returns whether the call may continue at
+    /// a handler.
     fn leaves(&self, effects: &mut Effects, end: u32) -> bool {
         let Transfer::Call(callee) = effects.transfer else {
             return false;
@@ -240,8 +243,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
     }
 
-    /// Forgets at the start of a loop what no later instruction reads, and the numbers that the
-    /// loop changes.
+    /// At the start of a loop, forgets the registers that no later instruction reads, and the
+    /// numbers that the loop changes.
     pub(super) fn guess(&mut self, target: u32, state: &mut State) -> Proof<()> {
         if self.haste != Haste::Guesses || self.is_search {
             return Ok(());
@@ -294,7 +297,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     }
 }
 
-/// Registers that a function leaves as they were, and those of the stack.
+/// Registers that a callee restores, with the stack pointer, the frame pointer and the link
+/// register.
 fn preserved(abi: &Convention) -> Registers {
     let all = abi
         .preserved
@@ -316,7 +320,7 @@ fn arguments(abi: &Convention) -> Registers {
         .fold(0, |all, one| all | one)
 }
 
-/// The registers of some values.
+/// The registers among the places of some values.
 fn set(places: &[(Place, ValType)]) -> Registers {
     let one = |place: &Place| match *place {
         Place::General(register) => general(register),

@@ -1,8 +1,9 @@
-//! The walk over one function, which each architecture gives its instructions.
+//! The walk over one function. Each architecture supplies its instructions.
 //!
-//! The proof is an abstract interpretation: each instruction changes a [`State`], which says what
-//! registers and the frame hold. Where paths meet, the state keeps what both know. Instructions
-//! that no path reaches are not checked: every jump is checked, so they never run.
+//! The proof is an abstract interpretation: each instruction changes a [`State`], the knowledge
+//! about registers and the frame. Where paths meet, the joined state keeps what holds on both
+//! paths. The walk does not check instructions that no path reaches. Every jump is checked, so
+//! these instructions never run.
 
 mod builtins;
 mod calls;
@@ -44,8 +45,8 @@ pub(crate) trait Machine<'m>: Sized {
     /// Reads the code of a function that starts at a text offset.
     fn new(code: &'m [u8], start: u32) -> Self;
 
-    /// The instruction at a byte of the function. It is on the verifier's list, and needs no
-    /// feature that the module's header does not name.
+    /// Decodes the instruction at a byte of the function. Refuses an instruction that is not on the
+    /// verifier's list, and one whose cpu feature the module's header does not name.
     fn decode(&mut self, module: &Module<'m>, index: usize) -> Proof<Self::Instruction>;
 
     fn bytes(instruction: Self::Instruction) -> usize;
@@ -53,13 +54,14 @@ pub(crate) trait Machine<'m>: Sized {
     /// Whether the next instruction may follow.
     fn falls(instruction: Self::Instruction) -> bool;
 
-    /// Whether it is no jump, no call and no trap, so that the next instruction always follows.
+    /// Whether an instruction is no jump, no call and no trap, so that the next instruction always
+    /// follows.
     fn is_plain(instruction: Self::Instruction) -> bool;
 
     /// The target of a jump, if the instruction names it. Calls are no jumps.
     fn jump_target(instruction: Self::Instruction) -> Option<u32>;
 
-    /// Whether it jumps to an address in a register or in memory. Calls are no jumps.
+    /// Whether an instruction jumps to an address in a register or in memory. Calls are no jumps.
     fn is_computed_jump(instruction: Self::Instruction) -> bool;
 
     /// Which registers an instruction reads and writes.
@@ -69,12 +71,12 @@ pub(crate) trait Machine<'m>: Sized {
     fn step(step: Step<'_, 'm, Self>) -> Proof<Next>;
 }
 
-/// Words that count for the search of the common supertype of two references. A type has at most 63
-/// supertypes.
+/// Words of work charged for the search of the common supertype of two references. A type has at
+/// most 63 supertypes.
 const UNITE_WORK: usize = 1 << 10;
 
-/// Joins of a block with paths that jump back to it, before these joins widen intervals. Each loop
-/// has such a jump, so intervals stop growing. Other joins need no widening.
+/// Joins of a block with paths that jump back to the block, before these joins widen intervals.
+/// Each loop has such a jump, so intervals stop growing. Other joins need no widening.
 const PRECISE_JOINS: u32 = 2;
 
 /// Maximum number of restarts of a walk. The walk restarts when a computed jump or a handler splits
@@ -82,7 +84,7 @@ const PRECISE_JOINS: u32 = 2;
 /// relations between values.
 const RESTARTS_MAX: u32 = 16;
 
-/// Most walks that begin with states of the walk before.
+/// Most walks that begin with states of the previous walk.
 const SEEDED_WALKS_MAX: u32 = 4;
 
 /// Most words of registers and frames that the states of a function's blocks hold together: 2 GB.
@@ -92,14 +94,16 @@ const WORDS_MAX: usize = 1 << 25;
 /// Maximum number of words that the proof of a function compares or copies: some ten seconds.
 const WORK_MAX: usize = 1 << 30;
 
-/// Maximum number of such words for a module, per byte of its text, but at least [`WORK_MAX`].
+/// Maximum number of compared or copied words for a module, per byte of its text. The limit is at
+/// least [`WORK_MAX`].
 const WORK_PER_BYTE_MAX: usize = 1 << 10;
 
-/// Words of work that an instruction counts as, each time a path visits it. Otherwise, many paths
-/// that are walked apart could visit a long block that no limit counts.
+/// Work charged per visited instruction, in words. Bounds forked paths that visit a long block
+/// again and again.
 const INSTRUCTION_WORK: usize = 16;
 
-/// Bytes of an instruction in the mean: those of aarch64 have as many, those of x86_64 have more.
+/// Least mean size of an instruction in bytes. It is exact for aarch64; the mean of x86_64 is
+/// greater.
 const INSTRUCTION_BYTES: usize = 4;
 
 /// The walk over one function.
@@ -109,10 +113,10 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     pub(crate) machine: M,
     /// Places of the function's own parameters and results.
     places: Places,
-    /// By byte of the function: the number of the instruction that starts there, plus 1.
+    /// By byte of the function: the number of the instruction that starts at the byte, plus 1.
     numbers: Vec<u32>,
     instructions: Vec<M::Instruction>,
-    /// By byte of the function: whether an instruction that starts there was proven.
+    /// By byte of the function: whether an instruction that starts at the byte was proven.
     walked: Vec<bool>,
     /// Number of restarts so far.
     restarts: u32,
@@ -121,22 +125,22 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     /// Whether a jump goes to an address that code has computed.
     has_computed_jumps: bool,
     haste: Haste,
-    /// What a walk that guesses knows about the code.
+    /// Live registers and loops of the function, for a walk that guesses.
     live: Live,
-    /// Number of walks so far that began with states of the walk before, see [`Walk::seeds`].
+    /// Number of walks so far that began with states of the previous walk, see [`Walk::seeds`].
     seeded_walks: u32,
-    /// Whether this walk only finds out where blocks start. It visits each block once.
+    /// Whether this walk only searches the starts of blocks. Such a walk visits each block once.
     is_search: bool,
-    /// By byte of the function: whether a block starts there.
+    /// By byte of the function: whether a block starts at the byte.
     leaders: Vec<bool>,
     /// Blocks that a path has reached.
     blocks: Vec<Block>,
-    /// By byte of the function: the number of the block that starts there, plus 1.
+    /// By byte of the function: the number of the block that starts at the byte, plus 1.
     block_numbers: Vec<u32>,
     todo: Todo,
     /// States of paths that have ended. A copy of another state reuses their memory.
     spare: Vec<State>,
-    /// Paths that are walked apart from others, see `fork.rs`.
+    /// Paths that are walked apart from other paths, see `fork.rs`.
     pub(crate) forks: fork::Forks,
     /// Words of all states in `blocks`, at most [`WORDS_MAX`].
     held: usize,
@@ -144,12 +148,12 @@ pub(crate) struct Walk<'m, M: Machine<'m>> {
     work: usize,
 }
 
-/// What a walk gives up to need few visits. If it cannot prove the function, another walk gives up
-/// less.
+/// The knowledge that a walk gives up to need few visits. If a walk cannot prove the function, the
+/// next walk gives up less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Haste {
-    /// Forgets at the start of a loop what the loop does not need and what it seems to change, and
-    /// widens intervals as far as possible.
+    /// At the start of a loop, forgets values that no later instruction reads or that the loop
+    /// seems to change. Widens intervals as far as possible.
     Guesses,
     /// Widens intervals as far as possible.
     Widens,
@@ -162,13 +166,14 @@ struct Block {
     state: State,
     /// Number of joins with paths that jump back to the block.
     back_joins: u32,
-    /// Greatest text offset of such a jump.
+    /// Greatest text offset of a jump back to the block.
     last_back: u32,
-    /// Whether the state is that of an earlier walk, and no path of this one has reached the block.
+    /// Whether the state comes from the previous walk, and no path of this walk has reached the
+    /// block.
     is_seed: bool,
 }
 
-/// One instruction, and what is known before it.
+/// One instruction, and the state before it.
 pub(crate) struct Step<'w, 'm, M: Machine<'m>> {
     pub(crate) walk: &'w mut Walk<'m, M>,
     pub(crate) state: &'w mut State,
@@ -273,7 +278,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                 Err(_) if self.haste == Haste::Widens => self.haste = Haste::None,
                 Err(refusal) => {
                     seeds = self.seeds();
-                    // What the walk without seeds has found is the easiest to understand.
+                    // The refusal of the walk without seeds is the easiest to understand.
                     let (refusal, found_at) = first_refusal.take().unwrap_or((refusal, *at));
                     if seeds.is_empty() || self.seeded_walks == SEEDED_WALKS_MAX {
                         *at = found_at;
@@ -298,17 +303,19 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
     }
 
-    /// The states where loops start, for the next walk: of loops whose nesting depth is at most the
-    /// number of such walks so far.
+    /// The states at the starts of loops, as seeds of the next walk. Takes only loops whose nesting
+    /// depth is at most the number of seeded walks so far.
     ///
-    /// The state that enters a loop relates values of the first iteration only. Inside of the loop,
-    /// a join with the next iteration loses such a relation even if one like it holds in each
-    /// iteration. A walk that starts from what holds in each iteration finds this relation alone.
-    /// Any initial state is sound, because the walk joins it with the states of all paths.
+    /// The state that enters a loop relates values of the first iteration only. Inside the loop, a
+    /// join with the next iteration loses such a relation, even if a similar relation holds in each
+    /// iteration. A seeded walk starts from facts of each iteration, so it finds the similar
+    /// relation. Any initial state is sound, because the walk joins it with the states of all
+    /// paths.
     fn seeds(&mut self) -> Vec<(u32, State)> {
         let is_loop = |block: &Block| block.back_joins > 0;
         let index = |at: u32| (at - self.entry.start) as usize;
-        // By byte of the function: how many more loops are around it than around the byte before.
+        // By byte of the function: the number of loops around the byte, minus the number around the
+        // previous byte.
         let mut around = vec![0_i64; self.leaders.len() + 1];
         for block in self.blocks.iter().filter(|block| is_loop(block)) {
             let (inside, end) = (index(block.start) + 1, index(block.last_back));
@@ -338,7 +345,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         {
             *at = start;
             match self.path(at, state) {
-                // The next walk proves what a search leaves out.
+                // A search ignores refusals, because the next walk repeats the proof.
                 Err(_) if self.is_search => {}
                 proof => proof?,
             }
@@ -346,7 +353,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         Ok(())
     }
 
-    /// Walks over one path, up to where it joins others or ends.
+    /// Walks over one path, up to where the path joins other paths or ends.
     fn path(&mut self, at: &mut u32, mut state: State) -> Proof<()> {
         loop {
             let instruction = self.instruction(*at)?;
@@ -364,7 +371,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
             let (continues, is_jump) = match M::step(step)? {
                 Next::Falls => (next, false),
                 Next::Jumps(target) => {
-                    // A path that is walked apart does not flow to the block.
+                    // `flow` notes the start of a block, but a path that is walked apart does not
+                    // call it.
                     self.lead(target)?;
                     (target, true)
                 }
@@ -405,7 +413,8 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
     }
 
-    /// Notes that a block starts at the target of a jump. Returns its offset in the function.
+    /// Notes that a block starts at the target of a jump. Returns the target's offset in the
+    /// function.
     fn lead(&mut self, target: u32) -> Proof<usize> {
         let end = self.entry.start + self.entry.len;
         if !(self.entry.start..end).contains(&target) {
@@ -425,7 +434,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     pub(crate) fn flow(&mut self, target: u32, state: Cow<'_, State>) -> Proof<()> {
         let index = self.lead(target)?;
         let name = |at: usize| block_symbol(target, at);
-        // The target splits a block that was walked already, perhaps this one.
+        // The target splits a block that was walked already, perhaps the current block.
         let is_late = self.walked[index] && self.block_numbers[index] == 0;
         let restarts = is_late && !self.is_search && self.restarts < RESTARTS_MAX;
         if self.is_stale || restarts {
@@ -474,7 +483,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
                 let mut state = state.into_owned();
                 let (changed, different) =
                     casts::unite_states(self.module, &mut block.state, &mut state);
-                // A common supertype is found by a walk over the supertypes of both.
+                // The search of a common supertype walks over the supertypes of a reference.
                 self.work += different * UNITE_WORK;
                 let joins = block.state.join(&state, widening, name);
                 (joins || changed, Cow::Owned(state))
@@ -502,7 +511,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         self.block_numbers[index] = self.blocks.len() as u32;
     }
 
-    /// What is known when the function is entered.
+    /// The state at the function's entry.
     fn entry_state(&self) -> Proof<State> {
         let module = self.module;
         let places = &self.places;
@@ -538,7 +547,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     }
 }
 
-/// The registers that each caller relies on, at the start of a function.
+/// Sets the registers that each caller relies on, in the state at the start of a function.
 fn preserved(abi: &Convention, state: &mut State) {
     state.registers[abi.stack] = Value::of(Kind::Stack);
     for register in abi.preserved {
@@ -555,7 +564,7 @@ fn preserved(abi: &Convention, state: &mut State) {
 }
 
 /// The state at the start of an entry trampoline: the host's registers `(context, code, cells)`,
-/// and the cells above the return address, if that is on the stack.
+/// and the cells. The cells lie above the return address, if a call pushes the address.
 fn host_entry(abi: &'static Convention, ty: &FuncType) -> State {
     let cells = calls::cell_count(ty) as u32;
     let mut state = State::new(abi, abi.pushed + (cells * CELL_BYTES) as i32, 0);
@@ -571,7 +580,7 @@ fn host_entry(abi: &'static Convention, ty: &FuncType) -> State {
     state
 }
 
-/// The signature of a piece of code, with words for what is no value of a guest.
+/// The signature of a piece of code. Values that are not a guest's have the type of a word.
 fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
     let metadata = module.metadata;
     match kind {
@@ -592,7 +601,7 @@ fn signature(module: &Module<'_>, kind: CodeKind) -> FuncType {
     }
 }
 
-/// The symbol of a location where paths to a block differ.
+/// The symbol of a location whose values differ between paths to a block.
 fn block_symbol(block: u32, location: usize) -> Symbol {
     Symbol(1 << 63 | u64::from(block) << Symbol::LOCATION_BITS | location as u64)
 }
@@ -603,7 +612,7 @@ fn argument(number: usize) -> Symbol {
 }
 
 /// A parameter of a builtin. Addresses of copies and fills have 32 bits, unless a memory has 64-bit
-/// addresses: calls are checked for that.
+/// addresses. `takes_number` checks the addresses at each call.
 fn builtin_parameter(module: &Module<'_>, builtin: u32, number: usize) -> Value {
     let symbol = argument(number);
     match Builtin::from_number(builtin) {
@@ -630,7 +639,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         )
     }
 
-    /// Refuses an instruction that reads flags that tell the guest more than it may know.
+    /// Refuses an instruction that reads flags that tell the guest more than the guest may know.
     pub(crate) fn reads_flags(&self, flags: u32) -> Proof<()> {
         if flags & !self.state.readable == 0 {
             return Ok(());
@@ -645,10 +654,10 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         )
     }
 
-    /// Refuses an instruction of an entry trampoline that copies its return address, or uses it but
-    /// to return. The runtime replaces the return address when it resumes the call, so a copy may
-    /// point into a host frame that no longer exists. On aarch64, one word of the frame may have
-    /// the copy that the runtime replaces, see `keeps_return_address`.
+    /// Refuses an instruction of an entry trampoline that copies the return address, or uses this
+    /// address for anything but the return. The runtime replaces the return address when it resumes
+    /// the call, so a copy may point into a host frame that no longer exists. On aarch64, one word
+    /// of the frame may have the copy that the runtime replaces, see `keeps_return_address`.
     pub(crate) fn leaves_return_address(&self) -> Proof<()> {
         match self.walk.entry.kind {
             CodeKind::Entry(_) => refuse(
@@ -694,7 +703,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         Ok(())
     }
 
-    /// Checks an access. Returns what a load has loaded.
+    /// Checks an access. Returns the loaded value.
     pub(crate) fn checked(&mut self, access: Access) -> Proof<Value> {
         let is_frame = access.address.base.kind == Kind::Stack;
         if self.is_heap_grow() && access.usage.writes() && !is_frame {
@@ -703,7 +712,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
                 "the trampoline of heap.grow writes beside its frame",
             );
         }
-        // A write to a new object looks for it and for its missing fields.
+        // A write to a new object searches the new objects and their missing fields.
         if self.walk.module.has_objects && !is_frame {
             self.walk.count(self.state.heap.words());
         }
@@ -729,7 +738,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         let mut taken = self.walk.copy(self.state);
         let takes = casts::assume(module, &mut taken, comparison, relation);
         let falls = casts::assume(module, self.state, comparison, relation.negated());
-        // A path that is walked apart ends at the branch that tests its answer.
+        // A path is walked apart up to the branch that tests its answer.
         if takes == falls || comparison.left.as_constant().is_some() {
             self.walk.forks.joins();
         }
@@ -750,8 +759,8 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         }
     }
 
-    /// Follows a computed jump within the function, by a jump table or to an entry that is known.
-    /// `None` for another address.
+    /// Follows a computed jump within the function, by a jump table or by its entry with a constant
+    /// index. `None` for another address.
     pub(crate) fn computed_jump(&mut self, target: Value) -> Proof<Option<Next>> {
         let entry = self.walk.entry;
         let (table, entries) = match target.kind {

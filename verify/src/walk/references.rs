@@ -1,12 +1,12 @@
-//! What instructions of both architectures compute of references.
+//! Conversions of references between externref and anyref, on both architectures.
 
 use super::{Machine, Step};
 use crate::external::{self, Operation};
 use crate::value::{Symbol, Value};
 
 impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
-    /// What an operation of 64 bits computes of a reference that it converts between externref and
-    /// anyref.
+    /// The result of a 64-bit operation that converts a reference between externref and anyref.
+    /// `None` for other operations.
     pub(crate) fn part(
         &mut self,
         operation: Operation,
@@ -15,7 +15,7 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         fresh: Symbol,
     ) -> Option<Value> {
         let part = external::computed(self.state, operation, left, right, fresh)?;
-        // What is known of the reference may change each register and word of the frame.
+        // New knowledge about the reference may change each register and word of the frame.
         self.walk.count(self.state.words());
         Some(part)
     }

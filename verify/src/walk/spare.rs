@@ -1,11 +1,11 @@
-//! Copies of states. They reuse the memory of states that are no longer needed, also of functions
-//! that were proven before on the same thread.
+//! Copies of states. A copy reuses the memory of a state that is no longer needed, perhaps of an
+//! earlier proof on the same thread.
 
 use super::{Block, Machine, Walk};
 use crate::state::State;
 use std::cell::RefCell;
 
-/// Maximum number of states whose memory is kept for copies of others.
+/// Maximum number of states whose memory is kept for copies of other states.
 const SPARE_MAX: usize = 64;
 
 /// Most words of a state whose memory is kept.
@@ -14,8 +14,8 @@ const SPARE_WORDS_MAX: usize = 1 << 10;
 /// Most bytes of a function whose memory is kept.
 const BYTES_MAX: usize = 1 << 17;
 
-/// Memory that the proofs of one thread use in turn. Otherwise, the allocator would return it to
-/// the kernel after each large function.
+/// Memory that the proofs of one thread use in turn. Otherwise, the allocator would return the
+/// memory to the kernel after each large function.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) numbers: Vec<u32>,
@@ -31,7 +31,7 @@ thread_local! {
 }
 
 impl Memory {
-    /// Memory for the proof of a function of so many bytes.
+    /// Memory for the proof of a function of `bytes` bytes.
     pub(super) fn take(bytes: usize) -> Self {
         let mut memory = MEMORY.take();
         for words in [&mut memory.numbers, &mut memory.block_numbers] {
@@ -47,7 +47,7 @@ impl Memory {
 }
 
 impl<'m, M: Machine<'m>> Walk<'m, M> {
-    /// What is known where a block starts, if a path has reached the block.
+    /// A copy of the state where a block starts, if a path has reached the block.
     pub(super) fn block_state(&mut self, start: u32) -> Option<State> {
         let index = (start - self.entry.start) as usize;
         let number = self.block_numbers[index].checked_sub(1)?;
@@ -74,7 +74,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
         }
     }
 
-    /// Keeps the memory of the walk for the next one on this thread.
+    /// Keeps the memory of the walk for the next walk on this thread.
     pub(super) fn release(mut self) {
         if self.numbers.len() > BYTES_MAX {
             return;
@@ -91,7 +91,7 @@ impl<'m, M: Machine<'m>> Walk<'m, M> {
     }
 }
 
-/// A copy of a state, in the memory of a spare one if there is any.
+/// A copy of a state, in the memory of a spare state if there is one.
 fn copy(spare: &mut Vec<State>, state: &State) -> State {
     match spare.pop() {
         Some(mut copy) => {

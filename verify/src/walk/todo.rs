@@ -1,11 +1,11 @@
 //! [`Todo`]: blocks that the walk must visit.
 
-/// A set of text offsets in one function, of which the walk takes the least.
+/// A set of text offsets in one function. The walk takes the least offset first.
 pub(super) struct Todo {
     start: u32,
     /// A bit for each byte of the function.
     words: Vec<u64>,
-    /// No word before this one has a bit.
+    /// No word before this index has a bit.
     first: usize,
 }
 
@@ -23,7 +23,7 @@ impl Todo {
         self.first = 0;
     }
 
-    /// Adds an offset, which is in the function.
+    /// Adds a text offset in the function.
     pub(super) fn insert(&mut self, at: u32) {
         let index = (at - self.start) as usize;
         self.words[index / 64] |= 1 << (index % 64);

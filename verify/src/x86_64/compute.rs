@@ -1,4 +1,4 @@
-//! Instructions that compute: what their results are, as far as addresses depend on it.
+//! Instructions that compute: their results, as far as addresses depend on them.
 
 use super::operands::{is_high_byte, plain};
 use super::{Step, list, step, vectors};
@@ -14,10 +14,10 @@ use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Regis
 use pirn_format::types::HeapType;
 
 impl Step<'_, '_> {
-    /// An instruction that falls through to the next one.
+    /// An instruction that falls through to the next instruction.
     pub(super) fn compute(&mut self) -> Proof<()> {
         let mnemonic = self.instruction.mnemonic();
-        // The most frequent instructions.
+        // Fast path for the most frequent instructions.
         if matches!(mnemonic, Mnemonic::Mov | Mnemonic::Movzx) {
             let value = self.read(1)?;
             return self.write(value);
@@ -53,7 +53,7 @@ impl Step<'_, '_> {
             }
             Mnemonic::Test => {
                 let (left, right) = (self.read(0)?, self.read(1)?);
-                // `test` of a value and its copy compares it with 0.
+                // `test` of a value and its copy compares the value with 0.
                 let is_same = left.is_same(&right) || casts::is_same_reference(left, right);
                 let constants = left.as_constant().zip(right.as_constant());
                 self.state.flags = match constants {
@@ -72,7 +72,7 @@ impl Step<'_, '_> {
                 };
                 Ok(())
             }
-            // The code generator clears a register by combining it with itself, or with a copy.
+            // The code generator clears a register by an XOR with itself or with a copy.
             Mnemonic::Xor if self.is_same_register() || self.is_same_value() => {
                 self.change_flags(true);
                 self.write(Value::constant(0))
@@ -114,9 +114,8 @@ impl Step<'_, '_> {
         is_pair && (value(left).is_same(&value(right)) || self.are_copies(left, right))
     }
 
-    /// Whether two registers are copies of one value, because of moves shortly before the
-    /// instruction, which are on each path to it. Most kinds of values have no name, so two of them
-    /// may differ.
+    /// Whether moves shortly before the instruction, on each path to it, make two registers copies
+    /// of one value. Most kinds of values have no symbol, so two values that look equal may differ.
     fn are_copies(&mut self, mut left: Register, mut right: Register) -> bool {
         const DISTANCE_MAX: usize = 12;
         let mut at = self.at;
@@ -155,7 +154,8 @@ impl Step<'_, '_> {
         false
     }
 
-    /// Whether the first operand is a register of 32 or 64 bits, and the others are read.
+    /// Whether the first operand is a general register of 32 or 64 bits, and there are other
+    /// operands.
     fn is_arithmetic(&self) -> bool {
         let instruction = self.instruction;
         let register = instruction.op0_register();
@@ -173,7 +173,7 @@ impl Step<'_, '_> {
         let register = self.instruction.op0_register();
         let fresh = self.fresh(0);
         let are_numbers = left.is_number() && right.is_number();
-        // A mask of the lowest byte leaves nothing of the other bits.
+        // A mask of the lowest byte clears all other bits.
         if let (Mnemonic::And, true, Some(mask @ 0..=0xff)) = (
             mnemonic,
             !are_numbers && left.has_byte(),
@@ -182,7 +182,7 @@ impl Step<'_, '_> {
             self.change_flags(false);
             return self.write_register(register, Value::number(fresh, 0, mask));
         }
-        // The lowest byte of the result depends on the lowest bytes alone.
+        // The lowest byte of the result depends only on the lowest bytes of the operands.
         if mnemonic != Mnemonic::Shr
             && !are_numbers
             && left.has_byte()
@@ -228,7 +228,7 @@ impl Step<'_, '_> {
         self.write_register(register, value)
     }
 
-    /// The result of an arithmetic instruction. `None` if it may be an address that is not known.
+    /// The result of an arithmetic instruction. `None` if the result may be an unknown address.
     fn computed(&mut self, mnemonic: Mnemonic, left: Value, right: Value) -> Option<Value> {
         let fresh = self.fresh(0);
         let are_numbers = left.is_number() && right.is_number();
@@ -348,7 +348,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Any other instruction: what it reads must be numbers, and what it writes is one.
+    /// Any other instruction: it must read only numbers, and its results are numbers.
     fn other(&mut self) -> Proof<()> {
         let instruction = self.instruction;
         if matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv) {
@@ -386,7 +386,7 @@ impl Step<'_, '_> {
                 let kept = vectors::kept(&instruction);
                 self.state.vector(kept.number()).extent
             }
-            // A register is spilled as a whole.
+            // A spill stores the whole register, even data of the host.
             OpKind::Memory if vectors::is_whole_move(&instruction) && self.is_stack()? => {
                 needed = Extent::Nothing;
                 Extent::Nothing
@@ -434,8 +434,8 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// Checks that so much of the registers that an instruction reads is a number. Returns how much
-    /// of each is.
+    /// Checks that each register that the instruction reads is a number up to the extent `needed`.
+    /// Returns the smallest extent.
     fn reads_registers(&self, registers: &[(Register, OpAccess)], needed: Extent) -> Proof<Extent> {
         let instruction = self.instruction;
         let mut extent = Extent::Whole;
@@ -445,7 +445,8 @@ impl Step<'_, '_> {
                 continue;
             }
             let read = self.reads_number(*register, needed)?;
-            // Such an instruction keeps the lanes of the first operand that it does not replace.
+            // The instruction keeps the other lanes of this register, so its extent does not limit
+            // the inserted lane.
             let is_kept = vectors::lane(&instruction).is_some()
                 && *register == vectors::kept(&instruction)
                 && *register != vectors::inserted(&instruction);
@@ -456,8 +457,8 @@ impl Step<'_, '_> {
         Ok(extent)
     }
 
-    /// Checks the memory operand. `extent` says how much of the registers is a number, `needed` how
-    /// much must be. Returns how much of a loaded value is.
+    /// Checks the memory operand. `extent` is the extent of the registers, `needed` the extent that
+    /// must be a number. Returns the extent of a loaded value.
     fn uses_memory(&mut self, access: OpAccess, extent: Extent, needed: Extent) -> Proof<Extent> {
         let usage = match (reads(access), writes(access)) {
             (_, false) => Use::Read,
@@ -550,8 +551,8 @@ impl Step<'_, '_> {
         None
     }
 
-    /// Whether the instruction moves a general register, of which only the lowest byte is a number,
-    /// to a vector register.
+    /// Whether the instruction moves a general register to a vector register, and only the
+    /// register's lowest byte is a number.
     fn moves_byte(&self, register: Register) -> bool {
         let instruction = self.instruction;
         matches!(instruction.mnemonic(), Mnemonic::Movd | Mnemonic::Vmovd)
@@ -609,7 +610,8 @@ impl Step<'_, '_> {
         known && count >= 2 && symbol(count - 1).is_some() && symbol(count - 1) == symbol(count - 2)
     }
 
-    /// Checks that what an instruction reads of a register is a number. Returns how much of it is.
+    /// Checks that the part of a register that the instruction reads is a number. Returns the
+    /// register's extent.
     fn reads_number(&self, register: Register, needed: Extent) -> Proof<Extent> {
         let (is_number, extent) = if register.is_gpr() {
             let mut value = self.state.registers[register.full_register().number()];

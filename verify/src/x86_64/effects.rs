@@ -1,6 +1,7 @@
 //! Which registers an instruction reads and writes, see `walk/live.rs`.
 //!
-//! No rule relies on this. An instruction may be said to read too much, or to replace too little.
+//! No rule relies on these sets. They may have too many registers that are read, or too few that
+//! are replaced.
 
 use super::{list, registers};
 use crate::abi::{RAX, RBX, RCX, RDX, RSP};
@@ -11,18 +12,18 @@ use std::sync::LazyLock;
 /// Registers that some instructions use without an operand that names them.
 const IMPLICIT: Registers = general(RAX) | general(RBX) | general(RCX) | general(RDX);
 
-/// What holds for all instructions with one code of the decoder.
+/// The effects of all instructions with one code of the decoder.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// Whether it only reads its first operand.
+    /// Whether the instruction only reads its first operand.
     only_reads: bool,
-    /// Whether it may write all of its operands.
+    /// Whether the instruction may write all of its operands.
     writes_all: bool,
-    /// Whether it writes its first operand, and does not read it.
+    /// Whether the instruction writes its first operand, and does not read this operand.
     replaces: bool,
-    /// Whether the result does not depend on the operands if they are one register.
+    /// Whether the result does not depend on the operands if both are the same register.
     clears: bool,
-    /// What else it reads, writes and replaces.
+    /// Registers and flags that the instruction reads, writes and replaces without naming them.
     reads: Registers,
     writes: Registers,
     replaced: Registers,
@@ -126,7 +127,7 @@ fn set(register: Register) -> Registers {
     }
 }
 
-/// Whether nothing is left of a register that is written.
+/// Whether a write to this register replaces the whole register.
 fn is_whole(register: Register) -> bool {
     !register.is_gpr() || registers::general(register).1 >= 4
 }
@@ -152,7 +153,7 @@ fn only_reads(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether nothing is left of the flags.
+/// Whether an instruction replaces all flags.
 fn sets_flags(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,
@@ -186,7 +187,7 @@ fn is_implicit(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether an instruction writes its first operand, and does not read it.
+/// Whether an instruction writes its first operand, and does not read this operand.
 fn replaces(instruction: &Instruction) -> bool {
     let mnemonic = instruction.mnemonic();
     matches!(

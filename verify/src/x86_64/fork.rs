@@ -1,4 +1,4 @@
-//! Conditions of which the walk follows both answers on paths of their own.
+//! Conditions whose answers the walk follows on two separate paths.
 
 use super::Step;
 use crate::comparison::Relation;
@@ -8,8 +8,8 @@ use crate::walk::fork::Split;
 use iced_x86::OpKind;
 
 impl Step<'_, '_> {
-    /// Sets the lowest byte of a register by a condition. Returns whether the condition compares
-    /// objects or constants; otherwise, the byte is any number.
+    /// Sets the lowest byte of a register by a condition. Returns whether the byte was set; if not,
+    /// it may be any number.
     pub(super) fn set_condition(&mut self, relation: Option<Relation>) -> Proof<bool> {
         let Some(sides) = self.sides(relation)? else {
             return Ok(false);
@@ -39,9 +39,10 @@ impl Step<'_, '_> {
         };
     }
 
-    /// A conditional move of which the condition compares objects: the walk splits.
+    /// Splits the walk at a conditional move whose condition compares objects or constants. Returns
+    /// whether the walk has split.
     pub(super) fn fork_move(&mut self, relation: Option<Relation>) -> Proof<bool> {
-        // A memory operand is loaded whether the condition holds or not.
+        // The instruction loads a memory operand whether the condition holds or not.
         if self.instruction.op1_kind() != OpKind::Register {
             return Ok(false);
         }

@@ -1,21 +1,21 @@
 //! The instructions that guest code may contain.
 //!
-//! The list names every instruction on general registers. Vector instructions are selected by the
-//! extension that they belong to, less those that change or reveal more than their operands.
+//! The list names every instruction on general registers. It selects vector instructions by their
+//! extension, except instructions that change or reveal more than their operands.
 
 use iced_x86::{Code, CpuidFeature, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use pirn_format::cpu::CpuFeatures;
 use std::sync::LazyLock;
 
-/// What holds for all instructions with one code of the decoder.
+/// The properties of all instructions with one code of the decoder.
 struct Rule {
-    /// Whether it is on the list, if its operands are.
+    /// Whether the instruction is on the list, if its operands are allowed.
     is_listed: bool,
-    /// Whether it computes on general registers, or jumps.
+    /// Whether the instruction computes on general registers, or jumps.
     is_general: bool,
     /// Whether the next instruction may not follow.
     is_jump: bool,
-    /// Whether it needs an extension that not every x86_64 processor has.
+    /// Whether the instruction needs an extension that not every x86_64 processor has.
     is_extension: bool,
 }
 
@@ -39,12 +39,14 @@ impl Rule {
     }
 }
 
-/// Whether an instruction is no jump, no call and no trap, so that the next one always follows.
+/// Whether an instruction is no jump, no call and no trap, so that the next instruction always
+/// follows.
 pub(super) fn is_plain(instruction: &Instruction) -> bool {
     !RULES[instruction.code() as usize].is_jump
 }
 
-/// Whether the verifier knows what an instruction does. `code` starts with its bytes.
+/// Whether the verifier knows the effects of an instruction. `code` starts with the instruction's
+/// bytes.
 pub(super) fn is_allowed(instruction: &Instruction, code: &[u8]) -> bool {
     let rule = &RULES[instruction.code() as usize];
     if !rule.is_listed || !has_ordinary_registers(instruction, rule.is_general) {
@@ -58,8 +60,8 @@ pub(super) fn is_allowed(instruction: &Instruction, code: &[u8]) -> bool {
 }
 
 /// The name of an extension that an instruction needs and that the file's header does not name.
-/// Processors without the extension reject the instruction, or execute another one: `bsf` for
-/// `tzcnt`. Headers cannot name some extensions, so the verifier refuses their instructions.
+/// Processors without the extension reject the instruction, or execute another instruction: `bsf`
+/// for `tzcnt`. Headers cannot name some extensions, so the verifier refuses their instructions.
 pub(super) fn absent(instruction: &Instruction, cpu: CpuFeatures) -> Option<String> {
     if !RULES[instruction.code() as usize].is_extension {
         return None;
@@ -113,8 +115,8 @@ fn is_everywhere(feature: CpuidFeature) -> bool {
 
 /// Whether all register operands are general registers or the vector registers 0 to 15. Moves of
 /// segment and control registers have the same mnemonics. When the runtime interrupts a guest, it
-/// saves the vector registers 0 to 15, but not AVX-512's other 16. Of vector registers, the
-/// verifier knows 128 bits, so instructions on them have no larger ones.
+/// saves the vector registers 0 to 15, but not AVX-512's other 16. The verifier knows 128 bits of a
+/// vector register, so vector instructions have no larger registers.
 fn has_ordinary_registers(instruction: &Instruction, is_general: bool) -> bool {
     (0..instruction.op_count())
         .filter(|at| instruction.op_kind(*at) == OpKind::Register)
@@ -129,7 +131,7 @@ fn has_ordinary_registers(instruction: &Instruction, is_general: bool) -> bool {
         })
 }
 
-/// Whether an instruction that moves the stack pointer does so by words of 64 bits.
+/// Whether an instruction that moves the stack pointer moves it by words of 64 bits.
 fn is_whole(instruction: &Instruction) -> bool {
     match instruction.mnemonic() {
         Mnemonic::Push | Mnemonic::Call => instruction.stack_pointer_increment() == -8,

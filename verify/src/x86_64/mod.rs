@@ -1,4 +1,4 @@
-//! x86_64: its instructions, and what they do to a state.
+//! The instructions of x86_64, and their effects on a state.
 
 mod compute;
 mod effects;
@@ -30,7 +30,7 @@ pub(crate) struct X86<'m> {
     has_found: bool,
 }
 
-/// One instruction, and what is known before it.
+/// One instruction, and the state before it.
 type Step<'w, 'm> = walk::Step<'w, 'm, X86<'m>>;
 
 impl<'m> Machine<'m> for X86<'m> {

@@ -67,7 +67,7 @@ impl Step<'_, '_> {
         Ok(Address { base, displacement })
     }
 
-    /// An address in the object that lies at a displacement from another one.
+    /// An address in the object that lies at a displacement from another object.
     fn address_beside(&self, base: Value, index: Value, displacement: i64) -> Option<Address> {
         let (object, number) = match base.is_number() {
             true => (index, base),
@@ -133,7 +133,7 @@ impl Step<'_, '_> {
             4 if value.kind.is_word() => value,
             4 if value.is_number() => state.low_word(value, fresh),
             4 if value.kind == Kind::Single => Value::word(fresh),
-            // Unknown bits, of which only some are used.
+            // Unknown bits. The instruction uses only some of them.
             4 if matches!(
                 value.kind,
                 Kind::Junk | Kind::Byte | Kind::Short | Kind::Bit(_) | Kind::Found
@@ -142,7 +142,7 @@ impl Step<'_, '_> {
                 value
             }
             4 if let Kind::RowWord(object) = value.kind => Value::of(Kind::RowLen(object)),
-            // The bits of a 31-bit integer are no secret, nor those of null.
+            // The bits of a 31-bit integer or of null are no secret.
             4 if matches!(value.kind, Kind::Reference(HeapType::I31)) => Value::word(fresh),
             1 if let Kind::Bit(bit) = value.kind
                 && !is_high_byte(register) =>
@@ -184,7 +184,7 @@ impl Step<'_, '_> {
         let new = match bytes {
             4 if value.kind.is_word() => value,
             4 if value.is_number() => value.low_word(fresh),
-            // The upper half is cleared, so these are other bits.
+            // The write clears the upper half, so the bits get a new symbol.
             4 if value.kind == Kind::Byte => Value::named(fresh, Kind::Byte),
             4 if matches!(value.kind, Kind::Bit(_) | Kind::Short | Kind::Found) => value,
             2 if is_data(value, 2) => match old.is_number() {
@@ -225,7 +225,7 @@ pub(super) fn is_high_byte(register: Register) -> bool {
     )
 }
 
-/// An entry of a table of code is a number, unless it is sign-extended.
+/// Makes an entry of a table of code a number. Only a sign extension keeps it an entry.
 pub(super) fn plain(value: Value, fresh: Symbol) -> Value {
     match value.kind {
         Kind::JumpOffset(_) | Kind::DispatchOffset(..) => Value::word(fresh),
@@ -241,7 +241,7 @@ fn low_part(value: Value, bits: u32, fresh: Symbol) -> Value {
     }
 }
 
-/// A number of which some of the lowest bits have changed.
+/// A number after a change of the lowest bits, which the mask selects.
 fn merged(old: Value, mask: i64, fresh: Symbol) -> Value {
     match old.low >= 0 {
         true => Value::number(fresh, 0, old.high | mask),

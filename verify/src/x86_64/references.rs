@@ -11,7 +11,7 @@ use iced_x86::{Mnemonic, OpKind};
 
 impl Step<'_, '_> {
     /// An instruction that reads the tag bits of a reference: `test` or `and` with a mask. Returns
-    /// whether the instruction is one.
+    /// whether the instruction reads these bits.
     pub(super) fn reference_tag(&mut self) -> Proof<bool> {
         let instruction = self.instruction;
         let mnemonic = instruction.mnemonic();
@@ -31,7 +31,7 @@ impl Step<'_, '_> {
             return Ok(false);
         };
         self.change_flags(true);
-        // The flags are those of a comparison of the tag with 0.
+        // The flags are as after a comparison of the tag with 0.
         self.state.flags = Some(Comparison {
             left: tag,
             right: Value::constant(0),

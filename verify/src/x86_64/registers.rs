@@ -2,15 +2,14 @@
 
 use iced_x86::Register;
 
-/// The number of the general register that contains a general register, and the bytes of the
-/// latter.
+/// The number of the 64-bit register that contains `register`, and the bytes of `register`.
 pub(super) fn general(register: Register) -> (usize, u32) {
     const COUNT: usize = 16;
     let number = |first: Register| {
         let number = (register as usize).wrapping_sub(first as usize);
         (number < COUNT).then_some(number)
     };
-    // The most frequent ones. Each size has successive codes.
+    // Fast path for the most frequent sizes. The registers of a size have successive codes.
     if let Some(number) = number(Register::RAX) {
         return (number, 8);
     }

@@ -25,7 +25,7 @@ impl Step<'_, '_> {
         let value = match self.state.flags.zip(relation) {
             None if old == new => old,
             None => casts::joined(module, old, new, self.fresh(0)),
-            // The comparison tells nothing of the operands.
+            // The comparison tells nothing about the operands.
             Some((comparison, relation))
                 if !module.has_objects && !self.is_compared(comparison) =>
             {
@@ -34,7 +34,7 @@ impl Step<'_, '_> {
                 self.selected((moves, new), (keeps, old))
             }
             Some((comparison, relation)) => {
-                // The operands may be what was compared.
+                // The operands may be the compared values.
                 let mut moved = self.state.without_frame();
                 let mut kept = self.state.without_frame();
                 let moves = casts::assume(module, &mut moved, comparison, relation);
@@ -52,7 +52,7 @@ impl Step<'_, '_> {
         self.write(value)
     }
 
-    /// Whether a comparison may tell something of a register that is an operand.
+    /// Whether a comparison may tell something about a register operand.
     fn is_compared(&self, comparison: Comparison) -> bool {
         let instruction = self.instruction;
         let mut registers = [instruction.op0_register(), instruction.op1_register()].into_iter();
@@ -72,16 +72,16 @@ impl Step<'_, '_> {
         }
     }
 
-    /// The first `cmov` after `bsf` or `bsr`. If it replaces its destination where the zero flag is
-    /// set, values of [`Kind::Found`] become numbers there. All others become unknown bits, because
-    /// later instructions change the flag.
+    /// The first `cmov` after `bsf` or `bsr`. If a `cmove` replaces a value of [`Kind::Found`], its
+    /// destination becomes a number. All other values of this kind become unknown bits, because
+    /// later instructions change the zero flag.
     fn select_found(&mut self) {
         let register = self.instruction.op0_register().full_register().number();
         let old = self.state.registers[register];
         let is_wanted = |value: &Value| value.kind == Kind::Found;
         self.walk.count(self.state.words());
         self.state.update(is_wanted, |value| *value = Value::JUNK);
-        // An instruction may replace a register by itself.
+        // A `cmove` of a register to itself replaces nothing.
         let replaces = self.instruction.mnemonic() == Mnemonic::Cmove
             && self.instruction.op1_register() != self.instruction.op0_register();
         if is_wanted(&old) && replaces {

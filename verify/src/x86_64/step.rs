@@ -1,4 +1,4 @@
-//! One instruction: which file knows what it does, and where execution continues.
+//! One instruction: the dispatch to the code that knows its effects, and where execution continues.
 
 use super::{Step, list};
 use crate::abi::RSP;
@@ -10,7 +10,7 @@ use crate::walk::Next;
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
 impl Step<'_, '_> {
-    /// Proves the instruction, and changes the state as it does.
+    /// Proves the instruction, and changes the state as the instruction does.
     pub(super) fn run(mut self) -> Proof<Next> {
         let mnemonic = self.instruction.mnemonic();
         if list::is_jcc(mnemonic) {
@@ -117,7 +117,7 @@ impl Step<'_, '_> {
         Ok(slot.value)
     }
 
-    /// Whether this is the loop that touches each page of a large frame:
+    /// Whether the instruction starts the loop that touches each page of a large frame:
     ///
     /// ```text
     /// sub rsp, page;  mov [rsp], 0;  cmp end, rsp;  jne sub
@@ -152,7 +152,7 @@ impl Step<'_, '_> {
             && branch.near_branch_target() == u64::from(self.at)
     }
 
-    /// The whole loop of [`is_probe`](Self::is_probe).
+    /// Proves the whole loop of [`is_probe`](Self::is_probe).
     fn probe(&mut self) -> Proof<Next> {
         let step = self.instruction.immediate(1).cast_signed();
         let start = self.stack_pointer()?;
@@ -182,7 +182,7 @@ impl Step<'_, '_> {
         crate::frame::touch(self.state, start - step as i32)?;
         self.state.forget_below(start);
         self.state.registers[RSP] = end_of_stack(end)?;
-        // The loop has touched the pages between.
+        // The loop has touched the pages between `start` and `end`.
         self.state.touched = self.state.touched.min(end as i32);
         crate::frame::touch(self.state, end as i32)?;
         (self.state.flags, self.state.readable) = (None, 0);
@@ -230,11 +230,11 @@ pub(super) fn relation(condition: ConditionCode) -> Option<Relation> {
 }
 
 impl Step<'_, '_> {
-    /// What a comparison of two operands compares.
+    /// The comparison of two operands; `None` if it tells nothing about their values.
     pub(super) fn comparison(&self, left: Value, right: Value) -> Option<Comparison> {
         let bytes = self.bytes(0);
-        // Bytes are compared only if both are small and known, so that their order is that of the
-        // numbers.
+        // Bytes count only if both are small and known. Otherwise, the order of the bytes may
+        // differ from the order of the values.
         let is_small = |value: Value| matches!(value.as_constant(), Some(0..=0x7f));
         let is_known = bytes == 1 && is_small(left) && is_small(right);
         (bytes >= 4 || is_known).then_some(Comparison {

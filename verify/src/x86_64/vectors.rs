@@ -1,13 +1,13 @@
-//! How much of a vector register an instruction uses.
+//! The extent of a vector register that an instruction uses.
 //!
 //! A floating-point number lies in the lowest bits of a vector register. The other bits may be data
 //! of the host, as after a call, which the guest must not see. An instruction may read such a
-//! register if its result does not depend on those bits, or if it keeps each bit in its place.
+//! register if the result does not depend on the other bits, or if each bit stays in its place.
 
 use crate::vector::Extent;
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
-/// How much of the vector registers that an instruction reads must be a number.
+/// The extent of the vector operands that must be a number.
 pub(super) fn needed(instruction: &Instruction) -> Extent {
     let mnemonic = instruction.mnemonic();
     let stored = match instruction.op0_kind() {
@@ -38,7 +38,7 @@ pub(super) fn needed_in_memory(instruction: &Instruction) -> Extent {
     }
 }
 
-/// How much of the result is a number, if so much of the operands and of the old value is.
+/// The extent of the result, from the extents of the operands and of the old value.
 pub(super) fn result(instruction: &Instruction, operands: Extent, old: Extent) -> Extent {
     let mnemonic = instruction.mnemonic();
     if let Some((read, replaced)) = lane(instruction) {
@@ -109,13 +109,13 @@ pub(super) fn is_whole_move(instruction: &Instruction) -> bool {
     is_move && (is_register || instruction.memory_size().size() == 16)
 }
 
-/// The lane that an instruction replaces in a copy of a register: how much of the register lies
-/// below the lane, and how much the lane and that are together. `None` for other instructions, and
-/// for lanes after which no [`Extent`] ends.
+/// The lane that an instruction replaces in a copy of a register: the extent below the lane, and
+/// the extent up to the lane's end. `None` for other instructions, and for lanes at whose end no
+/// [`Extent`] ends.
 fn replaced(instruction: &Instruction) -> Option<(Extent, Extent)> {
     use Extent::{Byte, Double, Nothing, Short, Single, Whole};
-    // The lane is the last operand. The upper bits of it have no meaning (Intel SDM volume 2,
-    // `PINSRB`, `PINSRW`).
+    // The last operand selects the lane. The upper bits of this operand have no meaning (Intel SDM
+    // volume 2, `PINSRB`, `PINSRW`).
     let last = instruction.op_count().saturating_sub(1);
     let lane = |mask: u64| instruction.immediate(last) & mask;
     match instruction.mnemonic() {
@@ -145,7 +145,7 @@ fn replaced(instruction: &Instruction) -> Option<(Extent, Extent)> {
 }
 
 /// The register whose other bits an instruction keeps. Instructions with a VEX or EVEX prefix name
-/// it as their second operand.
+/// this register as their second operand.
 pub(super) fn kept(instruction: &Instruction) -> Register {
     let second = instruction.op1_register();
     let is_apart = instruction.encoding() != EncodingKind::Legacy && second.is_xmm();
@@ -185,8 +185,8 @@ fn is_low_splat(instruction: &Instruction) -> bool {
         && instruction.immediate(2) == 0
 }
 
-/// If the instruction replaces the lowest lane of its first operand and keeps the other bits: how
-/// much it reads of the second operand, and how much it replaces.
+/// If the instruction replaces the lowest lane of its first operand and keeps the other bits: the
+/// extents that it reads and that it replaces.
 pub(super) fn lane(instruction: &Instruction) -> Option<(Extent, Extent)> {
     use Extent::{Double, Single};
     let is_register = instruction.op1_kind() == OpKind::Register;
@@ -256,8 +256,7 @@ fn is_low_half(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether the instruction combines each bit of two registers, so that the result of equal ones is
-/// 0.
+/// Whether the instruction is a bitwise XOR, so that the result of equal operands is 0.
 pub(super) fn is_xor(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,
