@@ -1,4 +1,4 @@
-//! Damaged tables and metadata with a hash that matches: whatever their numbers are, the verifier
+//! Damaged tables and metadata with a hash that matches: whatever the numbers are, the verifier
 //! answers, and never panics.
 
 use crate::common;
@@ -65,12 +65,12 @@ fn answer(file: &[u8], header_at: u64, at: usize, bytes: &[u8]) -> Result<(), Ve
 fn code_of_no_bytes_is_refused() {
     for arch in Arch::ALL {
         let file = file(arch);
-        let checked = Checked::new(&file).expect("the compiler wrote it");
+        let checked = Checked::new(&file).expect("the compiler wrote the file");
         let table = section(&checked, Section::Code);
         for entry in table.step_by(CodeEntry::BYTES) {
             // The length is the second word.
             let refused = answer(&file, checked.header_at, entry + 4, &[0; 4]);
-            let error = refused.expect_err("it has no code");
+            let error = refused.expect_err("the entry has no code");
             assert!(error.to_string().contains("an entry of 0 bytes"), "{error}");
         }
     }
@@ -80,7 +80,7 @@ fn code_of_no_bytes_is_refused() {
 fn no_number_of_a_table_ends_the_verifier() {
     for arch in Arch::ALL {
         let file = file(arch);
-        let checked = Checked::new(&file).expect("the compiler wrote it");
+        let checked = Checked::new(&file).expect("the compiler wrote the file");
         let mut places = vec![];
         for name in Section::ALL {
             let range = section(&checked, name);
@@ -112,7 +112,7 @@ fn no_number_of_a_table_ends_the_verifier() {
         });
         let (accepted, all) = (accepted.count(), changes.len());
         println!("{arch}: {accepted} of {all} changes are accepted");
-        // Some change nothing, or a name.
+        // Some changes keep the bytes as they are, or change a name.
         assert!(accepted > 0 && accepted < all, "{accepted} of {all}");
     }
 }

@@ -1,4 +1,4 @@
-//! All suites of the verifier but `executed`, which handles the signals of its process.
+//! All suites of the verifier except `executed`, which handles the signals of its process.
 
 mod attacks;
 mod common;

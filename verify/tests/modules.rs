@@ -1,8 +1,9 @@
-//! What the compiler emits for each architecture is proven: the example guests, and every module of
-//! the specification's test suite, for several levels of the processor's extensions: optimised for
-//! speed with and without fuel, optimised for size, and unoptimised.
+//! The compiler's code for each architecture is proven: the example guests, and every module of the
+//! specification's test suite. The settings vary the level of the processor's extensions, the
+//! optimisation and the fuel.
 //!
-//! Large modules are a campaign: by default, each is compiled for one setting of each architecture.
+//! Large modules are a campaign: by default, a module is compiled for one setting of each
+//! architecture.
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::{Arch, CpuFeatures};
@@ -63,19 +64,19 @@ fn some_settings(number: usize) -> impl Iterator<Item = Setting> {
 }
 
 /// Compiles a module with each setting, and with or without masks against speculation, and proves
-/// it. `what` names the module in errors.
+/// the code. `what` names the module in errors.
 fn prove_with_all_settings(what: &str, text: &[u8], masks: &[bool]) {
     prove(what, text, SETTINGS.into_iter(), masks);
 }
 
-/// As [`prove_with_all_settings`], with those settings.
+/// As [`prove_with_all_settings`], with the given settings.
 fn prove(what: &str, text: &[u8], settings: impl Iterator<Item = Setting>, masks: &[bool]) {
-    let wasm = pirn_compiler::parse_text(text).expect("it is a module");
+    let wasm = pirn_compiler::parse_text(text).expect("the source is a module");
     for setting in settings {
         for spectre in masks {
             let mut options = options(setting);
             options.spectre = *spectre;
-            let so = pirn_compiler::compile(&wasm, &options).expect("it compiles");
+            let so = pirn_compiler::compile(&wasm, &options).expect("the module compiles");
             if let Err(error) = verify(&so) {
                 panic!("{what}: {setting:?}, masks: {spectre}: {error}");
             }
@@ -121,9 +122,9 @@ fn modules_of_the_specification_are_proven() {
         .enumerate()
         .flat_map_iter(|(number, (name, line, wasm))| {
             some_settings(number).filter_map(move |setting| {
-                // Some exceed a limit of the compiler.
+                // Some modules exceed a limit of the compiler.
                 let so = pirn_compiler::compile(wasm, &options(setting)).ok()?;
-                let checked = Checked::new(&so).expect("the compiler wrote it");
+                let checked = Checked::new(&so).expect("the compiler wrote the file");
                 if let Err(error) = verify(&so) {
                     panic!("{setting:?} {name}:{line}: {error}");
                 }
@@ -152,7 +153,7 @@ fn example_guests_are_proven() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
     let files = std::fs::read_dir(&folder).expect("the folder exists");
     let mut files: Vec<_> = files
-        .map(|file| file.expect("it is readable").path())
+        .map(|file| file.expect("the file is readable").path())
         .collect();
     files.retain(|file| {
         let extension = file.extension().and_then(|extension| extension.to_str());
@@ -166,7 +167,7 @@ fn example_guests_are_proven() {
     );
     files.sort();
     files.par_iter().enumerate().for_each(|(number, file)| {
-        let bytes = std::fs::read(file).expect("it is readable");
+        let bytes = std::fs::read(file).expect("the file is readable");
         let what = file.display().to_string();
         prove(&what, &bytes, some_settings(number), &[true]);
     });
@@ -204,8 +205,8 @@ fn arguments_and_results_in_memory_are_proven() {
     }
 }
 
-/// A field may be too far away for the constant of an instruction, or have no multiple of its size
-/// as its distance. References, small numbers and vectors are among such fields.
+/// The offset of a field may be too large for the constant of an instruction, or no multiple of the
+/// field's size. References, small numbers and vectors are among such fields.
 #[test]
 fn fields_far_away_are_proven() {
     for (number, count) in [15, 250, 2_000].into_iter().enumerate() {
@@ -236,12 +237,12 @@ fn fields_far_away_are_proven() {
     }
 }
 
-/// Cranelift touches the pages of a small frame one by one, and those of a larger frame in a loop.
+/// Cranelift touches the pages of a small frame one by one, and the pages of a larger frame in a
+/// loop.
 #[test]
 fn large_frames_are_proven() {
     for pages in [1, 2, 3, 4, 5, 6] {
-        // Vectors fill the frame. The numbers among them are stored and loaded by other
-        // instructions.
+        // Vectors fill the frame. Other instructions store and load the numbers among the vectors.
         let (vectors, numbers) = (pages * 256, 32);
         let ty = |at| if at <= vectors { "v128" } else { "i64" };
         let values = 1..=vectors + numbers;
@@ -267,7 +268,7 @@ fn large_frames_are_proven() {
     }
 }
 
-/// References that may be null, that may not, of known types, in a loop, and before a cast.
+/// References that may be null, that are never null, of known types, in a loop, and before a cast.
 #[test]
 fn conversions_of_references_are_proven() {
     let text = r#"(module
@@ -395,7 +396,7 @@ fn new_arrays_without_null_are_proven() {
     prove_with_all_settings("new arrays", text.as_bytes(), &[true]);
 }
 
-/// What a loop allocates has another size in each iteration.
+/// The objects that a loop allocates have another size in each iteration.
 #[test]
 fn allocations_in_nested_loops_are_proven() {
     let text = r#"(module

@@ -161,7 +161,7 @@ fn jumps(
     let (at, len) = (instruction.ip() as u32, instruction.len());
     let target = instruction.near_branch_target() as u32;
     let mut to = |kind, opcode: u8, target: u32| {
-        // A conditional jump becomes an unconditional one, which is always taken.
+        // A conditional jump becomes an unconditional jump, which is always taken.
         let distance = target.wrapping_sub(at + 5).to_le_bytes();
         let mut bytes = vec![opcode];
         bytes.extend(distance);
@@ -183,7 +183,8 @@ fn jumps(
         0xe9,
         entry.start.wrapping_sub(1),
     );
-    // The instruction is reached from the one before it, too, so that both would overlap.
+    // The target must also be reached from the instruction before it. Otherwise, the jump into the
+    // target overlaps no instruction.
     let is_always = instruction.mnemonic() == Mnemonic::Jmp;
     if is_always && entered.contains(&target) && !code.contains_key(&(target + 1)) {
         to(OVERLAP, 0xe9, target + 1);
@@ -229,7 +230,7 @@ fn accesses(text: &[u8], at: u32, instruction: &Instruction, traps: &TrapTable<'
     let Some(offset) = offset else { return };
     let is_wide = size >= 4;
     if displacement < 0 {
-        // A negative displacement is one from the context.
+        // A negative displacement is a distance from the context.
         if is_wide {
             let private = (CONTEXT_RUNTIME + 64).to_le_bytes();
             add(
@@ -276,7 +277,7 @@ fn objects(text: &[u8], at: u32, instruction: &Instruction, add: Add<'_>) {
     if is_access && !is_frame && displacement > 0 && instruction.memory_displ_size() == 1 {
         let bytes = &text[at as usize..at as usize + instruction.len()];
         let offset = bytes.iter().rposition(|byte| *byte == displacement as u8);
-        let offset = offset.expect("it has a displacement");
+        let offset = offset.expect("the instruction has a displacement");
         add("beside a field", property, offset, &[0x7f]);
     }
 }
@@ -291,7 +292,7 @@ fn calls(code: &BTreeMap<u32, Instruction>, at: u32, instruction: &Instruction, 
             next.mnemonic() == Mnemonic::Call && next.op0_kind() == OpKind::Register
         })
     };
-    // The callee's context is loaded from the record of the function.
+    // Code loads the callee's context from the record of the function.
     if instruction.mnemonic() == Mnemonic::Mov
         && instruction.op0_register() == Register::RDI
         && instruction.op1_kind() == OpKind::Memory
@@ -309,7 +310,7 @@ fn calls(code: &BTreeMap<u32, Instruction>, at: u32, instruction: &Instruction, 
             &[0x10],
         );
     }
-    // The type of a function is compared before it is called.
+    // Code compares the type of a function before the call.
     if instruction.mnemonic() == Mnemonic::Jne
         && instruction.len() == 6
         && next.is_some_and(|next| {
@@ -366,12 +367,12 @@ fn each_access_to_memory_needs_its_entry_in_the_trap_table() {
         let at = range.start + 8 * number;
         let old = guest.file[at..at + 4].to_vec();
         let offset = u32::from_le_bytes(old.clone().try_into().expect("four bytes"));
-        // The table stays ascending, and names the byte after the instruction's first one.
+        // The table stays ascending. The entry names the second byte of the instruction.
         guest.file[at..at + 4].copy_from_slice(&(offset + 1).to_le_bytes());
         let verifier = Verifier::new(&guest.file, &guest.checked).expect("the tables are sorted");
         let bytes = &guest.file[section(&guest.checked, Section::Code)];
-        let table = CodeTable::new(bytes).expect("the compiler wrote it");
-        let entry = table.find(offset).expect("it is in a function");
+        let table = CodeTable::new(bytes).expect("a code table");
+        let entry = table.find(offset).expect("the access is in a function");
         let is_refused = verifier.verify_code(entry).is_err();
         guest.file[at..at + 4].copy_from_slice(&old);
         match is_refused {

@@ -109,7 +109,7 @@ fn changes(function: &Code<'_>) -> Vec<Change> {
         // `blr`
         if old & 0xffff_fc1f == 0xd63f_0000 {
             add("call of the context", Property::Targets, 0xd63f_0040);
-            // The callee's context is loaded from the record of the function.
+            // Code loads the callee's context from the record of the function.
             let before = word(text, at - 4);
             if before & 0xffff_fc1f == 0xf940_0402 && before >> 5 & 31 != 31 {
                 let word = before + (1 << 10);
@@ -197,7 +197,7 @@ fn objects(old: u32, add: Add<'_>) {
         let word = old & !(0x1ff << 12) | 0x7f << 12;
         add("beside a field", property, word);
     }
-    // A part of a reference. Byte 32 of a struct is in the field that is a number of 64 bits.
+    // Half of a reference. Byte 32 of a struct is in the field that is a number of 64 bits.
     let place = old >> 10 & 0xfff;
     if is_scaled && old >> 30 == 3 && place != 4 {
         let word = old & !(1 << 30 | 0xfff << 10) | place << 11;

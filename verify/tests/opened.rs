@@ -1,4 +1,4 @@
-//! `Module::open_verified`: what is proven is what runs, and nothing unproven is mapped.
+//! `Module::open_verified`: the runtime runs exactly the proven bytes, and maps no unproven bytes.
 
 use crate::common;
 
@@ -30,15 +30,20 @@ fn write(module: &[u8]) -> (TempDir, PathBuf) {
 
 fn ask(module: &Module) -> i32 {
     let region = Region::builder().slots(1).build().expect("a region");
-    let prepared = region.prepare(module, &Linker::new()).expect("it fits");
-    let v = prepared.func::<i32, i32>("v").expect("it is exported");
+    let prepared = region
+        .prepare(module, &Linker::new())
+        .expect("the module fits");
+    let v = prepared
+        .func::<i32, i32>("v")
+        .expect("the function is exported");
     let mut instance = prepared.instantiate(()).expect("a slot");
-    instance.call(&v, 8).expect("it returns")
+    instance.call(&v, 8).expect("the call returns")
 }
 
-/// Why a file is not opened, in one line that begins with its path. Nothing of it is mapped.
+/// The refusal of a file, in one line that begins with the path. The process has no mapping of the
+/// file.
 fn refusal(path: &Path) -> VerifyError {
-    let error = Module::open_verified(path).expect_err("it is refused");
+    let error = Module::open_verified(path).expect_err("the file is refused");
     let line = error.to_string();
     let is_line = line.starts_with(&path.display().to_string()) && !line.contains('\n');
     assert!(is_line, "{line}");
@@ -50,9 +55,9 @@ fn refusal(path: &Path) -> VerifyError {
     }
 }
 
-/// Changes bytes of the text, and the hash, so that the format's check finds nothing.
+/// Changes bytes of the text, and updates the hash, so that the format's check finds nothing.
 fn forge_text(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
-    let checked = Checked::new(file).expect("the compiler wrote it");
+    let checked = Checked::new(file).expect("the compiler wrote the file");
     let text = section(&checked, Section::Text);
     forge(file, |file| change(&mut file[text]));
 }
@@ -60,7 +65,7 @@ fn forge_text(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
 #[test]
 fn a_proven_module_runs_and_its_file_no_longer_matters() {
     let (_folder, path) = write(&module(&Options::default()));
-    let module = Module::open_verified(&path).expect("it is proven");
+    let module = Module::open_verified(&path).expect("the code is proven");
     fs::write(&path, b"another file").expect("room");
     assert_eq!(ask(&module), 7);
 }
@@ -69,8 +74,8 @@ fn a_proven_module_runs_and_its_file_no_longer_matters() {
 fn forged_code_is_refused_though_its_hash_is_right() {
     let mut file = module(&Options::default());
     forge_text(&mut file, |text| {
-        // After the prologue, in which two instructions set up the frame. The word stands for no
-        // instruction of aarch64, its first byte for `hlt` of x86_64.
+        // After the prologue, in which two instructions set up the frame. The word is no
+        // instruction of aarch64, and its first byte is `hlt` of x86_64.
         let after = if std::env::consts::ARCH == "x86_64" {
             4
         } else {
@@ -86,8 +91,8 @@ fn forged_code_is_refused_though_its_hash_is_right() {
         line.starts_with("instructions: function 0, text offset 0x"),
         "{line}"
     );
-    // `Module::open` does not verify: its caller trusts the file.
-    Module::open(&path).expect("it is not damaged");
+    // `Module::open` does not verify the code, because its caller trusts the file.
+    Module::open(&path).expect("the file is not damaged");
 }
 
 #[test]
@@ -98,10 +103,11 @@ fn a_mapping_of_an_unproven_path_does_not_stand_for_a_proven_module() {
         let name = path.display().to_string();
         maps.lines().filter(|line| line.contains(&name)).count()
     };
-    let unproven = Module::open(&path).expect("it is a module");
+    let unproven = Module::open(&path).expect("the file is a module");
     let before = mappings();
-    let proven = Module::open_verified(&path).expect("it is proven");
-    // A write to the file changes the mappings of the first module, and not those of the second.
+    let proven = Module::open_verified(&path).expect("the code is proven");
+    // A write to the file changes the mappings of the first module, and not the mappings of the
+    // second module.
     assert!(before > 0, "the unproven bytes are mapped from the file");
     assert_eq!(
         mappings(),
@@ -111,7 +117,8 @@ fn a_mapping_of_an_unproven_path_does_not_stand_for_a_proven_module() {
     assert_eq!((ask(&unproven), ask(&proven)), (7, 7));
 }
 
-/// The verifier proves modules of each architecture on each. The runtime opens only its own.
+/// On each architecture, the verifier proves modules of all architectures. The runtime opens only
+/// modules of its own architecture.
 #[test]
 fn a_proven_module_of_another_architecture_is_not_opened() {
     for arch in Arch::ALL {
@@ -136,9 +143,9 @@ fn files_that_are_no_modules_are_refused() {
         assert!(matches!(refusal(&path), VerifyError::Format(_)));
     }
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let error = Module::open_verified(folder.path()).expect_err("it is a folder");
+    let error = Module::open_verified(folder.path()).expect_err("the path is a folder");
     assert!(matches!(error, OpenError::Read { .. }), "{error}");
-    let error = Module::open_verified("/dev/zero").expect_err("it never ends");
+    let error = Module::open_verified("/dev/zero").expect_err("the file never ends");
     assert!(
         error.to_string().contains("; name a regular file"),
         "{error}"
@@ -151,7 +158,7 @@ fn files_that_are_no_modules_are_refused() {
 /// The program header about stacks (elf(5)).
 const PT_GNU_STACK: u32 = 0x6474_e551;
 
-/// The offset of bytes that the file has once before the text.
+/// The offset of the first place where a file has these bytes.
 fn find(file: &[u8], bytes: &[u8]) -> usize {
     let mut places = file
         .windows(bytes.len())
@@ -166,7 +173,7 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
     // A module without a memory has no image, so one program header is unused.
     let wasm = parse_text(b"(module (func (export \"f\")))").expect("the text is well-formed");
     let module = compile(&wasm, &Options::default()).expect("the module is valid");
-    let checked = Checked::new(&module).expect("the compiler wrote it");
+    let checked = Checked::new(&module).expect("the compiler wrote the file");
     let text = section(&checked, Section::Text);
     let symbol = find(&module, &[1, 0, 0, 0, 0x11, 0, 1, 0]);
     let segment = |number: usize| 64 + 56 * number;
@@ -211,7 +218,7 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
             file[table + 24] = 9;
         }),
     ];
-    pirn_verify::verify(&module).expect("it is proven before it is changed");
+    pirn_verify::verify(&module).expect("the module is proven before the changes");
     for (what, change) in changes {
         let mut file = module.clone();
         forge(&mut file, change);
@@ -223,7 +230,8 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
             "{what}: {error}"
         );
     }
-    // More program headers than the ELF header can count: the loader reads another number of them.
+    // More program headers than the ELF header can count: the loader reads another number of
+    // headers.
     let mut file = module.clone();
     forge(&mut file, |file| {
         file[56..58].copy_from_slice(&[0xff, 0xff]);
@@ -232,14 +240,14 @@ fn a_file_that_makes_the_loader_run_other_code_is_refused() {
     refusal(&path);
 }
 
-/// Kernels for aarch64 may have pages of 64 KiB. Segments in different pages of 4 KiB could then be
-/// in one, which the loader maps with the access rights of the last.
+/// Kernels for aarch64 may have pages of 64 KiB. Segments in different pages of 4 KiB could then
+/// share a page. The loader maps this page with the access rights of the last segment.
 #[test]
 fn segments_of_aarch64_start_at_pages_of_64_kib() {
     let mut file = module(&Options::new(Arch::Aarch64));
     let mut segments = (0..9).map(|number| 64 + 56 * number);
     let at = segments.find(|at| file[*at..at + 8] == [1, 0, 0, 0, 6, 0, 0, 0]);
-    // Its offset in the file, and its address after that.
+    // The segment's offset in the file, followed by its address.
     let at = at.expect("a segment is writable") + 8;
     let start = u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
     forge(&mut file, |file| {

@@ -5,7 +5,7 @@ use broken_compiler::faults::Fault;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Example guests from C and Rust, and hand-written ones.
+/// An example guest from C, and hand-written guests.
 const GUESTS: [&str; 3] = ["hello.wasm", "traps.wat", "hostcalls.wat"];
 
 /// Tables, calls, globals, both kinds of memories, and a jump table.
@@ -47,8 +47,9 @@ const CONSTRUCTS: &str = r#"(module
     (i32.const 13)))"#;
 
 /// Two words of arguments on the stack of an indirect call. If the first argument is in a vector
-/// register, the call writes only one of them. In other guests, such a call passes numbers that
-/// are left in the argument registers. That is a wrong result, but within the sandbox.
+/// register, the call writes only one of these words. In other guests, such a call passes numbers
+/// that are left in the argument registers. Then the result is wrong, but the guest stays in the
+/// sandbox.
 const ARGUMENTS: &str = r#"(module
   (type $many (func (param i64 i64 i64 i64 i64 i64 i64) (result i64)))
   (table (export "open") 4 8 funcref)
@@ -62,11 +63,11 @@ const ARGUMENTS: &str = r#"(module
 /// A guest in binary form, with a name for messages.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    /// The name.
+    /// The name for messages.
     pub(crate) name: String,
     /// The WebAssembly module.
     pub(crate) wasm: Vec<u8>,
-    /// The faults for which the guest is, if it is not for most of them.
+    /// The only faults that the guest is for. `None` if the guest is for most faults.
     only: Option<&'static [Fault]>,
 }
 
@@ -90,7 +91,7 @@ impl Guest {
             name: name.to_owned(),
             only: None,
             wasm: broken_compiler::parse_text(text.as_bytes())
-                .expect("it is a module")
+                .expect("the source is a module")
                 .into_owned(),
         }
     }
@@ -105,7 +106,7 @@ pub(crate) fn guests() -> Vec<Guest> {
             name: (*name).to_owned(),
             only: None,
             wasm: broken_compiler::parse_text(&bytes)
-                .expect("it is a module")
+                .expect("the source is a module")
                 .into_owned(),
         }
     };
@@ -120,11 +121,12 @@ pub(crate) fn guests() -> Vec<Guest> {
     guests
 }
 
-/// How many random modules there are.
+/// Number of random modules.
 const RANDOM: u64 = 6;
 
-/// A function with so many values that are live across a call: its frame has a word for each. It
-/// first makes another call, whose return address is the lowest word of the frame.
+/// A function with `values` values that are live across a call, so its frame has a word for each
+/// value. The function first makes another call, whose return address is the lowest word of the
+/// frame.
 fn large_frame(values: u32) -> String {
     let mut text = String::from(
         r#"(module (import "host" "f" (func $f)) (memory 1)

@@ -1,8 +1,9 @@
 //! Modules of compilers with a fault are refused, each for the property that the fault breaks.
 //!
 //! Every guest is compiled without the fault, and proven. Then it is compiled with the fault. If
-//! its machine code is another one, it must be refused. Each fault must change some guest. A fault
-//! may change a guest's code in a harmless way. `Guest::suits` leaves such guests out.
+//! the fault changes the machine code, the verifier must refuse the module. Each fault must change
+//! some guest. A fault may change a guest's code in a harmless way. `Guest::suits` leaves such
+//! guests out.
 
 mod guests;
 
@@ -41,14 +42,14 @@ fn expected(fault: Fault) -> (&'static [Property], usize) {
     }
 }
 
-/// A guest as a compiler without a fault compiles it.
+/// A guest, compiled without a fault.
 struct Sound<'a> {
     guest: &'a Guest,
     options: Options,
     module: Vec<u8>,
 }
 
-/// All guests with and without the optimiser. Their modules are proven.
+/// Compiles all guests with and without the optimiser, and proves their modules.
 fn all_sound(guests: &[Guest], has_fuel: bool) -> Vec<Sound<'_>> {
     let sound = guests.par_iter().flat_map(|guest| {
         [OptLevel::Speed, OptLevel::None]
@@ -83,8 +84,8 @@ fn refusals(fault: Fault, all: &[Sound<'_>]) -> Vec<(String, Result<Property, St
         if sound.module == broken {
             return None;
         }
-        // The file itself is whole: the hash, the tables and the metadata are consistent.
-        Checked::new(&broken).expect("the compiler wrote it");
+        // The format's check finds nothing: the hash, the tables and the metadata are consistent.
+        Checked::new(&broken).expect("the compiler wrote the file");
         let result = match verify(&broken) {
             Err(VerifyError::Refused(refusal)) => Ok(refusal.property),
             other => Err(format!("{other:?}")),
@@ -97,8 +98,8 @@ fn refusals(fault: Fault, all: &[Sound<'_>]) -> Vec<(String, Result<Property, St
     results.collect()
 }
 
-/// The first two calls prove all guests without a fault: a compiler with faults is sound until one
-/// is chosen.
+/// The first two calls prove all guests without a fault: a compiler with faults is sound until the
+/// options name a fault.
 #[test]
 fn each_fault_is_refused_for_its_property() {
     let guests = guests();

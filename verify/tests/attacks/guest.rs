@@ -112,8 +112,8 @@ pub(crate) fn mark(position: usize) -> u32 {
     0x5a5a_5a00 + position as u32
 }
 
-/// The lowest 16 bits of such a number stand for a mark in an instruction of aarch64: in the
-/// distance of `b` and `bl`, and in the constant of `movn`, which makes a negative distance.
+/// The 16-bit number that stands for a mark in an instruction of aarch64: in the distance of `b`
+/// and `bl`, and in the constant of `movn`, which makes a negative distance.
 pub(crate) fn short_mark(position: usize) -> u32 {
     mark(position) & 0xffff
 }
@@ -241,15 +241,15 @@ fn object_source() -> String {
 
 /// Compiles a text in the WebAssembly text format, without the optimiser.
 fn compile(text: &str, cpu: CpuFeatures) -> Vec<u8> {
-    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the source is a module");
     let mut options = Options::new(cpu.arch());
     options.opt_level = OptLevel::None;
     options.cpu = cpu;
-    pirn_compiler::compile(&wasm, &options).expect("it compiles")
+    pirn_compiler::compile(&wasm, &options).expect("the module compiles")
 }
 
 fn baseline(arch: Arch) -> CpuFeatures {
-    CpuFeatures::level(arch, "baseline").expect("each architecture has it")
+    CpuFeatures::level(arch, "baseline").expect("each architecture has a baseline")
 }
 
 /// The modules that the lists attack, by architecture: compiled for the baseline's features, and
@@ -265,7 +265,7 @@ fn files(source: &str) -> BTreeMap<&'static str, [Vec<u8>; 2]> {
         let with = |cpu: CpuFeatures, feature: &Feature| cpu.with(feature.name);
         let mut all = arch.features().iter();
         let all = all.try_fold(CpuFeatures::none(arch), with);
-        let all = all.expect("they are the architecture's own");
+        let all = all.expect("the features are of this architecture");
         let files = [baseline(arch), all].map(|cpu| compile(source, cpu));
         (arch.name(), files)
     });
@@ -288,13 +288,13 @@ impl Guest {
         Self::of(OBJECT_FILES[arch.name()][usize::from(has_all_features)].clone())
     }
 
-    /// Another module.
+    /// A module in text form.
     pub(crate) fn from_text(arch: Arch, text: &str) -> Self {
         Self::of(compile(text, baseline(arch)))
     }
 
     pub(crate) fn of(file: Vec<u8>) -> Self {
-        let checked = Checked::new(&file).expect("the compiler wrote it");
+        let checked = Checked::new(&file).expect("the compiler wrote the file");
         Self { file, checked }
     }
 
@@ -304,7 +304,7 @@ impl Guest {
 
     pub(crate) fn entry(&self, kind: CodeKind) -> CodeEntry {
         let bytes = &self.file[self.section(Section::Code)];
-        let table = CodeTable::new(bytes).expect("the compiler wrote it");
+        let table = CodeTable::new(bytes).expect("a code table");
         let found = table.iter().find(|entry| entry.kind == kind);
         found.unwrap_or_else(|| panic!("the module has no {kind:?}"))
     }

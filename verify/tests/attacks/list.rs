@@ -53,7 +53,7 @@ pub(crate) struct Attack {
 /// Code that replaces the code of a function.
 pub(crate) struct Piece {
     pub(crate) function: u32,
-    /// The kind that the code table declares, if it is not a function.
+    /// The kind that the code table declares for the code, if the kind is no function.
     pub(crate) kind: Option<Override>,
     pub(crate) has_traps: bool,
     /// Return address and landing pad as offsets in the code, and the handler's `frame_bytes`.

@@ -1,9 +1,9 @@
 //! Machine code that would leave the sandbox is refused.
 //!
 //! The tests write code from the lists over the start of a function of a compiled module. An
-//! earlier verifier proved each attack, or a weaker rule would. The verifier must refuse the attack
-//! for the property that the attack breaks. Each list also has controls: harmless code of the same
-//! kind, which the verifier must prove.
+//! earlier verifier proved each attack, or a weaker rule would prove it. The verifier must refuse
+//! the attack for the property that the attack breaks. Each list also has controls: harmless code
+//! of the same kind, which the verifier must prove.
 
 use crate::common;
 
@@ -143,8 +143,8 @@ fn attacks_are_refused_and_controls_are_proven() {
     }
 }
 
-/// An assembler translates the assembly of each block to the digits of the block. To write a
-/// new block, start with `hex: 90`, and copy the digits from the message of this test.
+/// The assembler's output for each block must equal the digits of the block. To write a new block,
+/// start with `hex: 90`, and copy the digits from the message of this test.
 #[test]
 #[ignore = "needs the GNU assembler, `as`, and objcopy; for aarch64, llvm-mc and llvm-objcopy"]
 fn the_assembler_makes_the_digits() {
@@ -168,13 +168,13 @@ fn the_assembler_makes_the_digits() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whether a mark is one of code.
+/// Whether a mark stands for code.
 fn is_code(name: &str) -> bool {
     let mut marks = MARKS.iter();
     marks.any(|(of, mark)| *of == name && matches!(mark, Mark::Call(_)))
 }
 
-/// Writes a source, and runs commands that make `code.o` and then `code.bin` of it.
+/// Writes the source `code.s`, and runs commands that make `code.o` and then `code.bin`.
 fn build(folder: &std::path::Path, text: &str, commands: [&[&str]; 2]) -> Vec<u8> {
     fs::write(folder.join("code.s"), text).expect("room");
     for command in commands {
@@ -182,10 +182,10 @@ fn build(folder: &std::path::Path, text: &str, commands: [&[&str]; 2]) -> Vec<u8
             .args(&command[1..])
             .current_dir(folder)
             .status()
-            .expect("it is installed");
+            .expect("the tool is installed");
         assert!(status.success(), "{text}: {status}");
     }
-    fs::read(folder.join("code.bin")).expect("it was written")
+    fs::read(folder.join("code.bin")).expect("the last command wrote the file")
 }
 
 /// As [`assemble`], for aarch64.
@@ -315,30 +315,30 @@ fn an_access_at_null_of_proven_code_is_a_trap() {
     let name = "an access at a null that a mask may select, with an entry in the trap table";
     let (_, attack) = attacks()
         .find(|(_, attack)| attack.name == name && attack.arch == here)
-        .expect("a list has it");
+        .expect("a list has the attack");
     let mut guest = Guest::new(here, false);
     guest.replace(&attack.pieces[0]);
     common::set_hash(&mut guest.file, guest.checked.header_at);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("module.so");
     fs::write(&path, &guest.file).expect("room");
-    let module = Module::open_verified(&path).expect("it is proven");
+    let module = Module::open_verified(&path).expect("the code is proven");
     let region = Region::builder().slots(1).build().expect("a region");
     let mut linker = Linker::<()>::new();
     linker
         .func("host", "now", |_: Caller<'_, ()>| 0_i64)
         .expect("a new name");
-    let prepared = region.prepare(&module, &linker).expect("it fits");
+    let prepared = region.prepare(&module, &linker).expect("the module fits");
     let f = prepared
         .func::<(i64, i64, f64), i64>("f")
-        .expect("it is exported");
+        .expect("the function is exported");
     let mut instance = prepared.instantiate(()).expect("a slot");
     instance
         .call(&f, (1, 0, 0.0))
-        .expect("it reads byte 0 of its memory");
+        .expect("the load reads byte 0 of memory 0");
     drop(instance);
     let mut instance = prepared.instantiate(()).expect("a slot");
-    let error = instance.call(&f, (0, 0, 0.0)).expect_err("it reads null");
+    let error = instance.call(&f, (0, 0, 0.0)).expect_err("a read of null");
     let code = TrapCode::MemoryOutOfBounds;
     assert!(
         matches!(&error, CallError::Trap(trap) if trap.code() == code),
@@ -346,7 +346,8 @@ fn an_access_at_null_of_proven_code_is_a_trap() {
     );
 }
 
-/// With such a number, the signal handler would not handle the fault, and the process would end.
+/// With a number of no trap, the signal handler would not handle the fault, and the process would
+/// end.
 #[test]
 fn trap_tables_with_other_numbers_than_those_of_traps_are_refused() {
     let last = TrapCode::ALL.len() as u32;
@@ -374,8 +375,8 @@ fn trap_tables_with_other_numbers_than_those_of_traps_are_refused() {
     }
 }
 
-/// If the metadata says that no code changes tables, the runtime does not reset them for the slot's
-/// next instance.
+/// If the metadata says that no code changes tables, the runtime does not reset the tables for the
+/// slot's next instance.
 #[test]
 fn tables_that_do_not_change_are_not_written() {
     let body = [
@@ -414,8 +415,8 @@ fn refused<T: Debug>(result: Result<T, VerifyError>) -> Refusal {
 }
 
 /// A call changes the verifier's state, which has a word for each 8 bytes of the frame. The
-/// verifier counts these words, and refuses a function that needs too many. A conditional move
-/// needs no such words.
+/// verifier counts these words, and refuses a function that needs too many. A conditional move does
+/// not touch these words.
 #[test]
 fn work_with_a_large_frame_is_counted() {
     // push rbp; mov rbp, rsp; push rbx; push rbx; mov rbx, rdi; mov r11, rsp; sub r11, 0x3f0000;
@@ -442,10 +443,10 @@ fn work_with_a_large_frame_is_counted() {
         prove(&guest, entry)
     };
     // cmovb rax, rcx
-    verify("480f42c1", 3_000).expect("it needs little work");
+    verify("480f42c1", 3_000).expect("the code needs little work");
     // mov rdi, rbx; call plain
     let call = "4889dfe8005a5a5a";
-    verify(call, 10).expect("it needs little work");
+    verify(call, 10).expect("the code needs little work");
     let refusal = refused(verify(call, 2_500));
     assert!(refusal.message.contains("more work than"), "{refusal}");
 }
@@ -474,13 +475,13 @@ fn work_with_found_bits_in_a_large_frame_is_counted() {
         guest.write(entry, &list::bytes(&code));
         prove(&guest, entry)
     };
-    verify(10).expect("it needs little work");
+    verify(10).expect("the code needs little work");
     let refusal = refused(verify(3_000));
     assert!(refusal.message.contains("more work than"), "{refusal}");
 }
 
-/// A state has all fields of new objects that must not be null. So the verifier counts them among
-/// the words of blocks.
+/// A state has all fields of new objects that must not be null. So the verifier counts these fields
+/// among the words of blocks.
 #[test]
 fn fields_of_new_objects_are_counted() {
     let load = "(local.set 1 (i32.load offset=1000 (local.get 1)))";
@@ -509,12 +510,12 @@ fn fields_of_new_objects_are_counted() {
         guest.write(entry, &list::bytes(&format!("{start}{compared}31c05dc3")));
         prove(&guest, entry)
     };
-    verify(10).expect("it needs little work");
+    verify(10).expect("the code needs little work");
     let refusal = refused(verify(4_000));
     assert!(refusal.message.contains("of more than"), "{refusal}");
 }
 
-/// Each join compares all new objects of two states, so the verifier knows only the newest ones.
+/// Each join compares all new objects of two states, so the verifier knows only the newest objects.
 #[test]
 fn few_new_objects_are_known_before_they_are_written() {
     let text = r#"(module
@@ -541,8 +542,8 @@ fn few_new_objects_are_known_before_they_are_written() {
     assert_eq!(refusal.property, Property::Accesses, "{refusal}");
 }
 
-/// At each test of a tag, the paths are walked apart. They only test and set registers, so nothing
-/// but the instructions after the tests can need the work.
+/// At each test of a tag, the walk splits the path. The tests only set registers, so only the
+/// instructions after the tests can need the work.
 #[test]
 fn work_with_long_blocks_on_many_paths_is_counted() {
     let load = "(local.set 1 (i32.load offset=1000 (local.get 1)))";
@@ -565,7 +566,7 @@ fn work_with_long_blocks_on_many_paths_is_counted() {
         guest.write(entry, &list::bytes(&code));
         prove(&guest, entry)
     };
-    verify(4).expect("it needs little work");
+    verify(4).expect("the code needs little work");
     let refusal = refused(verify(64));
     assert!(refusal.message.contains("more work than"), "{refusal}");
 }

@@ -18,7 +18,7 @@ pub(crate) fn section(checked: &Checked, section: Section) -> Range<usize> {
 /// Changes bytes of a compiled module, and updates its hash.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn forge(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
-    let checked = Checked::new(file).expect("the compiler wrote it");
+    let checked = Checked::new(file).expect("the compiler wrote the file");
     change(file);
     set_hash(file, checked.header_at);
 }
@@ -26,7 +26,7 @@ pub(crate) fn forge(file: &mut [u8], change: impl FnOnce(&mut [u8])) {
 /// Updates the hash of a module whose header is at the given file offset.
 pub(crate) fn set_hash(file: &mut [u8], header_at: u64) {
     let header_at = header_at as usize;
-    let hash = content_hash(file, header_at).expect("it has a header");
+    let hash = content_hash(file, header_at).expect("the file has a header");
     let place = header_at + HASH_OFFSET;
     file[place..place + HASH_BYTES].copy_from_slice(&hash);
 }

@@ -1,7 +1,7 @@
-//! Changes of proven machine code that break a property: the verifier must refuse all of them.
+//! Changes of proven machine code that break a property: the verifier must refuse each change.
 //!
-//! A test gives the changes of its architecture. Each breaks a property if its instruction can be
-//! reached, whatever the code around it does.
+//! A test gives the changes of its architecture. A change breaks a property if its instruction can
+//! be reached, whatever the other code does.
 
 use super::section;
 use pirn_compiler::Options;
@@ -15,8 +15,8 @@ use pirn_verify::{Property, Verifier, VerifyError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A module with structs, arrays and casts, and without tables: each comparison of an order is one
-/// of an index, of a range, or of the room for an object.
+/// A module with structs, arrays and casts, and without tables: each comparison of an order tests
+/// an index, a range, or the room for an object.
 pub(crate) const OBJECTS: &str = r#"(module
     (type $words (array (mut i32)))
     (type $node (sub (struct (field $value (mut i32)) (field $next (mut (ref null $node))))))
@@ -56,7 +56,7 @@ pub(crate) const OBJECTS: &str = r#"(module
         (unreachable))
 )"#;
 
-/// A change: where in the text, and the new bytes.
+/// A change: the place in the text, and the new bytes.
 #[derive(Clone)]
 pub(crate) struct Change {
     pub(crate) kind: &'static str,
@@ -67,7 +67,7 @@ pub(crate) struct Change {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What the changes to a function depend on.
+/// The input of a function that makes changes.
 pub(crate) struct Code<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) entry: CodeEntry,
@@ -86,17 +86,17 @@ pub(crate) struct Guest {
 impl Guest {
     /// Compiles a module in binary or text form, and proves it.
     pub(crate) fn new(arch: Arch, source: &[u8], changes: fn(&Code<'_>) -> Vec<Change>) -> Self {
-        let wasm = pirn_compiler::parse_text(source).expect("it is a module");
-        let file = pirn_compiler::compile(&wasm, &Options::new(arch)).expect("it compiles");
-        let checked = Checked::new(&file).expect("the compiler wrote it");
+        let wasm = pirn_compiler::parse_text(source).expect("the source is a module");
+        let file = pirn_compiler::compile(&wasm, &Options::new(arch)).expect("the module compiles");
+        let checked = Checked::new(&file).expect("the compiler wrote the file");
         let range = |of| section(&checked, of);
         let text = &file[range(Section::Text)];
-        let table = CodeTable::new(&file[range(Section::Code)]).expect("the compiler wrote it");
-        let traps = TrapTable::new(&file[range(Section::Traps)]).expect("the compiler wrote it");
-        let verifier = Verifier::new(&file, &checked).expect("it is a module");
+        let table = CodeTable::new(&file[range(Section::Code)]).expect("a code table");
+        let traps = TrapTable::new(&file[range(Section::Traps)]).expect("a trap table");
+        let verifier = Verifier::new(&file, &checked).expect("the file is a module");
         verifier
             .verify()
-            .expect("the code is proven before it is changed");
+            .expect("the code is proven before the changes");
         let functions = table
             .iter()
             .filter(|entry| matches!(entry.kind, CodeKind::Func(_)));
@@ -118,7 +118,7 @@ impl Guest {
         }
     }
 
-    /// Runs a function while bytes of the text are others.
+    /// Runs a function while `bytes` replace bytes of the text.
     pub(crate) fn with<T>(
         &mut self,
         at: usize,
@@ -134,7 +134,7 @@ impl Guest {
         result
     }
 
-    /// Whether the verifier refuses a function if bytes of the text are others.
+    /// Whether the verifier refuses a function if `bytes` replace bytes of the text.
     pub(crate) fn refuses(&mut self, entry: CodeEntry, at: usize, bytes: &[u8]) -> bool {
         let proof = self.with(at, bytes, |guest| {
             let verifier = Verifier::new(&guest.file, &guest.checked);
@@ -150,14 +150,15 @@ impl Guest {
     }
 }
 
-/// How the changes of an architecture are tried.
+/// The test of an architecture's changes.
 pub(crate) struct Trial {
-    /// An instruction that the verifier refuses on every path that reaches it. The verifier may
-    /// know that a comparison always fails: then it reads one side of the branch only.
+    /// An instruction that the verifier refuses on every path that reaches it. A place is
+    /// unreachable if the verifier proves this instruction there: the verifier may know that a
+    /// comparison always fails.
     pub(crate) forbidden: &'static [u8],
-    /// Number of changes in the whole campaign, if the environment does not say another one.
+    /// Number of changes in the whole campaign, unless the environment sets another number.
     pub(crate) count: u64,
-    /// At most one of so many places may be unreachable.
+    /// At most one of `reached_of` places may be unreachable.
     pub(crate) reached_of: usize,
     /// Whether a change that was proven breaks no property.
     pub(crate) is_harmless: fn(&mut Guest, CodeEntry, &Change) -> bool,
@@ -170,7 +171,7 @@ impl Trial {
         let count = std::env::var("PIRN_MUTATIONS").ok();
         let count = count.and_then(|count| count.parse().ok());
         let count = count.unwrap_or_else(|| campaign::share(self.count, 5)) as usize;
-        // By kind of change, its places.
+        // The places of each kind of change.
         let mut kinds: BTreeMap<(Property, &str), Vec<(usize, usize)>> = BTreeMap::new();
         for (number, guest) in guests.iter().enumerate() {
             for (at, (_, change)) in guest.changes.iter().enumerate() {
@@ -182,7 +183,7 @@ impl Trial {
         let mut refused: BTreeMap<(Property, &str), usize> = BTreeMap::new();
         for number in 0..count {
             let kind = kinds.iter().nth(number % kinds.len());
-            let (key, places) = kind.expect("there are kinds");
+            let (key, places) = kind.expect("the guests have changes");
             // A linear congruential generator (Knuth's MMIX).
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
@@ -220,5 +221,5 @@ impl Trial {
 /// The text or bytes of an example guest.
 pub(crate) fn example(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
-    std::fs::read(folder.join(name)).expect("it is readable")
+    std::fs::read(folder.join(name)).expect("the file is readable")
 }

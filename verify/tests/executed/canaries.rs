@@ -1,4 +1,5 @@
-//! The attacks of `verify/tests/attacks`, executed without asking the verifier: most must be seen.
+//! The attacks of `verify/tests/attacks`, executed without the verifier: the rules must see most
+//! attacks.
 
 use crate::context;
 use crate::guest::Guest;
@@ -16,7 +17,7 @@ use pirn_verify::Property;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-/// The lists whose code is that of functions. The other lists need a trampoline, a handler or
+/// The lists whose code replaces functions. The other lists need a trampoline, a handler or
 /// objects.
 const LISTS: [(&str, &str); 5] = [
     ("values.txt", include_str!("../attacks/values.txt")),
@@ -52,13 +53,13 @@ const FIRST: [u64; 10] = [
 /// Attacks that no run shows, in groups with a reason.
 const UNSEEN: &str = include_str!("unseen.txt");
 
-/// What runs of an attack showed.
+/// The result of an attack's runs.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     /// A run broke a rule, or showed a difference.
     Yes,
     No,
-    /// Its code is that of no function, or this processor does not have its instructions.
+    /// The attack's code is not a function, or this processor does not have its instructions.
     NotRun,
 }
 
@@ -84,8 +85,8 @@ fn run(attack: &Attack, runs: usize, worlds: &mut BTreeMap<bool, Trial>) -> Seen
     let program = Program {
         checked: &guest.checked,
         text,
-        code: CodeTable::new(&file[guest.section(Section::Code)]).expect("it is one"),
-        traps: TrapTable::new(&file[guest.section(Section::Traps)]).expect("it is one"),
+        code: CodeTable::new(&file[guest.section(Section::Code)]).expect("a code table"),
+        traps: TrapTable::new(&file[guest.section(Section::Traps)]).expect("a trap table"),
         rules: &rules,
     };
     let function = attack
@@ -122,7 +123,7 @@ fn unseen() -> BTreeSet<&'static str> {
 #[test]
 fn attacks_are_seen_when_they_run() {
     let (mut worlds, mut unseen) = (BTreeMap::new(), unseen());
-    // By property: the attacks that were seen, those that were not, and those that did not run.
+    // By property: numbers of attacks that were seen, that were not seen, and that did not run.
     let mut counts: BTreeMap<Property, [usize; 3]> = BTreeMap::new();
     let mut wrong = vec![];
     for (file, text) in LISTS {
@@ -159,7 +160,7 @@ fn attacks_are_seen_when_they_run() {
         let name = property.name();
         println!("{name:<13}{seen:>5} seen{unseen:>5} not seen{not_run:>5} not run");
         assert!(seen > 2 * unseen, "{name}: too few are seen");
-        // A processor without some extension runs fewer attacks than the documented ones.
+        // A processor without some extension runs fewer attacks than the document says.
         let moved = |more: usize| {
             let (seen, rest) = (seen + more, not_run.checked_sub(more)?);
             Some(format!("| {name} | {seen} | {unseen} | {rest} |"))

@@ -1,17 +1,16 @@
 //! Runs machine code with given registers: by signals, which the kernel delivers with all registers
 //! of the interrupted code.
 //!
-//! [`enter`] raises a signal. Its handler replaces the saved registers by those of the guest, so
-//! that the end of the handler enters the guest. Each further signal of the guest is an [`Event`]:
-//! a fault, or the processor's trap after one instruction. When a [`Supervisor`] wants to leave,
-//! the handler puts back the registers of [`enter`].
+//! [`enter`] raises a signal. The signal handler replaces the saved registers by the guest's
+//! registers, so that its return enters the guest. Each further signal of the guest is an
+//! [`Event`]: a fault, or the processor's trap after one instruction. When a [`Supervisor`] wants
+//! to leave, the handler puts back the registers of [`enter`].
 //!
 //! # Safety
 //!
 //! One thread at a time is in [`enter`], and signals of the guest arrive on that thread, because it
-//! causes them. Handlers run on a stack of their own, so they need nothing of the guest. They
-//! interrupt guest code only, which holds no lock and is in no allocation, so they may do what
-//! other code may do.
+//! causes them. Handlers run on their own stack, so they need nothing of the guest. They interrupt
+//! only guest code, which holds no lock and is in no allocation. So handlers may lock and allocate.
 #![allow(unsafe_code)]
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
@@ -23,9 +22,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Why the guest was interrupted.
 pub(crate) enum Event {
-    /// It is about to begin.
+    /// The guest is about to begin.
     Enter,
-    /// It has executed an instruction.
+    /// The guest has executed an instruction.
     Step,
     /// The signal of a fault, and the address that caused it if the kernel knows one.
     Fault(c_int, Option<u64>),
@@ -46,7 +45,7 @@ pub(crate) trait Supervisor {
 /// The registers of the interrupted guest.
 pub(crate) struct Registers<'a>(&'a mut ucontext_t);
 
-/// Where the kernel's record has the general registers, by the numbers that instructions use.
+/// Indices of the general registers in the kernel's record, by the numbers that instructions use.
 const PLACES: [c_int; 16] = [
     libc::REG_RAX,
     libc::REG_RCX,
@@ -105,8 +104,8 @@ impl Registers<'_> {
         *flags = *flags & !TRAP_FLAG | if steps { TRAP_FLAG } else { 0 };
     }
 
-    /// The words of the record of vector registers. The first 512 bytes are those of `FXSAVE`; the
-    /// header of `XSAVE` follows, and then the upper halves of the 16 registers of AVX.
+    /// The words of the record of vector registers. The first 512 bytes are the area of `FXSAVE`.
+    /// The header of `XSAVE` follows, and then the upper halves of the 16 registers of AVX.
     fn vectors(&self) -> *mut u64 {
         self.0.uc_mcontext.fpregs.cast()
     }
@@ -126,7 +125,7 @@ impl Registers<'_> {
         let at = 20 + 2 * number;
         // SAFETY: the kernel's record has the registers from byte 160 on, and says at byte 464
         // whether the state of `XSAVE` follows. Bit 1 and bit 2 of the features at byte 472 mean
-        // SSE and AVX; the word at byte 512 has the bits of those that the kernel restores.
+        // SSE and AVX; the word at byte 512 has the bits of the features that the kernel restores.
         unsafe {
             *vectors.add(at) = value[0];
             *vectors.add(at + 1) = value[1];
@@ -152,7 +151,7 @@ thread_local! {
 /// The seed of the code that runs, for the message of a crash.
 pub(crate) static SEED: AtomicU64 = AtomicU64::new(0);
 
-/// Signals of guests: faults, single steps, the one that [`enter`] raises, and the one of
+/// Signals of guests: faults, single steps, the signal that [`enter`] raises, and the signal of
 /// [`Timer`].
 const SIGNALS: [c_int; 7] = [
     libc::SIGALRM,
@@ -211,7 +210,7 @@ pub(crate) fn enter(supervisor: &mut dyn Supervisor) {
     }));
     let timer = Timer::new();
     // SAFETY: the handler saves the registers here and puts them back when the guest is left. The
-    // actions and the stack are those from before.
+    // restored actions and the stack are the former ones of this thread.
     unsafe {
         libc::raise(libc::SIGUSR1);
         CURRENT.set(None);
@@ -223,8 +222,8 @@ pub(crate) fn enter(supervisor: &mut dyn Supervisor) {
     }
 }
 
-/// Sends a signal to this thread while a guest has used much processor time, in case that it never
-/// ends.
+/// Sends a signal to this thread after a guest has used much processor time, because the guest may
+/// never end.
 struct Timer(libc::timer_t);
 
 impl Timer {
@@ -273,9 +272,9 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
             signal => crash(signal),
         }
     };
-    // SAFETY: the kernel passes this record, too. A fault's address is in it.
+    // SAFETY: the kernel passes `info`, too. This record has a fault's address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
-    // Positive codes but `SI_KERNEL` come with an address.
+    // Positive codes other than `SI_KERNEL` come with an address.
     const SI_KERNEL: c_int = 0x80;
     let address = (code > 0 && code != SI_KERNEL).then_some(address);
     let event = match signal {
@@ -286,8 +285,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
         libc::SIGTRAP => Event::Step,
         signal => Event::Fault(signal, address),
     };
-    // SAFETY: `enter` set the pointer, and is still borrowed its supervisor. The guest is
-    // interrupted, so nothing else uses the supervisor.
+    // SAFETY: `enter` set the pointer, and still borrows the supervisor. The guest is interrupted,
+    // so nothing else uses the supervisor.
     let next = unsafe { (*supervisor).event(event, &mut Registers(context)) };
     if next == Next::Leave {
         context.uc_mcontext.gregs = HOST.get();

@@ -78,7 +78,7 @@ impl Emit {
         self
     }
 
-    /// An operation on general registers, whose opcode is one more for all sizes but bytes.
+    /// An operation on general registers, whose opcode is greater by 1 for all sizes except bytes.
     pub(crate) fn op(&mut self, size: Size, opcode: &[u8], reg: u8, rm: Rm) -> &mut Self {
         let mut opcode = opcode.to_vec();
         if size != Size::Byte
@@ -141,7 +141,7 @@ impl Emit {
         self
     }
 
-    /// A jump of a condition over so many bytes.
+    /// A conditional jump over `over` bytes.
     pub(crate) fn jump_if(&mut self, condition: u8, over: usize) -> &mut Self {
         let over = u32::try_from(over).expect("a short block");
         self.bytes(&[0x0f, 0x80 | condition])

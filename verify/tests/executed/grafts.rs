@@ -81,14 +81,14 @@ struct Module {
 
 impl Module {
     fn new(source: &[u8], fuel: bool, seed: u64) -> Self {
-        let wasm = pirn_compiler::parse_text(source).expect("it is a module");
+        let wasm = pirn_compiler::parse_text(source).expect("the source is a module");
         let mut options = Options::new(Arch::X86_64);
         options.fuel = fuel;
-        let file = pirn_compiler::compile(&wasm, &options).expect("it compiles");
+        let file = pirn_compiler::compile(&wasm, &options).expect("the module compiles");
         let guest = Guest::of(file);
         let text = &guest.file[guest.section(Section::Text)];
         let worlds = [0, 1, 2].map(|number| World::new(&guest.checked, text, number, seed));
-        let code = CodeTable::new(&guest.file[guest.section(Section::Code)]).expect("it is one");
+        let code = CodeTable::new(&guest.file[guest.section(Section::Code)]).expect("a code table");
         let is_short = |entry: &CodeEntry| (8..2000).contains(&entry.len);
         let is_function = |entry: &CodeEntry| matches!(entry.kind, CodeKind::Func(_));
         let functions = code
@@ -168,7 +168,7 @@ fn proven_changes_of_real_code_keep_the_promises() {
         let module = &mut modules[at];
         let text = module.guest.section(Section::Text);
         let before = module.guest.file[text.clone()].to_vec();
-        // Several functions change at once, because the verifier reads the tables each time.
+        // Several functions change at once, because each `Verifier::new` reads the tables.
         let mut changed: Vec<CodeEntry> = vec![];
         for _ in 0..16.min(module.functions.len()) {
             let entry = module.functions[random.below(module.functions.len() as u64) as usize];
@@ -186,7 +186,7 @@ fn proven_changes_of_real_code_keep_the_promises() {
         let proven = |entry: &CodeEntry| verifier.verify_code(*entry).is_ok();
         let (proven, refused): (Vec<_>, Vec<_>) = changed.iter().copied().partition(proven);
         tried += changed.len();
-        // A run may call other functions, and these must be proven, too.
+        // A run may call other functions, which must be proven, too.
         for entry in refused {
             let range = entry.start as usize..(entry.start + entry.len) as usize;
             let start = text.start + range.start;
@@ -227,8 +227,8 @@ fn run(
     let program = Program {
         checked: &guest.checked,
         text,
-        code: CodeTable::new(&file[guest.section(Section::Code)]).expect("it is one"),
-        traps: TrapTable::new(&file[guest.section(Section::Traps)]).expect("it is one"),
+        code: CodeTable::new(&file[guest.section(Section::Code)]).expect("a code table"),
+        traps: TrapTable::new(&file[guest.section(Section::Traps)]).expect("a trap table"),
         rules,
     };
     for world in &mut trial.worlds {

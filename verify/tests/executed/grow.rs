@@ -1,8 +1,8 @@
 //! Random instructions, and groups of instructions, that the verifier may accept.
 //!
-//! Most of them use what the verifier reasons about: comparisons before branches, selections and
-//! accesses, operations that keep a part of a register, moves between general and vector registers,
-//! parts of words of the frame, and fields of the context.
+//! Most instructions use facts that the verifier reasons about: comparisons before branches,
+//! selections and accesses, operations that keep a part of a register, moves between general and
+//! vector registers, parts of words of the frame, and fields of the context.
 
 mod control;
 mod vectors;
@@ -20,8 +20,8 @@ const FEW: [u8; 6] = [0, 1, 2, 6, 8, 10];
 const SIZES: [Size; 4] = [Size::Byte, Size::Short, Size::Word, Size::Long];
 
 /// Words of the frame below the frame pointer: five registers of the caller, a loop's counter, and
-/// from here on the piece's own. An access of 16 bytes at byte 7 of the first one does not reach
-/// the counter.
+/// from this distance on the piece's own words. An access of 16 bytes at byte 7 of the first own
+/// word does not reach the counter.
 pub(crate) const OWN: i32 = 0x48;
 
 /// Bytes of the frame below the frame pointer.
@@ -30,7 +30,7 @@ pub(crate) const FRAME: i32 = 0x90;
 /// The word of a loop's counter.
 const COUNTER: Rm = Rm::Mem(5, None, -0x30);
 
-/// What a piece can use of its module.
+/// The parts of the module that a piece can use.
 pub(crate) struct Places {
     /// Distances of the context's fields, and their bytes.
     pub(crate) fields: Vec<(i32, u32)>,
@@ -43,7 +43,7 @@ pub(crate) struct Places {
     pub(crate) has_extensions: bool,
 }
 
-/// Groups of instructions, for the counts.
+/// Names of the kinds of groups, for the counts.
 pub(crate) const KINDS: [&str; 14] = [
     "move",
     "compute",
@@ -76,7 +76,7 @@ impl Grow<'_> {
         }
     }
 
-    /// A register for a result: not the context, most of the time.
+    /// A register for a result, rarely a register of the context.
     fn target(&mut self) -> u8 {
         loop {
             let register = self.register();
@@ -86,7 +86,7 @@ impl Grow<'_> {
         }
     }
 
-    /// The register of the context.
+    /// A register of the context.
     fn context(&mut self) -> u8 {
         self.random.pick(&[7, 7, 3])
     }
@@ -375,7 +375,7 @@ impl Grow<'_> {
                 }
             };
         }
-        // The word that `setcc` leaves in a part.
+        // A word whose lowest byte `setcc` may have written.
         if self.random.one_of(3) {
             let to = self.target();
             let from = self.register();
@@ -383,7 +383,7 @@ impl Grow<'_> {
         }
     }
 
-    /// Searches for bits, and other instructions of which few know all results.
+    /// Searches for bits, and other instructions with rare results.
     fn searches(&mut self, out: &mut Emit) {
         let (to, from) = (self.target(), self.register());
         let size = self

@@ -1,9 +1,9 @@
 //! Code that the verifier accepts keeps the verifier's promises when it runs.
 //!
-//! The tests generate machine code, ask the verifier, and run what it accepts. Each piece runs in
-//! two worlds, which differ in all that a guest must not learn ([`world`]). Rules that read the
-//! real registers check each instruction ([`supervise`], [`rules`]). What the guest can see
-//! afterwards must be equal in both worlds ([`trial`]).
+//! The tests generate machine code, ask the verifier, and run the code that it accepts. A piece of
+//! code runs in two worlds, which differ in everything that a guest must not learn ([`world`]).
+//! Rules that read the real registers check each instruction ([`supervise`], [`rules`]).
+//! Afterwards, the guest must see the same in both worlds ([`trial`]).
 //!
 //! * [`pieces`] grows random code, group by group, so that the verifier accepts it.
 //! * [`grafts`] changes functions of real modules.
@@ -11,7 +11,7 @@
 //!   the comparison must see them.
 //!
 //! `PIRN_PIECES` is the number of pieces, 1,000 in the whole campaign, and `PIRN_PIECES_SEED` the
-//! first one's seed. A message about a violation has the seed and the code.
+//! seed of the first piece. A message about a violation has the seed and the code.
 #![cfg(target_arch = "x86_64")]
 
 #[path = "../common/mod.rs"]

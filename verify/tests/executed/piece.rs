@@ -16,7 +16,8 @@ const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
 /// memory 0.
 const SINKS: i32 = 0x4000;
 
-/// How many groups of instructions the generator has tried, and how many the verifier has accepted.
+/// Numbers of groups of instructions that the generator has tried and that the verifier has
+/// accepted.
 #[derive(Default, Clone)]
 pub(crate) struct Counts {
     /// Bytes of all pieces.
@@ -25,9 +26,9 @@ pub(crate) struct Counts {
     pub(crate) tried: [u64; grow::KINDS.len()],
     /// By kind of group.
     pub(crate) accepted: [u64; grow::KINDS.len()],
-    /// Stores of registers to memory 0: those that were tried, and those that were accepted.
+    /// Stores of registers to memory 0: tried stores, and accepted stores.
     pub(crate) sinks: [u64; 2],
-    /// Searches for the bound of a register, and those that found one.
+    /// Searches for the bound of a register, and searches that found a bound.
     pub(crate) tight: [u64; 2],
 }
 
@@ -116,7 +117,8 @@ impl Builder<'_> {
             code.0
         };
         assert!(self.is_proven(&whole(&body, &setters)), "an empty piece");
-        // Most registers hold a number at first, the others what the caller has left there.
+        // Most registers hold a number at first. The other registers keep the bits that the caller
+        // has left.
         for _ in 0..8 {
             let mut longer = body.clone();
             self.number(&mut longer);
@@ -206,8 +208,8 @@ impl Builder<'_> {
         };
     }
 
-    /// Code that makes a register visible: the verifier accepts it if the register's part is a
-    /// number.
+    /// Code that stores a part of a register where the guest can see it. The verifier accepts the
+    /// code if the part is a number.
     fn sink(&mut self, code: &mut Emit) {
         const GENERAL: [u8; 13] = [0, 1, 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
         let base = self.random.pick(&[7, 3, 3]);
@@ -244,8 +246,8 @@ impl Builder<'_> {
         };
     }
 
-    /// An access that the verifier accepts, but not if its address were 1 higher, or 1 lower. So it
-    /// leaves the reservation if the verifier's bound of a register is wrong.
+    /// An access that the verifier accepts, but not with an address that is 1 higher, or 1 lower.
+    /// So the access leaves the reservation if the verifier's bound of a register is wrong.
     fn tight(&mut self, body: &Emit, whole: &dyn Fn(&Emit) -> Vec<u8>) -> Option<Emit> {
         /// Bytes after a memory's base that code may access.
         const REACH: i64 = (4 << 30) + (32 << 20);

@@ -1,4 +1,4 @@
-//! Random code, which is grown so that the verifier accepts it.
+//! Random code, grown so that the verifier accepts it.
 
 use crate::context;
 use crate::grow;
@@ -18,17 +18,17 @@ use pirn_format::traps::{CodeKind, CodeTable, TrapTable};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// Runs of each piece. The first one checks each instruction.
+/// Runs of each piece. The first run checks each instruction.
 const RUNS: usize = 6;
 
-/// Loads in the function that pieces replace: so many bytes of a piece have entries in the trap
-/// table.
+/// Number of loads in the function that pieces replace. The same number of bytes of a piece have
+/// entries in the trap table.
 const LOADS: u32 = 400;
 
 /// The index of the function that pieces replace.
 const FUNCTION: u32 = 3;
 
-/// Types of that function, and results of its own code.
+/// Types of the function that pieces replace, and results of its original code.
 const TYPES: [(&str, &str); 4] = [
     ("(param i64 i64 f64) (result i64)", "(i64.const 0)"),
     (
@@ -67,7 +67,7 @@ fn source((ty, results): (&str, &str)) -> String {
     )
 }
 
-/// One way in which the module is compiled, and the worlds in which its function runs.
+/// The module, compiled with some options, and the worlds in which its function runs.
 struct Setting {
     guest: Guest,
     rules: Rules,
@@ -79,12 +79,12 @@ struct Setting {
 impl Setting {
     fn new(cpu: CpuFeatures, has_traps: bool, ty: (&str, &str), seed: u64) -> Self {
         let text = source(ty);
-        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is a module");
+        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the source is a module");
         let mut options = Options::new(Arch::X86_64);
         options.opt_level = OptLevel::None;
         options.cpu = cpu;
         options.fuel = true;
-        let file = pirn_compiler::compile(&wasm, &options).expect("it compiles");
+        let file = pirn_compiler::compile(&wasm, &options).expect("the module compiles");
         let mut guest = Guest::of(file);
         let entry = guest.entry(CodeKind::Func(FUNCTION));
         let first = match has_traps {
@@ -104,7 +104,7 @@ impl Setting {
         }
     }
 
-    /// Grows a piece, which the verifier accepts.
+    /// Grows a piece that the verifier accepts.
     fn grow(&mut self, random: &Random, counts: &mut Counts) -> Vec<u8> {
         let mut random = random.clone();
         let groups = 4 + random.below(28);
@@ -136,8 +136,8 @@ impl Setting {
         let program = Program {
             checked: &guest.checked,
             text: &file[guest.section(Section::Text)],
-            code: CodeTable::new(&file[guest.section(Section::Code)]).expect("it is one"),
-            traps: TrapTable::new(&file[guest.section(Section::Traps)]).expect("it is one"),
+            code: CodeTable::new(&file[guest.section(Section::Code)]).expect("a code table"),
+            traps: TrapTable::new(&file[guest.section(Section::Traps)]).expect("a trap table"),
             rules: &self.rules,
         };
         for run in 0..RUNS {
@@ -153,15 +153,15 @@ impl Setting {
 }
 
 /// The module for the baseline, for the extensions that pieces use, and without entries in the trap
-/// table, each with all types of the function.
+/// table. Each of these has all types of the function.
 fn settings() -> Vec<Setting> {
     const EXTENSIONS: [&str; 8] = [
         "sse4.2", "popcnt", "lzcnt", "bmi1", "bmi2", "avx", "avx2", "fma",
     ];
-    let baseline = CpuFeatures::level(Arch::X86_64, "baseline").expect("there is one");
+    let baseline = CpuFeatures::level(Arch::X86_64, "baseline").expect("x86_64 has a baseline");
     let here = cpu::detect();
     let add = |cpu: CpuFeatures, name: &&str| match here.has(name) {
-        true => cpu.with(name).expect("it is a name"),
+        true => cpu.with(name).expect("the feature has this name"),
         false => cpu,
     };
     let extended = EXTENSIONS.iter().fold(baseline, add);
@@ -178,7 +178,7 @@ fn grow_places(guest: &Guest, has_extensions: bool) -> grow::Places {
     let layout = &guest.checked.layout;
     let metadata = &guest.checked.metadata;
     let entry = guest.entry(CodeKind::Func(FUNCTION));
-    let code = CodeTable::new(&guest.file[guest.section(Section::Code)]).expect("it is one");
+    let code = CodeTable::new(&guest.file[guest.section(Section::Code)]).expect("a code table");
     let calls = code
         .iter()
         .filter(|of| !matches!(of.kind, CodeKind::Entry(_) | CodeKind::Import(_)))
@@ -254,7 +254,7 @@ fn report(count: u64, counts: &Counts, ends: &BTreeMap<&str, u64>) {
     println!("{sinks:?} registers made visible, {tight:?} tight bounds, ends: {ends:?}");
 }
 
-/// A generator whose pieces are refused, or all alike, tests nothing.
+/// A generator tests nothing if the verifier refuses its pieces, or if all its pieces are alike.
 fn assert_variety(count: u64, counts: &Counts, ends: &BTreeMap<&str, u64>) {
     if count < 200 {
         return;

@@ -1,5 +1,6 @@
 //! Where the values of a function of x86_64 lie, by the calling convention that `docs/internals`
-//! describes. The verifier's own table is not used, so that the test does not repeat its faults.
+//! describes. The test does not use the verifier's own table, so that it does not repeat the
+//! table's faults.
 
 use pirn_format::types::{FuncType, ValType};
 

@@ -4,7 +4,7 @@
 #[derive(Clone)]
 pub(crate) struct Random(pub(crate) u64);
 
-/// Numbers at whose ends arithmetic changes: signs, carries, and bounds of 8, 16 and 32 bits.
+/// Numbers at which arithmetic changes: signs, carries, and bounds of 8, 16 and 32 bits.
 const SPECIAL: [u64; 20] = [
     0,
     1,

@@ -1,5 +1,5 @@
-//! [`Rules`]: what an instruction may do, by `docs/internals/verifier.md`. The rules read the real
-//! registers before each instruction, so they need no proof.
+//! [`Rules`]: the actions that `docs/internals/verifier.md` allows an instruction. The rules read
+//! the real registers before each instruction, so they need no proof.
 
 use crate::world::{REACH, World};
 use iced_x86::{Instruction, Mnemonic, OpAccess, Register};
@@ -32,13 +32,13 @@ pub(crate) struct Rules {
     tables_change: bool,
 }
 
-/// What a function may use of the stack.
+/// The part of the stack that a function may use.
 pub(crate) struct StackRange {
     /// The stack pointer before the instruction.
     pub(crate) pointer: u64,
     /// End of the arguments of the function that was entered first.
     pub(crate) top: u64,
-    /// End of the memory for results after them, which code only writes.
+    /// End of the memory for results, which follows the arguments. Code only writes this memory.
     pub(crate) area_end: u64,
     /// Lowest byte that was accessed.
     pub(crate) touched: u64,
@@ -48,7 +48,7 @@ pub(crate) struct StackRange {
 #[derive(PartialEq, Eq)]
 pub(crate) enum Allowed {
     Yes,
-    /// If the trap table has the instruction, because the access may fault.
+    /// Only if the trap table has the instruction, because the access may fault.
     WithTrap,
 }
 
@@ -199,7 +199,7 @@ impl Rules {
 /// Reads a register's 64 bits by its number.
 pub(crate) type Registers<'a> = &'a dyn Fn(usize) -> u64;
 
-/// The accesses of an instruction: address, bytes, and whether it reads and writes.
+/// The accesses of an instruction: address, bytes, and whether the access reads and writes.
 pub(crate) fn accesses(
     factory: &mut iced_x86::InstructionInfoFactory,
     instruction: &Instruction,
@@ -225,7 +225,7 @@ pub(crate) fn accesses(
             }
             _ => None,
         };
-        // An address by other registers is none that the rules allow.
+        // The rules allow no address by other registers.
         let at = used.virtual_address(0, value).unwrap_or(u64::MAX);
         Some((at, used.memory_size().size() as u64, reads, writes))
     });
@@ -233,8 +233,8 @@ pub(crate) fn accesses(
 }
 
 /// Whether an instruction would use the kernel, tell of the processor, change how the host's code
-/// runs, or use registers that a time slice does not keep. The verifier's list has none of these.
-/// This list need not be complete.
+/// runs, or use registers that a time slice does not keep. The verifier's list has no such
+/// instruction. The list here need not be complete.
 pub(crate) fn is_foreign(instruction: &Instruction) -> bool {
     use Mnemonic::{
         Clflush, Cli, Cpuid, Emms, Enter, Hlt, In, Int, Int1, Int3, Into, Iretq, Ldmxcsr, Out,

@@ -1,4 +1,4 @@
-//! [`Run`]: one execution of a function, and the checks at each of its instructions.
+//! [`Run`]: one execution of a function, and the checks at each executed instruction.
 
 use crate::context::{Event, Next, Registers, Supervisor};
 use crate::places::{PRESERVED, Place, Places, RBP, RDI, RSI, RSP};
@@ -12,10 +12,10 @@ use pirn_format::traps::{CodeEntry, CodeKind, CodeTable, TrapTable};
 use pirn_format::types::{FuncType, ValType};
 use pirn_verify::Property;
 
-/// Most instructions of a run that is checked at each of them.
+/// Most instructions of a run whose instructions are checked.
 const STEPS_MAX: u32 = 3_000;
 
-/// Numbers that differ between worlds: what a guest must not learn.
+/// Numbers that differ between worlds, and that a guest must not learn.
 #[derive(Clone)]
 pub(crate) struct Secret(pub(crate) Random, pub(crate) usize);
 
@@ -36,7 +36,7 @@ pub(crate) enum End {
     Exited(u64),
     /// At the guard below the stack.
     Overflowed,
-    /// It needs too many instructions, or one that this processor does not have.
+    /// The run needs too many instructions, or an instruction that this processor does not have.
     Unknown,
     Violated(Violation),
 }
@@ -55,7 +55,7 @@ impl End {
     }
 }
 
-/// What the code did against the rules.
+/// An action of the code against the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) property: Property,
@@ -91,7 +91,7 @@ struct Call {
     returns_to: u64,
 }
 
-/// Where the last instruction leads.
+/// How the last instruction continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Falls,
@@ -108,11 +108,12 @@ pub(crate) struct Run<'a> {
     calls: Vec<Call>,
     flow: Flow,
     touched: u64,
-    /// By byte of the function: the start of the executed instruction that has it, plus 1.
+    /// By byte of the function: the start of the executed instruction that contains the byte, plus
+    /// 1.
     executed: Vec<u32>,
     steps: u32,
     pub(crate) end: Option<End>,
-    /// What the guest can see of the end, and what it passed to the host.
+    /// Values that the guest can see at the end, and values that it has passed to the host.
     pub(crate) visible: Vec<u64>,
     /// The path, as a hash of text offsets.
     pub(crate) path: u64,
@@ -165,7 +166,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Checks the next instruction before it is executed.
+    /// Checks the next instruction before the processor executes it.
     fn step(&mut self, registers: &mut Registers<'_>) -> Next {
         let rip = registers.rip();
         if let Some(next) = self.outside(registers) {
@@ -192,7 +193,7 @@ impl<'a> Run<'a> {
         Next::Continue
     }
 
-    /// Checks the instruction at an address. Returns where it leads.
+    /// Checks the instruction at an address. Returns how it continues.
     fn executes(
         &mut self,
         registers: &Registers<'_>,
@@ -270,7 +271,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Checks where the last instruction led.
+    /// Checks the place to which the last instruction led.
     fn follow(&mut self, registers: &mut Registers<'_>, rip: u64, at: u32) -> Result<(), String> {
         let flow = std::mem::replace(&mut self.flow, Flow::Falls);
         match flow {
@@ -314,7 +315,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Notes what a function passes to another one, which has been entered.
+    /// Notes the values that a function passes to the function that it has entered.
     fn passes(&mut self, registers: &Registers<'_>, kind: CodeKind) -> Result<(), String> {
         let places = match kind {
             CodeKind::Func(function) => {
@@ -322,15 +323,15 @@ impl<'a> Run<'a> {
                 Places::of(metadata.func_type(metadata.funcs[function as usize]))
             }
             CodeKind::Builtin(number) => match Builtin::from_number(number) {
-                // The address of its values is a parameter.
+                // A parameter of `throw` is the address of its values.
                 None | Some(Builtin::Throw) => return Ok(()),
                 Some(builtin) => Places::of(&FuncType {
                     params: vec![ValType::I64; builtin.params()],
                     results: vec![],
                 }),
             },
-            // Trampolines of imports get the record of a function, and stubs of traps a number
-            // that not all of them use.
+            // Trampolines of imports get the record of a function, and stubs of traps a number that
+            // not all stubs use.
             _ => return Ok(()),
         };
         let context = registers.get(places.context);
@@ -397,7 +398,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Writes secrets to what a call may change, except its results.
+    /// Writes secrets to the registers, flags and stack words that a call may change, except to its
+    /// results.
     fn scramble(&mut self, registers: &mut Registers<'_>, results: &[(Place, ValType)]) {
         let secret = &mut self.start.secret;
         for number in (0..16).filter(|number| *number != RSP && !PRESERVED.contains(number)) {
@@ -426,7 +428,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What happens at an address outside of the text, if it is one that code may reach.
+    /// Handles an address outside of the text that code may reach. `None` for other addresses.
     fn outside(&mut self, registers: &mut Registers<'_>) -> Option<Next> {
         let rip = registers.rip();
         let has_called = !self.start.steps || matches!(self.flow, Flow::Calls(_));
@@ -477,7 +479,7 @@ impl<'a> Run<'a> {
         self.ends(End::Returned)
     }
 
-    /// What a guest can see of a value.
+    /// The part of a value that a guest can see.
     fn seen(&self, ty: ValType, words: [u64; 2]) -> Result<[u64; 2], String> {
         let wrong = || format!("passes {:#x} as {ty}", words[0]);
         Ok(match ty {
@@ -494,7 +496,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The exit routine: builtins without effect return, and all others end the run.
+    /// The exit routine: builtins without effect return, and all other exits end the run.
     fn exits(&mut self, registers: &mut Registers<'_>) -> Next {
         let (context, reason, cells) = (registers.get(RDI), registers.get(RSI), registers.get(2));
         if context != self.world.vmctx {
@@ -553,7 +555,7 @@ impl<'a> Run<'a> {
         self.answers(registers, cells, answer)
     }
 
-    /// Whether cells at an address are on the stack.
+    /// Checks that cells at an address are on the stack.
     fn holds(&self, at: u64) -> Result<(), String> {
         let low = self.world.stack - STACK_BYTES;
         match (low..=self.world.stack - 16).contains(&at) {
@@ -641,7 +643,8 @@ fn violation<T>(property: Property, message: String) -> Result<T, Violation> {
     Err(Violation { property, message })
 }
 
-/// The type of the bits of a value that code may use. An i32 has the whole word, which is a number.
+/// The type of a value's bits that code may use. For an i32 this is the whole word, which is a
+/// number.
 fn whole(place: Place, ty: ValType) -> ValType {
     match (place, ty) {
         (Place::General(_) | Place::Memory(_), ValType::I32) => ValType::I64,
@@ -649,7 +652,7 @@ fn whole(place: Place, ty: ValType) -> ValType {
     }
 }
 
-/// A vector register of which only the bits of a type are a value, and the others a secret.
+/// A vector register whose bits of the type are the value, and whose other bits are a secret.
 pub(crate) fn partly(value: [u64; 2], secret: [u64; 2], ty: Option<ValType>) -> [u64; 2] {
     const LOW: u64 = 0xffff_ffff;
     match ty {

@@ -15,7 +15,7 @@ pub(crate) struct Trial {
     memory: Vec<u8>,
 }
 
-/// What the guest gets from its caller, equal in all worlds.
+/// The values that the guest gets from its caller, equal in all worlds.
 #[derive(Clone)]
 pub(crate) struct Input {
     params: Vec<[u64; 2]>,
@@ -27,8 +27,8 @@ pub(crate) struct Input {
 }
 
 impl Trial {
-    /// An address of the first world, or a number between those of two worlds: a comparison with
-    /// an address then has two results.
+    /// An address of the first world, or a number between the addresses of two worlds. A comparison
+    /// of this number with the address then has two results.
     fn number(&self, random: &mut Random) -> u64 {
         let at = random.below(8) as usize;
         let address = |world: usize| self.worlds[world].addresses()[at];
@@ -55,7 +55,7 @@ impl Trial {
     }
 }
 
-/// What one run showed.
+/// The observations of one run.
 struct Observed {
     end: End,
     visible: Vec<u64>,
@@ -79,7 +79,7 @@ impl Trial {
         trial
     }
 
-    /// Runs a function in the first world and in one of the others. Returns how it ended.
+    /// Runs a function in the first world and in another world. Returns the end of the run.
     pub(crate) fn run(
         &mut self,
         program: &Program<'_>,
@@ -128,7 +128,7 @@ impl Trial {
         }
         if steps && first.path != second.path {
             // A virtual machine may lose the trap after an instruction, once in some million
-            // instructions. So a path must differ from the other one twice.
+            // instructions. So the two paths must differ twice.
             let again =
                 [0, other].map(|world| self.once(program, (entry, places), input, (world, true)));
             let [first, second] = again;
@@ -139,7 +139,7 @@ impl Trial {
         Ok(first.end)
     }
 
-    /// The same number for each parameter.
+    /// Input with the same number for each parameter.
     pub(crate) fn equal_input(number: u64, params: usize) -> Input {
         Input {
             params: vec![[number; 2]; params],
@@ -159,8 +159,8 @@ impl Trial {
         let world = &mut self.worlds[number];
         world.resize_tables(program.checked, input.elements);
         world.reset(&self.memory, input.fuel);
-        // The second world has the complement of all bits, and so their differences. The third one
-        // has others.
+        // The second world has the complement of all bits, so the difference of two secrets changes
+        // its sign. The third world has other bits.
         let mut secret = Secret(Random(input.seed), number);
         let mut registers: [u64; 16] = std::array::from_fn(|_| secret.next());
         let mut vectors: [[u64; 2]; 16] = std::array::from_fn(|_| [secret.next(), secret.next()]);

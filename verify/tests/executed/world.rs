@@ -1,9 +1,10 @@
-//! [`World`]: the memory of one instance, at addresses of its own.
+//! [`World`]: the memory of one instance, at the world's own addresses.
 //!
 //! Worlds of one module differ in everything that a guest must not learn: the addresses of the
 //! context, of tables, of the stack and of the text, the identities of types and tags, references
-//! of the host, and the private fields of the context. In the second world, each of these has the
-//! complement of the first one's bits, where it can. In the third world it is random.
+//! of the host, and the private fields of the context. In the second world, each of these secrets
+//! has the complement of its bits in the first world, where possible. In the third world, each
+//! secret is random.
 //!
 //! ```text
 //!     4 GiB  context, below it the instance area, above it memory 0
@@ -41,7 +42,7 @@ const GIB: u64 = 1 << 30;
 pub(crate) const STACK_BYTES: u64 = 64 << 10;
 
 /// Distances from the base of memory 0 at which bytes are accessible, and their number. The last
-/// ones end at the end of the reservation.
+/// range ends at the end of the reservation.
 pub(crate) const MEMORY: [(u64, u64); 4] = [
     (0, WASM_PAGE_BYTES),
     (0x8000_0000 - PAGE, 2 * PAGE),
@@ -62,7 +63,7 @@ pub(crate) struct Table {
 }
 
 pub(crate) struct World {
-    /// Which of the worlds it is, from 0.
+    /// The world's number, from 0.
     pub(crate) number: usize,
     pub(crate) vmctx: u64,
     /// Lowest byte of the instance area.
@@ -74,7 +75,8 @@ pub(crate) struct World {
     tables_at: u64,
     /// End of the stack.
     pub(crate) stack: u64,
-    /// Where the code of the caller would be, the exit routine, and the routine for host calls.
+    /// Addresses of the caller's code, of the exit routine, and of the routine for host calls.
+    /// Nothing is mapped there.
     pub(crate) caller: u64,
     pub(crate) exit: u64,
     pub(crate) host: u64,
@@ -84,15 +86,15 @@ pub(crate) struct World {
     externs: [u64; EXTERNS as usize],
     /// A second mapping of the text, which can be written to.
     alias: *mut u8,
-    /// What the instance area and the tables have before a run.
+    /// The contents of the instance area and the tables before a run.
     image: Vec<u8>,
     table_image: Vec<u8>,
     reservation: (*mut u8, usize),
 }
 
 impl World {
-    /// Maps a world of a module. All worlds of the module need the same seed, and those of other
-    /// modules need other ones.
+    /// Maps a world of a module. All worlds of a module need the same seed, and worlds of different
+    /// modules need different seeds.
     pub(crate) fn new(checked: &Checked, text: &[u8], number: usize, seed: u64) -> Self {
         let mut random = Random(seed);
         let mut place = |region: u64| {
@@ -102,7 +104,7 @@ impl World {
             region * GIB + page * PAGE
         };
         let bytes = (34 * GIB) as usize;
-        // The upper bits differ, too. The kernel chooses another place if this one is in use.
+        // The upper bits differ, too. The kernel chooses another place if this place is in use.
         let high = [0x0555, 0x0aaa, 0x0cc0][number] << 32;
         let reservation = map_near(high + ((seed % 128) << 37), bytes);
         let start = (reservation as u64).next_multiple_of(4 * GIB);
@@ -171,7 +173,7 @@ impl World {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.alias.add(at), bytes.len()) };
     }
 
-    /// Computes what the instance area and the tables have.
+    /// Computes the contents of the instance area and the tables.
     fn fill(&mut self, checked: &Checked, random: &mut Random) {
         let (metadata, layout) = (&checked.metadata, &checked.layout);
         let number = self.number;
@@ -189,7 +191,7 @@ impl World {
             .iter()
             .map(|ty| {
                 let first = types.iter().position(|other| other == ty);
-                salt | first.expect("it is one of them") as u32
+                salt | first.expect("a type equals itself") as u32
             })
             .collect();
         let table_shift = secret() % 16;
@@ -316,7 +318,7 @@ impl World {
         self.vmctx.wrapping_add_signed(distance.into())
     }
 
-    /// What an imported function has as `FuncImport::host`.
+    /// The `FuncImport::host` of an imported function.
     pub(crate) fn host_number(&self, import: u32) -> u64 {
         (self.externs[1] & 0xffff_0000) | (64 * u64::from(import))
     }
@@ -326,7 +328,7 @@ impl World {
         self.image[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// A reference of a type, the same one in each world.
+    /// A reference of a type. Equal numbers give the same reference in each world.
     pub(crate) fn reference(&self, ty: ValType, number: u64) -> u64 {
         let is_function = matches!(ty.heap(), Some(heap) if heap.top() == HeapType::Func);
         match ty {
@@ -337,7 +339,8 @@ impl World {
         }
     }
 
-    /// Which reference a word is; `None` if it is none. The number is the same in each world.
+    /// The number of a reference; `None` if the word is no reference. The number is the same in
+    /// each world.
     pub(crate) fn number_of(&self, reference: u64) -> Option<u64> {
         if reference == 0 {
             return Some(0);
@@ -349,7 +352,7 @@ impl World {
             .or(of_host.map(|at| 1000 + at as u64))
     }
 
-    /// Sets the instance area, the tables and memory 0 to what they have before a run.
+    /// Sets the instance area, the tables and memory 0 to their contents before a run.
     pub(crate) fn reset(&mut self, memory: &[u8], fuel: i64) {
         self.set(CONTEXT_FUEL, fuel.cast_unsigned());
         let mut at = 0;
@@ -398,8 +401,8 @@ impl World {
         unsafe { (at as *mut u64).write_unaligned(word) };
     }
 
-    /// What a guest can see of globals, tables and fuel. An error names a byte that code must not
-    /// change.
+    /// The words of globals, tables and fuel that a guest can see. An error names a word that code
+    /// must not change.
     pub(crate) fn visible(
         &self,
         metadata: &Metadata,
@@ -478,7 +481,7 @@ impl Drop for World {
     }
 }
 
-/// Reserves bytes at an address, or elsewhere if they are in use.
+/// Reserves bytes at an address, or elsewhere if the address is in use.
 fn map_near(hint: u64, bytes: usize) -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: without `MAP_FIXED`, the kernel replaces no mapping.

@@ -90,7 +90,7 @@ impl Grow<'_> {
                     Rm::Reg(b),
                 );
             }
-            // Conversions from general registers and to them.
+            // Conversions from and to general registers.
             6 => {
                 let prefix = self.random.pick(&[Some(0xf2), Some(0xf3)]);
                 let wide = self.random.one_of(2);
