@@ -117,7 +117,7 @@ fn table_len(fresh: Symbol, table: u32) -> Value {
     }
 }
 
-/// An access to linear memory. It must lie in the reservation. The access may fault, so the trap
+/// An access to linear memory. The access must lie in the reservation. It may fault, so the trap
 /// table must have the instruction.
 fn memory(module: &Module<'_>, access: &Access) -> Proof<Value> {
     let Address { base, displacement } = access.address;

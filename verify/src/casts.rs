@@ -211,7 +211,7 @@ fn tag_of(value: Value, mask: u8) -> Option<i64> {
 }
 
 /// The tag bits of a reference that a mask selects, if one of two operands is the reference and the
-/// other one is the mask.
+/// other operand is the mask.
 pub(crate) fn tag(left: Value, right: Value, fresh: Symbol) -> Option<Value> {
     let (reference, mask) = match (left.as_constant(), right.as_constant()) {
         (_, Some(mask)) => (left, mask),

@@ -219,7 +219,7 @@ pub(crate) fn bounds(left: Value, right: Value, relation: Relation) -> Option<(i
             low = low.checked_add(i64::from(other == Some(low)))?;
             high = high.checked_sub(i64::from(other == Some(high)))?;
         }
-        // Unsigned numbers below a positive one are positive.
+        // Unsigned numbers below a positive number are positive.
         Relation::Below if right.low >= 0 => {
             low = low.max(0);
             high = high.min(right.high.checked_sub(1)?);

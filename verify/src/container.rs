@@ -1,8 +1,8 @@
 //! The ELF file around the text: what the dynamic loader acts on before any code of pirn runs.
 //!
-//! A proof of the text is worth nothing if the loader maps other code, or calls it: constructors, a
-//! symbol that is resolved by a call (`STT_GNU_IFUNC`), a writable page over the text. The compiler
-//! writes files of one shape. This file accepts that shape and no other: see
+//! A proof of the text is worth nothing if the loader maps or calls other code. Examples are
+//! constructors, a symbol that is resolved by a call (`STT_GNU_IFUNC`), and a writable page over
+//! the text. The compiler writes files of one shape. This file accepts that shape and no other: see
 //! `compiler/src/link/elf.rs`, and the ELF specification (gABI 4.1, chapters 4 and 5).
 
 use crate::error::VerifyError;

@@ -6,8 +6,7 @@ use pirn_format::layout::{EXTERNAL_PREFIX, EXTERNAL_SHIFT, TAG_BOXED, TAG_HOST, 
 /// `external.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The highest 16 bits of an externref. They are `EXTERNAL_PREFIX` if it was converted from an
-    /// anyref.
+    /// The highest 16 bits of an externref. They are `EXTERNAL_PREFIX` in a converted anyref.
     Prefix,
     /// The highest 3 bits of an externref, which an anyref does not have room for.
     High,

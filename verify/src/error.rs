@@ -10,8 +10,8 @@ use pirn_format::traps::CodeKind;
 pub enum Property {
     /// Every reachable byte decodes to an instruction of the verifier's list.
     Instructions,
-    /// Every access lies in the guest's memories, tables and globals, in the fields of its context
-    /// that code may use, in its own constants or in its own frame.
+    /// Every access lies in the guest's memories, tables and globals, in context fields that code
+    /// may use, or in the function's constants or frame.
     Accesses,
     /// Every jump and call goes to an instruction of the same function, to the entry of a function,
     /// or to a checked reference.

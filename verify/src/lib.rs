@@ -62,9 +62,9 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`VerifyError::Format`] for a file that is damaged, [`VerifyError::Container`] for an ELF file
-/// of another shape than the compiler's, [`VerifyError::Refused`] for the first function, in the
-/// order of the text, that could not be proven. The refusal's offset is where the proof stopped.
+/// [`VerifyError::Format`] for a damaged file, [`VerifyError::Container`] for an ELF file that does
+/// not have the compiler's shape. [`VerifyError::Refused`] for the first function, in the order of
+/// the text, that could not be proven. The refusal's offset is where the proof stopped.
 pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     let checked = Checked::new(file)?;
     let verifier = Verifier::new(file, &checked)?;

@@ -263,7 +263,7 @@ impl State {
         facts.push(fact);
     }
 
-    /// Forgets which exception was caught: a call may catch another one.
+    /// Forgets which exception was caught: a call may catch another exception.
     pub(crate) fn forget_caught(&mut self) {
         // Only a landed state has facts about an exception. A join with a state that has not landed
         // drops these facts.
@@ -753,7 +753,7 @@ fn joined(old: &Value, new: &Value, own: Symbol, widening: Widening) -> Option<V
     if joined.symbol == new.symbol && joined.symbol != old.symbol {
         joined = joined.renamed(own);
     }
-    // Unknown bits need no name, because no later comparison tells anything of them.
+    // Unknown bits need no symbol, because no later comparison tells anything about them.
     if joined.is_unknown() {
         joined = Value::of(joined.kind);
     }

@@ -1,9 +1,8 @@
 //! [`Value`]: what the verifier knows about a register or a stack slot.
 //!
-//! A value is a base of some [`Kind`] plus an integer. The integer is
-//! `(symbol << shift) + constant`, and lies in an interval. A [`Symbol`] names one integer that the
-//! code has computed, so two values with one symbol are related: a comparison of one of them bounds
-//! the other.
+//! A value is a base of some [`Kind`] plus an integer. The integer is `(symbol << shift) +
+//! constant`, and lies in an interval. A [`Symbol`] names one integer that the code has computed.
+//! So two values with one symbol are related: a comparison of one value bounds the other value.
 
 use crate::conversion::Part;
 pub(crate) use crate::symbol::Symbol;
@@ -16,9 +15,9 @@ use pirn_format::types::{CompositeKind, HeapType};
 pub(crate) enum Kind {
     /// Unknown bits, which may be an address or another guest's data. Nothing may depend on them.
     Junk,
-    /// The lowest 8 bits are a number. The others are as in [`Junk`](Self::Junk).
+    /// The lowest 8 bits are a number. The other bits are as in [`Junk`](Self::Junk).
     Byte,
-    /// The lowest 16 bits are a number. The others are as in [`Junk`](Self::Junk).
+    /// The lowest 16 bits are a number. The other bits are as in [`Junk`](Self::Junk).
     Short,
     /// The lowest 32 bits are a number.
     Single,
@@ -134,7 +133,7 @@ pub(crate) enum Kind {
     Chain(Symbol),
     /// The identity of a supertype of an object's type, by its position in the chain.
     Ancestor(Symbol, i64),
-    /// The lowest 8 bits are 1 or 0. The others are as in [`Junk`](Self::Junk).
+    /// The lowest 8 bits are 1 or 0. The other bits are as in [`Junk`](Self::Junk).
     Bit(bool),
     /// The result of `bsf` or `bsr`: a number if the zero flag is not set, otherwise as in
     /// [`Junk`](Self::Junk).

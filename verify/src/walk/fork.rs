@@ -3,9 +3,8 @@
 //! A cast computes its answer in a register, and a later branch tests the register. Between the
 //! cast and the branch, paths meet. The joined state does not know that the reference has the type
 //! if the answer is yes. So where a comparison of types or tags sets a register, the walk splits:
-//! one path has the answer yes, the other path the answer no. The path with a nonzero answer is
-//! walked apart. It does not join states of blocks until a branch tests a constant, or for
-//! [`BLOCKS_MAX`] blocks.
+//! one path has the answer yes, the other no. The path with a nonzero answer is walked apart. It
+//! does not join states of blocks until a branch tests a constant, or for [`BLOCKS_MAX`] blocks.
 //!
 //! A path that is walked apart only goes forward. Symbols rely on this rule: no instruction runs
 //! twice without a join, so a symbol never names two values. For the same reason, the values of a

@@ -18,7 +18,7 @@ use pirn_format::traps::CodeKind;
 use pirn_format::types::ValType;
 use std::collections::BTreeMap;
 
-/// A set of registers: general ones from bit 0 on, vector registers from bit 32 on.
+/// A set of registers: general registers from bit 0 on, vector registers from bit 32 on.
 pub(crate) type Registers = u64;
 
 /// The flags have the bit of the stack pointer of aarch64, which is never forgotten.
@@ -63,7 +63,8 @@ pub(crate) enum Transfer {
 /// Most passes over the blocks of a function to find which registers later instructions read.
 const PASSES_MAX: usize = 16;
 
-/// Instructions that are executed in turn, and where execution continues after the last one.
+/// Instructions that are executed in turn, and where execution continues after the last
+/// instruction.
 struct Run {
     /// Text offset of the first instruction.
     at: u32,

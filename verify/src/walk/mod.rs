@@ -46,7 +46,7 @@ pub(crate) trait Machine<'m>: Sized {
     fn new(code: &'m [u8], start: u32) -> Self;
 
     /// Decodes the instruction at a byte of the function. Refuses an instruction that is not on the
-    /// verifier's list, and one whose cpu feature the module's header does not name.
+    /// verifier's list, or needs a cpu feature that the module's header does not name.
     fn decode(&mut self, module: &Module<'m>, index: usize) -> Proof<Self::Instruction>;
 
     fn bytes(instruction: Self::Instruction) -> usize;

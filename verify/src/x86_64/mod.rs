@@ -49,7 +49,7 @@ impl<'m> Machine<'m> for X86<'m> {
     }
 
     fn decode(&mut self, module: &Module<'m>, index: usize) -> Proof<Instruction> {
-        // After an instruction, the decoder is at the next one.
+        // After an instruction, the decoder is at the next instruction.
         let ip = u64::from(self.start) + index as u64;
         let is_next = self.decoder.position() == index && self.decoder.ip() == ip;
         let is_there = is_next || self.decoder.set_position(index).is_ok();

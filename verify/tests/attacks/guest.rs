@@ -189,9 +189,9 @@ fn source() -> String {
     )
 }
 
-/// A module with structs and arrays, whose functions are long enough for the attacks. Sizes:
-/// `$s` has fields at 8, 12, 16, 24 and 32 and 48 bytes; `$base` at 8 and 16 bytes; `$derived` at
-/// 8, 16 and 24 and 32 bytes.
+/// A module with structs and arrays, whose functions are long enough for the attacks. Offsets of
+/// the fields: 8, 12, 16, 24 and 32 in the 48 bytes of `$s`. The 16 bytes of `$base` have 8, the 32
+/// bytes of `$derived` have 8, 16 and 24.
 fn object_source() -> String {
     let load = |local: u32| {
         format!("(local.set {local} (i32.load offset=1000 (local.get {local})))").repeat(200)

@@ -20,7 +20,7 @@
 //! * `as entry F`, `as import F`, `as builtin NAME`, `as trap NUMBER`: the code table declares the
 //!   function as an entry or import trampoline of F's type, a builtin's trampoline, or a trap stub;
 //! * `traps`: each byte of the code has an entry in the trap table; without this option, no byte
-//!   has one;
+//!   has an entry;
 //! * `handler RETURN LANDING BYTES`: the code at offset LANDING catches exceptions of the call that
 //!   returns to offset RETURN. The stack pointer at LANDING is BYTES below the frame pointer.
 //!

@@ -530,8 +530,8 @@ fn few_new_objects_are_known_before_they_are_written() {
         // mov rax, [rdi - 88]; lea r10, [rax + 16]; cmp r10, [rdi - 80]; jbe 1f; xor eax, eax; pop
         // rbp; ret; 1: mov [rdi - 88], r10
         let new = "488b47a84c8d50104c3b57b0760431c05dc34c8957a8";
-        // push rbp; mov rbp, rsp; the first object; mov r9, rax; newer ones; mov ecx, [rdi + id_s];
-        // mov [r9], ecx; xor eax, eax; pop rbp; ret
+        // push rbp; mov rbp, rsp; the first object; mov r9, rax; newer objects; mov ecx, [rdi +
+        // id_s]; mov [r9], ecx; xor eax, eax; pop rbp; ret
         let newer = new.repeat(newer);
         let code = format!("554889e5{new}4989c1{newer}8b8f1b5a5a5a41890931c05dc3");
         guest.write(entry, &list::bytes(&code));

@@ -15,8 +15,8 @@ use pirn_verify::{Property, Verifier, VerifyError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A module with structs, arrays and casts, and without tables: each comparison of an order tests
-/// an index, a range, or the room for an object.
+/// A module with structs, arrays and casts, and without tables. So each comparison of an order
+/// tests an index, a range, or the room for an object.
 pub(crate) const OBJECTS: &str = r#"(module
     (type $words (array (mut i32)))
     (type $node (sub (struct (field $value (mut i32)) (field $next (mut (ref null $node))))))

@@ -30,7 +30,7 @@ pub(crate) enum Event {
     Fault(c_int, Option<u64>),
 }
 
-/// What happens after an event.
+/// The decision after an event.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Next {
     Continue,
@@ -125,7 +125,7 @@ impl Registers<'_> {
         let at = 20 + 2 * number;
         // SAFETY: the kernel's record has the registers from byte 160 on, and says at byte 464
         // whether the state of `XSAVE` follows. Bit 1 and bit 2 of the features at byte 472 mean
-        // SSE and AVX; the word at byte 512 has the bits of the features that the kernel restores.
+        // SSE and AVX. The word at byte 512 has the bits of the features that the kernel restores.
         unsafe {
             *vectors.add(at) = value[0];
             *vectors.add(at + 1) = value[1];
@@ -210,7 +210,7 @@ pub(crate) fn enter(supervisor: &mut dyn Supervisor) {
     }));
     let timer = Timer::new();
     // SAFETY: the handler saves the registers here and puts them back when the guest is left. The
-    // restored actions and the stack are the former ones of this thread.
+    // later calls restore the former actions and the former stack.
     unsafe {
         libc::raise(libc::SIGUSR1);
         CURRENT.set(None);

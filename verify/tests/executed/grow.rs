@@ -1,8 +1,9 @@
 //! Random instructions, and groups of instructions, that the verifier may accept.
 //!
-//! Most instructions use facts that the verifier reasons about: comparisons before branches,
-//! selections and accesses, operations that keep a part of a register, moves between general and
-//! vector registers, parts of words of the frame, and fields of the context.
+//! Most instructions use facts that the verifier reasons about. Examples are comparisons before
+//! branches, selections and accesses, and operations that keep a part of a register. Other examples
+//! are moves between general and vector registers, parts of words of the frame, and fields of the
+//! context.
 
 mod control;
 mod vectors;

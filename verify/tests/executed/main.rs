@@ -3,7 +3,7 @@
 //! The tests generate machine code, ask the verifier, and run the code that it accepts. A piece of
 //! code runs in two worlds, which differ in everything that a guest must not learn ([`world`]).
 //! Rules that read the real registers check each instruction ([`supervise`], [`rules`]).
-//! Afterwards, the guest must see the same in both worlds ([`trial`]).
+//! Afterwards, the guest must see the same values in both worlds ([`trial`]).
 //!
 //! * [`pieces`] grows random code, group by group, so that the verifier accepts it.
 //! * [`grafts`] changes functions of real modules.

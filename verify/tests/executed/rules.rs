@@ -232,8 +232,8 @@ pub(crate) fn accesses(
     used.collect()
 }
 
-/// Whether an instruction would use the kernel, tell of the processor, change how the host's code
-/// runs, or use registers that a time slice does not keep. The verifier's list has no such
+/// Whether an instruction would enter the kernel, reveal the processor, change the execution of the
+/// host, or use registers that a time slice does not keep. The verifier's list has no such
 /// instruction. The list here need not be complete.
 pub(crate) fn is_foreign(instruction: &Instruction) -> bool {
     use Mnemonic::{

@@ -1,10 +1,10 @@
 //! [`World`]: the memory of one instance, at the world's own addresses.
 //!
-//! Worlds of one module differ in everything that a guest must not learn: the addresses of the
-//! context, of tables, of the stack and of the text, the identities of types and tags, references
-//! of the host, and the private fields of the context. In the second world, each of these secrets
-//! has the complement of its bits in the first world, where possible. In the third world, each
-//! secret is random.
+//! Worlds of one module differ in everything that a guest must not learn. These secrets are the
+//! addresses of the context, of tables, of the stack and of the text. They are also the identities
+//! of types and tags, references of the host, and the private fields of the context. In the second
+//! world, each secret has the complement of its bits in the first world, where possible. In the
+//! third world, each secret is random.
 //!
 //! ```text
 //!     4 GiB  context, below it the instance area, above it memory 0
