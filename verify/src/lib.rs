@@ -72,8 +72,8 @@ pub fn verify(file: &[u8]) -> Result<Report, VerifyError> {
     verifier.verify()
 }
 
-/// The verifier of one module's machine code. Only [`verify`] also checks what the rest of the file
-/// tells the dynamic loader.
+/// The verifier of one module's machine code. It does not check what the rest of the file tells the
+/// dynamic loader; [`verify`] does.
 pub struct Verifier<'a>(Module<'a>);
 
 impl<'a> Verifier<'a> {

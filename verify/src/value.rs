@@ -1,8 +1,9 @@
 //! [`Value`]: what the verifier knows about a register or a stack slot.
 //!
-//! A value is a base of some [`Kind`] plus an integer. The integer is `(symbol << shift) +
-//! constant`, and lies in an interval. A [`Symbol`] names one integer that the code has computed.
-//! So two values with one symbol are related: a comparison of one value bounds the other value.
+//! A value is a base of some [`Kind`] plus an integer. The integer is
+//! `(symbol << shift) + constant`, and lies in an interval. A [`Symbol`] names one integer that the
+//! code has computed. So two values with one symbol are related: a comparison of one value bounds
+//! the other value.
 
 use crate::conversion::Part;
 pub(crate) use crate::symbol::Symbol;

@@ -102,8 +102,7 @@ const WORK_PER_BYTE_MAX: usize = 1 << 10;
 /// again and again.
 const INSTRUCTION_WORK: usize = 16;
 
-/// Least mean size of an instruction in bytes. It is exact for aarch64; the mean of x86_64 is
-/// greater.
+/// Lower bound of the mean size of an instruction in bytes: exact for aarch64, too low for x86_64.
 const INSTRUCTION_BYTES: usize = 4;
 
 /// The walk over one function.
