@@ -7,15 +7,15 @@ use cranelift_codegen::isa::unwind::systemv;
 use pirn_format::traps::{HandlerEntry, InlinedEntry};
 use std::ops::Range;
 
-/// The machine code of one function or trampoline. All offsets are relative to its start.
+/// The machine code of one function or trampoline. All offsets are relative to the code's start.
 pub(crate) struct CompiledFunction {
-    /// Its name: a function or a trampoline.
+    /// The name of the function or trampoline.
     pub(crate) symbol: Symbol,
-    /// Its code bytes, with calls not yet resolved.
+    /// The code bytes, with calls not yet resolved.
     pub(crate) code: Vec<u8>,
     /// Alignment in bytes.
     pub(crate) align: u32,
-    /// Bytes of its frame below the frame pointer.
+    /// Bytes of the function's frame below the frame pointer.
     pub(crate) frame_bytes: u32,
     /// References to other functions and to dispatch tables.
     pub(crate) relocs: Vec<FunctionReloc>,
@@ -28,16 +28,16 @@ pub(crate) struct CompiledFunction {
     pub(crate) inlined: Vec<InlinedEntry>,
     /// Calls that have an exception handler, ascending.
     pub(crate) handlers: Vec<HandlerEntry>,
-    /// Its unwind information.
+    /// The unwind information.
     pub(crate) unwind: Option<systemv::UnwindInfo>,
-    /// Range of its body in the WebAssembly file; empty for a trampoline.
+    /// Range of the body in the WebAssembly file; empty for a trampoline.
     pub(crate) body: Range<u32>,
-    /// The WebAssembly instructions of its code, ascending. Only if `codegen::Outputs::locations`
+    /// The WebAssembly instructions of the code, ascending. Only if `codegen::Outputs::locations`
     /// is set.
     pub(crate) locations: Vec<Location>,
-    /// Offsets of its blocks, ascending. Only if the code generator reports them.
+    /// Offsets of the blocks, ascending. Only if the code generator reports them.
     pub(crate) blocks: Vec<u32>,
-    /// Its Cranelift IR. Only if `codegen::Outputs::clif` is set; then there is no machine code.
+    /// The Cranelift IR. Only if `codegen::Outputs::clif` is set; then there is no machine code.
     pub(crate) clif: String,
 }
 
@@ -68,10 +68,10 @@ impl CompiledFunction {
 pub(crate) struct Location {
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// Offset of the instruction in the WebAssembly file. In an inlined function, that of the
+    /// Offset of the instruction in the WebAssembly file. In an inlined function, the offset of the
     /// outermost inlined call.
     pub(crate) wasm: u32,
-    /// The innermost inlined function, and the offset of its instruction.
+    /// The innermost inlined function, and the offset of the instruction in that function.
     pub(crate) inlined: Option<(u32, u32)>,
 }
 

@@ -71,9 +71,9 @@ pub fn emit(
     emit_noting(wasm, options, emit, progress, &mut |_| ())
 }
 
-/// Compiles as [`emit()`] does. `note` receives, each in one line, which debug information of the
-/// guest is missing or omitted, if [`Options::debug_info`] is set, and why [`Options::cache`]
-/// cannot be written. Neither problem stops the compilation.
+/// Compiles as [`emit()`] does. `note` receives problems, one line each: missing or omitted debug
+/// information of the guest, if [`Options::debug_info`] is set, and a failed write of
+/// [`Options::cache`]. Neither problem stops the compilation.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ fn emit_counting(
     note: &mut dyn FnMut(&str),
 ) -> Result<(Vec<u8>, u64), CompileError> {
     let isas = OwnedIsas::build(options, emit == Emit::Asm)?;
-    // What is made of a component may be larger than the file. The budget follows the file.
+    // The joined module of a component may be larger than the file, so the budget follows the file.
     let budget = Budget::new(wasm.len() as u64, options.work_per_byte);
     let whole = match component::is_component(wasm) {
         true => Some(Cow::Borrowed(wasm)),
@@ -159,8 +159,8 @@ fn emit_counting(
     Ok((file, work))
 }
 
-/// What the metadata says of a compilation. It depends on nothing else, so that the same input
-/// gives the same bytes.
+/// The description of a compilation in the metadata. The description depends only on the module,
+/// the options and the version, so that the same input gives the same bytes.
 fn source(wasm: &[u8], options: &Options) -> Source {
     Source {
         wasm_sha256: Sha256::digest(wasm).into(),

@@ -31,14 +31,14 @@ pub enum CompileError {
     Limit {
         /// The limited quantity.
         what: &'static str,
-        /// Its value in the module.
+        /// The value of the quantity in the module.
         found: u64,
         /// The limit.
         limit: u64,
     },
-    /// The module is valid as far as it was checked, but its functions and trampolines, and the
-    /// instances, types, adapters and names of a component, together need more work than
-    /// [`Options::work_per_byte`](crate::Options::work_per_byte) allows.
+    /// The module is valid as far as it was checked, but compilation needs more work than
+    /// [`Options::work_per_byte`](crate::Options::work_per_byte) allows. Functions and trampolines
+    /// need work, and so do instances, types, adapters and names of a component.
     #[error(
         "module of {module_bytes} bytes needs more than {limit} units of compile work, the limit \
          for its size; use fewer parameters, results and locals, in a component also fewer \
@@ -47,7 +47,7 @@ pub enum CompileError {
     Work {
         /// The limit in units of work.
         limit: u64,
-        /// Bytes of the module. The limit is proportional to them.
+        /// Bytes of the module, with which the limit grows.
         module_bytes: u64,
     },
     /// The module is valid, but the code of one of its functions exceeds a limit of this compiler.
@@ -57,18 +57,18 @@ pub enum CompileError {
         func: String,
         /// The limited quantity.
         what: &'static str,
-        /// Its value, at least.
+        /// The value of the quantity, or a lower bound.
         found: u64,
         /// The limit.
         limit: u64,
     },
-    /// An import of `hw` that is not an intrinsic, or a use of one for which there is no
-    /// instruction.
+    /// An import of `hw` that is not an intrinsic, or a use of an intrinsic that no instruction can
+    /// encode.
     #[error("intrinsic hw {name}: {message}")]
     Intrinsic {
-        /// Its name in `hw`.
+        /// The import's name in `hw`.
         name: String,
-        /// What is wrong, and the remedy.
+        /// The problem, and the remedy.
         message: String,
     },
     /// An option asks for something that does not exist.

@@ -163,8 +163,7 @@ fn move_reloads(function: &mut CompiledFunction) {
     }
 }
 
-/// The last instruction before the first return that loads a callee-saved register from the frame
-/// becomes one that does nothing.
+/// Before the first return, the last load of a callee-saved register from the frame becomes NOPs.
 fn keep_register(function: &mut CompiledFunction) {
     // A return follows `add rsp`, `mov rsp, rbp` and `pop rbp`.
     const DISTANCE_MAX: usize = 4;

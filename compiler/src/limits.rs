@@ -13,7 +13,8 @@ pub(crate) struct Limit {
     most: u64,
 }
 
-/// Offsets in the file are 32 bits wide in every table; 1 GiB also bounds the compiler's memory.
+/// Offsets in the WebAssembly file are 32 bits wide in every table. 1 GiB also bounds the
+/// compiler's memory.
 pub(crate) const MODULE_BYTES: Limit = Limit {
     what: "bytes",
     most: 1 << 30,
@@ -25,8 +26,8 @@ pub(crate) const INSTANCE_AREA_BYTES: Limit = Limit {
     most: INSTANCE_AREA_BYTES_MAX,
 };
 
-/// No memory can have the last page that its addresses would reach, so a module with such an
-/// initial size could not run.
+/// No memory can have the last 64 KiB page below 4 GiB, so a module with a larger initial size
+/// could not run.
 pub(crate) const MEMORY_PAGES: Limit = Limit {
     what: "initial pages of memory",
     most: MEMORY_PAGES_MAX,
@@ -38,8 +39,8 @@ pub(crate) const MEMORY_BYTES: Limit = Limit {
     most: MEMORY_BYTES_MAX,
 };
 
-/// A constant expression is evaluated each time its element segment is copied or its instance is
-/// created. The largest array that it can create has 10,000 values.
+/// The runtime evaluates a constant expression each time that an element segment is copied or an
+/// instance is created. The largest array of an expression has 10,000 values.
 pub(crate) const CONSTANT_OPERATORS: Limit = Limit {
     what: "operators in a constant expression",
     most: CONSTANT_OPERATORS_MAX,
@@ -51,8 +52,8 @@ pub(crate) const TEXT_BYTES: Limit = Limit {
     most: 1 << 30,
 };
 
-/// Each becomes a function of the module, as each import of a known function, which counts here,
-/// too. Fewer than a hundred exist.
+/// Each import of an intrinsic or a known function becomes a function of the module. Fewer than a
+/// hundred intrinsics and known functions exist.
 pub(crate) const INTRINSICS: Limit = Limit {
     what: "imports of hw or of known functions",
     most: 1000,
@@ -71,45 +72,46 @@ pub(crate) const DEBUG_ABBREV_BYTES: Limit = Limit {
     most: 16 << 20,
 };
 
-/// Each has its own entries, tables and strings. A large program has about ten thousand.
+/// A unit has its own entries, tables and strings. A large program has about ten thousand.
 pub(crate) const DEBUG_UNITS: Limit = Limit {
     what: "units of debug information",
     most: 1 << 17,
 };
 
-/// The files and folders of one unit. Each takes a hundred bytes in memory.
+/// Bounds the files and folders of one unit. A file or folder takes a hundred bytes in memory.
 pub(crate) const DEBUG_LINE_HEADER_BYTES: Limit = Limit {
     what: "bytes in the header of a line program",
     most: 4 << 20,
 };
 
-/// Each takes 20 bytes in memory.
+/// A row takes 20 bytes in memory.
 pub(crate) const DEBUG_ROWS: Limit = Limit {
     what: "rows of line tables",
     most: 1 << 24,
 };
 
-/// Each takes some kilobytes during code generation. The largest function of a Ruby interpreter has
-/// 700,000.
+/// A value, instruction or block takes some kilobytes during code generation. The largest function
+/// of a Ruby interpreter has 700,000 in total.
 pub(crate) const FUNCTION_NODES: Limit = Limit {
     what: "values, instructions and blocks of intermediate code",
     most: 1 << 23,
 };
 
-/// The operands of branches, calls and other instructions. The largest function of that Ruby
+/// The operands of branches, calls and other instructions. The largest function of a Ruby
 /// interpreter has fewer than 2,100,000.
 pub(crate) const FUNCTION_OPERANDS: Limit = Limit {
     what: "operands of intermediate code",
     most: 1 << 26,
 };
 
-/// For each pair of locals used in a loop, Cranelift may move one: 1.3 ns.
+/// For each pair of locals used in a loop, Cranelift may move a block parameter: 1.3 ns.
 pub(crate) const FUNCTION_LOOPS: Limit = Limit {
     what: "pairs of locals that its loops use",
     most: 1 << 32,
 };
 
-/// For each, the register allocator may examine the value once per register: 20 ns.
+/// For each instruction in a live range, the register allocator may examine the value once per
+/// register: 20 ns.
 pub(crate) const FUNCTION_LIVE_RANGES: Limit = Limit {
     what: "instructions across which its values are live",
     most: 1 << 31,
@@ -121,20 +123,20 @@ pub(crate) const INSTANCES: Limit = Limit {
     most: 100_000,
 };
 
-/// Levels of types within each other, as the validator has it. Dropping such a type takes a stack
+/// Levels of types within each other: the validator's limit. Dropping a nested type takes a stack
 /// frame for each level.
 pub(crate) const DEPTH: Limit = Limit {
     what: "levels of instances and components within each other",
     most: 100,
 };
 
-/// Each of these bytes is copied to the joined module once more.
+/// Each repeated instance copies the bytes of its core module to the joined module.
 pub(crate) const REPEATED_BYTES: Limit = Limit {
     what: "bytes of core modules that are instantiated again",
     most: 64 << 20,
 };
 
-/// The library that reads the worlds of a core module merges each with all before it.
+/// The library that reads the worlds of a core module merges each world with all earlier worlds.
 pub(crate) const WORLDS: Limit = Limit {
     what: "custom sections component-type",
     most: 64,
@@ -146,7 +148,7 @@ impl Limit {
         self.most
     }
 
-    /// This limit, or `most` if that is lower.
+    /// This limit, or `most` if `most` is lower.
     pub(crate) fn at_most(self, most: u64) -> Self {
         let most = self.most.min(most);
         Self { most, ..self }

@@ -11,15 +11,17 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub struct Options {
     /// The target: its architecture and the instruction-set extensions that code may use. The
-    /// default is the baseline of the host architecture. It never depends on the host's processor.
+    /// default is the baseline of the host architecture. The default never depends on the host's
+    /// processor.
     pub cpu: CpuFeatures,
-    /// How hard to optimise.
+    /// The optimisation level.
     pub opt_level: OptLevel,
     /// Whether small functions are compiled into their callers (default: yes). Never with
     /// [`OptLevel::None`]. Traps, their backtraces and fuel are the same either way.
     pub inline: bool,
-    /// The optimiser passes that run (default: all). A maintainer leaves out passes to find the one
-    /// that a fault comes from. The guest computes the same without them, but for the bits of NaNs.
+    /// The optimiser passes that run (default: all). A maintainer leaves out passes to find the
+    /// pass that causes a fault. The results of the guest do not change, except for the bits of
+    /// NaNs.
     pub passes: Passes,
     /// Whether addresses of checked accesses are masked against speculation past the check
     /// (default: yes).
@@ -39,8 +41,8 @@ pub struct Options {
     /// processor time. A module that needs more is refused with
     /// [`CompileError::Work`](crate::CompileError::Work).
     pub work_per_byte: u64,
-    /// The cache of compiled functions to read from and to add to (default: none). It does not
-    /// change the output.
+    /// The cache of compiled functions to read from and to add to (default: none). The cache does
+    /// not change the output.
     pub cache: Option<Arc<Cache>>,
     /// The fault that this compiler has (default: none).
     #[cfg(feature = "faults")]
@@ -56,7 +58,7 @@ pub const WORK_PER_BYTE: u64 = 100;
 pub enum OptLevel {
     /// No optimisation: the fastest to compile.
     None,
-    /// For speed.
+    /// Optimised for speed.
     #[default]
     Speed,
     /// Optimised for speed, and for size where that costs no speed.
@@ -66,7 +68,7 @@ pub enum OptLevel {
 /// Which results relaxed vector operators give where WebAssembly allows several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RelaxedSimd {
-    /// The allowed result that is fastest on the target's processors. It depends only on
+    /// The allowed result that is fastest on the target's processors. The choice depends only on
     /// [`Options::cpu`].
     #[default]
     Fastest,
@@ -114,7 +116,7 @@ impl Options {
             relaxed_simd,
             fuel,
             debug_info,
-            // It decides whether there is an output, but not which.
+            // The work limit decides whether there is an output, but does not change its bytes.
             work_per_byte: _,
             cache: _,
             #[cfg(feature = "faults")]
@@ -147,8 +149,7 @@ impl Options {
         line
     }
 
-    /// Hashes the options that decide machine code or what is recorded of it, for the keys of the
-    /// cache.
+    /// Hashes the options that decide machine code or its tables, for the keys of the cache.
     pub(crate) fn hash_settings(&self, state: &mut impl Hasher) {
         // Destructures all options, so that a new one cannot be forgotten.
         let Self {
@@ -160,7 +161,7 @@ impl Options {
             relaxed_simd,
             fuel,
             debug_info,
-            // It decides whether code is generated, but not which code.
+            // The work limit decides whether code is generated, but does not change the code.
             work_per_byte: _,
             cache: _,
             #[cfg(feature = "faults")]

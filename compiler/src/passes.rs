@@ -1,15 +1,15 @@
-//! [`Pass`] and [`Passes`]: optimiser passes that a compilation can leave out, to find the one that
-//! a fault comes from.
+//! [`Pass`] and [`Passes`]: optimiser passes that a compilation can leave out, to find the pass
+//! that causes a fault.
 
-/// An optimiser pass that a compilation can leave out. The guest computes the same without it, but
-/// for the bits of NaNs, which WebAssembly leaves open (spec 4.3.3).
-/// Inlining has an option of its own, [`Options::inline`](crate::Options::inline).
+/// An optimiser pass that a compilation can leave out. Without the pass, the results of the guest
+/// are the same, except for the bits of NaNs, which WebAssembly leaves open (spec 4.3.3). Inlining
+/// has an option of its own, [`Options::inline`](crate::Options::inline).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pass {
     /// Calls of functions that compute a 128-bit product become instructions.
     WideProducts,
-    /// Indirect calls use what is known of tables that never change.
+    /// Indirect calls use the known elements of tables that never change.
     KnownTables,
     /// Branches with a constant skip the branch table that a loop starts with.
     ThreadJumps,
@@ -24,10 +24,10 @@ pub enum Pass {
     Hoist,
     /// Loops of one block compare the next value of their counter.
     CompareNext,
-    /// Indices of accesses are computed in 64 bits where that saves an instruction (x86_64).
+    /// Indices of accesses are computed in 64 bits to save an instruction (x86_64).
     Widen,
-    /// Operators get the form that overwrites the operand that is not used again. MOVZX, LEA and
-    /// stores of immediates are used where they are cheaper (x86_64).
+    /// Operators overwrite an operand that is not used again. MOVZX, LEA and stores of immediates
+    /// replace costlier instructions (x86_64).
     TwoAddress,
     /// Loads become memory operands of their users (x86_64).
     FoldLoads,

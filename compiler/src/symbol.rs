@@ -7,7 +7,7 @@ use pirn_format::text;
 use pirn_format::traps::CodeKind;
 
 /// The target of a direct call or address in generated code. Every function and dispatch table of
-/// the text has one.
+/// the text has a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Symbol {
     /// The body of a defined function, by function index.
@@ -23,7 +23,7 @@ pub(crate) enum Symbol {
     /// The stub that exits with the trap for an entry of a dispatch table without the expected
     /// type: `stub(vmctx, found)`, never returns.
     Mistyped,
-    /// The dispatch table of a known table, by table index. It is data, not code.
+    /// The dispatch table of a known table, by table index. The table is data, not code.
     Table(u32),
 }
 
@@ -64,7 +64,7 @@ impl Symbol {
         })
     }
 
-    /// Its kind in the code table.
+    /// The symbol's kind in the code table.
     pub(crate) fn kind(self) -> CodeKind {
         match self {
             Self::Import(ty) => CodeKind::Import(ty),

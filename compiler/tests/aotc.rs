@@ -315,7 +315,7 @@ fn inspect_lists_the_content_of_a_module() {
     let said = inspected(&wide);
     for part in [
         "memory     64 KiB, at most 128 KiB, shared\n",
-        "objects    structs or arrays, in the place of a memory\n",
+        "heap       the module allocates structs or arrays\n",
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }

@@ -26,7 +26,7 @@ impl Constants {
     pub(super) fn new(metadata: &Metadata) -> Self {
         let globals = vec![None; metadata.imported_globals() as usize];
         let mut constants = Self { globals };
-        // An initial value reads only globals before its own.
+        // An initial value reads only earlier globals.
         for init in &metadata.global_inits {
             let value = constants.value(init);
             constants.globals.push(value);

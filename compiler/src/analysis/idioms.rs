@@ -2,9 +2,9 @@
 //!
 //! WebAssembly 2.0 has no 64 by 64 bit multiplication with a 128-bit result. Compilers that do not
 //! rely on wide arithmetic call `__multi3` of their runtime library: `(address, a low, a high, b
-//! low, b high)`. It stores the lower 128 bits of the product. The function takes a dozen
+//! low, b high)`. `__multi3` stores the lower 128 bits of the product. The function takes a dozen
 //! instructions and four multiplications, where processors have one instruction. Whole-module
-//! optimisers such as `wasm-opt`, which clang runs if it finds it, remove the upper halves if every
+//! optimisers such as `wasm-opt`, which clang runs if installed, remove the upper halves if every
 //! call passes 0 for them: `(address, a, b)`.
 //!
 //! A body matches only if it computes exactly the same expressions as one of the known bodies, up
@@ -24,14 +24,14 @@ pub(crate) type Multiplications = HashMap<u32, Multiplication>;
 /// A function that stores the lower 128 bits of a product of 128-bit or 64-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Multiplication {
-    /// Whether its parameters have upper halves.
+    /// Whether the parameters have upper halves.
     pub(crate) is_wide: bool,
-    /// Whether it stores the upper half, at offset 8, before the lower half, at offset 0. If the
-    /// second store is out of bounds, the first one must already have been made.
+    /// Whether the function stores the upper half, at offset 8, before the lower half, at offset 0.
+    /// If the second store is out of bounds, the first one must already have been made.
     pub(crate) high_first: bool,
 }
 
-/// Longest body that is examined, in bytes. The known ones have about 130.
+/// Longest body that is examined, in bytes. The known bodies have about 130.
 const BODY_BYTES_MAX: u64 = 400;
 
 /// Most addends of a sum. The known bodies have five, and adding a sum to itself doubles the
@@ -94,8 +94,9 @@ fn multiplication(body: &FunctionBody<'_>, params: u32) -> Option<Multiplication
     None
 }
 
-/// The two stores that a body makes at its address, by offset and value. `None` for a body with any
-/// other effect. `locals` are its parameters. The body is not validated yet.
+/// The two stores that a body makes at the address in parameter [`ADDRESS`], by offset and value.
+/// `None` for a body with any other effect. `locals` are the parameters. The body is not validated
+/// yet.
 fn stores(
     body: &FunctionBody<'_>,
     mut locals: Vec<TermId>,
@@ -255,8 +256,8 @@ impl Terms {
         self.add_term(Term::ShiftRight(term, half))
     }
 
-    /// The product of two 64-bit numbers, lower half first, with digits of 32 bits, as compiler-rt
-    /// computes it.
+    /// The product of two 64-bit numbers, lower half first, with digits of 32 bits, in the way of
+    /// compiler-rt.
     fn by_halves(&mut self, a: TermId, b: TermId) -> [TermId; 2] {
         let [a0, b0] = [a, b].map(|number| self.low(number));
         let [a1, b1] = [a, b].map(|number| self.shift_right(number));
@@ -272,7 +273,7 @@ impl Terms {
         [low, self.sum(&[highest, middle, second])]
     }
 
-    /// The product of two 64-bit numbers with carries found by comparison, as LLVM expands it.
+    /// The product of two 64-bit numbers with carries found by comparison, in the way of LLVM.
     fn by_carries(&mut self, a: TermId, b: TermId) -> [TermId; 2] {
         let [a0, b0] = [a, b].map(|number| self.low(number));
         let [a1, b1] = [a, b].map(|number| self.shift_right(number));

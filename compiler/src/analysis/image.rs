@@ -12,7 +12,7 @@ const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 /// The initial contents of the module's first own memory, and the remaining data segments.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
-    /// Bytes of that memory that are accessible at first, or 0 if there is no such memory.
+    /// Initially accessible bytes of the module's first own memory; 0 if the module has none.
     pub(crate) memory_bytes: u64,
     /// Encoded [`ImageRun`]s.
     pub(crate) runs: Vec<u8>,

@@ -17,8 +17,8 @@
 //!   elements.
 //!
 //! Calls through a known table read a dispatch table in the text, not the instance's table
-//! (`translate/call.rs`). It has one entry for each element, and one more for all indices out of
-//! bounds:
+//! (`translate/call.rs`). A dispatch table has one entry for each element, and one more for all
+//! indices out of bounds:
 //!
 //! ```text
 //! start ▶ │ code 0, type 0 │ code 1, type 1 │ ... │ stub, OUTSIDE │    8 bytes each, little-endian
@@ -35,7 +35,7 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use wasmparser::{BinaryReaderError, FunctionBody, Operator};
 
-/// Bytes of one entry of a dispatch table, and the offset of the type in it.
+/// Bytes of one entry of a dispatch table, and the offset of the type in an entry.
 pub(crate) const ENTRY_BYTES: u32 = 8;
 pub(crate) const ENTRY_TYPE: i32 = 4;
 
@@ -55,8 +55,8 @@ pub(crate) struct KnownTables {
     types: Vec<u32>,
     /// Whether each type is final; calls through non-final types check subtypes at run time.
     finals: Vec<bool>,
-    /// By table index. Empty if a table may change, a segment may not fit, or there are more than
-    /// [`ELEMENTS_MAX`] elements.
+    /// The known tables by table index. Empty if a table may change, a segment may not fit, or
+    /// there are more than [`ELEMENTS_MAX`] elements.
     tables: Vec<Option<KnownTable>>,
 }
 
@@ -73,14 +73,14 @@ struct KnownTable {
 pub(crate) enum Target {
     /// Exactly one element.
     One {
-        /// Its index in the table.
+        /// The element's index in the table.
         position: u32,
-        /// Its function index.
+        /// The element's function index.
         func: u32,
     },
     /// Any of several elements.
     Many {
-        /// The number of their type.
+        /// The number of the elements' type.
         number: u32,
     },
 }
@@ -117,15 +117,15 @@ impl KnownTables {
         }
     }
 
-    /// The functions that a call with a type can enter through a table. `None` if they are unknown,
-    /// if the type is not final, or if there are none.
+    /// The functions that a call with a type can enter through a table. `None` if the table is
+    /// unknown, if the type is not final, or if no element has the type.
     pub(crate) fn target(&self, table: u32, ty: u32) -> Option<Target> {
         let number = self.types.get(ty as usize)?;
         self.finals[ty as usize].then_some(())?;
         self.table(table)?.targets.get(number).copied()
     }
 
-    /// The function of an element, if it is known and has the type `ty`.
+    /// The function of an element, if the table is known and the function has the type `ty`.
     pub(crate) fn func(
         &self,
         metadata: &Metadata,
@@ -145,8 +145,8 @@ impl KnownTables {
             .map_or(0, |table| table.elements.len() as u32)
     }
 
-    /// The dispatch table for a table. It is placed at `start` of the text. `stub` is the function
-    /// that traps.
+    /// The dispatch table for a table, to be placed at offset `start` of the text. `stub` is the
+    /// function that traps.
     pub(crate) fn dispatch_table(
         &self,
         metadata: &Metadata,
@@ -175,8 +175,8 @@ impl KnownTables {
     }
 }
 
-/// The elements of a table that never changes, if all are null or functions that the module
-/// defines.
+/// The elements of a table that never changes, if all elements are null or functions that the
+/// module defines.
 fn elements_of(metadata: &Metadata, constants: &Constants, table: u32) -> Option<Vec<Option<u32>>> {
     let min = metadata.tables[table as usize].min;
     let imported = metadata.imported_tables();

@@ -1,15 +1,15 @@
-//! [`Leaves`]: small functions that the compiler inlines, so that a call of one is replaced by its
-//! operators.
+//! [`Leaves`]: small functions that the compiler inlines: the operators of the function replace the
+//! call.
 //!
 //! clang and Go's compiler inline by themselves. TeaVM, AssemblyScript and unoptimised builds leave
-//! many small functions. A call of one costs more than its few instructions: the callee makes a
+//! many small functions. A call costs more than the callee's few instructions. The callee makes a
 //! frame, and the caller spills live values for which no callee-saved register is left.
 //!
 //! A leaf
 //!
 //! * has no loop, so that the time between two operators of its caller is bounded;
-//! * calls nothing but leaves, [`DEPTH_MAX`] deep, so that only an instruction that traps needs to
-//!   be described as one of an inlined function (`pirn_format::traps::InlinedEntry`);
+//! * calls nothing but leaves, [`DEPTH_MAX`] deep, so that only trapping instructions need a record
+//!   of the inlined function (`pirn_format::traps::InlinedEntry`);
 //! * calls neither the runtime nor the host: no operator that grows, copies, waits, allocates or
 //!   throws;
 //! * has numbers and vectors as parameters, results and locals, [`VALUES_MAX`] in total;
@@ -28,7 +28,8 @@ use wasmparser::{
     BlockType, BranchHint, FuncValidatorAllocations, FunctionBody, Operator, SectionLimited,
 };
 
-/// Largest sum of the [`weight`]s of a leaf's operators, with those of its inlined callees.
+/// Largest sum of the [`weight`]s of a leaf's operators, including the operators of inlined
+/// callees.
 const WEIGHT_MAX: u32 = 12;
 
 /// Most bytes of a leaf's body. Source locations of inlined operators have eight bits for the
@@ -42,55 +43,55 @@ const VALUES_MAX: usize = 16;
 /// module may have a million functions.
 const FUNCTIONS_MAX: usize = 1 << 17;
 
-/// Most leaves that are inlined in one another.
+/// Most leaves nested in one another by inlining.
 pub(crate) const DEPTH_MAX: u32 = 3;
 
 /// The leaves of a module, by function index.
 #[derive(Debug, Default)]
 pub(crate) struct Leaves<'a>(HashMap<u32, Leaf<'a>>);
 
-/// A function that is inlined.
+/// A function that the compiler inlines.
 #[derive(Debug)]
 pub(crate) struct Leaf<'a> {
-    /// Its declared locals.
+    /// The declared locals.
     pub(crate) locals: Vec<(u32, ValType)>,
-    /// Offset of its body in the module's bytes.
+    /// Offset of the leaf's body in the module's bytes.
     pub(crate) start: u32,
-    /// Bytes of its body and of the bodies that are inlined in it.
+    /// Bytes of the leaf's body and of the bodies inlined in it.
     pub(crate) bytes: u64,
-    /// Its body and branch hints.
+    /// The body and the branch hints of the leaf.
     pub(crate) body: FunctionBody<'a>,
     pub(crate) hints: Option<SectionLimited<'a, BranchHint>>,
-    /// The functions that it calls.
+    /// The functions that the leaf calls.
     calls: Vec<u32>,
-    /// The sum of the weights of its operators, and of the leaves inlined in it.
+    /// The sum of the weights of the leaf's operators and of the leaves inlined in it.
     pub(crate) weight: u32,
 }
 
 /// Why a function is not a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
-    /// Its body has too many bytes.
+    /// The body has too many bytes.
     Bytes,
-    /// Its operators weigh too much.
+    /// The operators weigh too much.
     Weight,
-    /// It has too many parameters, results and locals.
+    /// The function has too many parameters, results and locals.
     Values,
     /// A parameter, result or local is a reference.
     Reference,
     /// A block has parameters, or more than one result.
     BlockType,
-    /// It has a loop.
+    /// The function has a loop.
     Loop,
-    /// It calls a function through a table or a reference, or replaces its frame by a tail call.
+    /// The function calls through a table or a reference, or makes a tail call.
     Call,
-    /// It calls an import, or a function that the compiler provides.
+    /// The function calls an import, or a function that the compiler provides.
     Import,
-    /// It has another operator that leaves the guest, or one of a proposal that is not examined.
+    /// Another operator leaves the guest, or belongs to a proposal that is not examined.
     Operator,
-    /// It has more branch hints than operators. They are read again for each call of it.
+    /// The body has more branch hints than operators. Each inlined call reads the hints again.
     Hints,
-    /// It cannot be read. Its own translation reports the error.
+    /// The body cannot be read. The function's own translation reports the error.
     Invalid,
 }
 
@@ -140,8 +141,8 @@ impl<'a> Leaves<'a> {
 }
 
 impl Leaf<'_> {
-    /// Adds the leaves that it calls to its size. `Some(false)` if it is too large then, `None` if
-    /// it calls a function that is not among these leaves.
+    /// Adds the sizes of called leaves to the leaf's size. `Some(false)` if the sum is too large,
+    /// `None` if the leaf calls a function that is not in `leaves`.
     fn include(&mut self, leaves: &HashMap<u32, Self>) -> Option<bool> {
         let (mut weight, mut bytes) = (self.weight, self.bytes);
         for call in &self.calls {
@@ -232,8 +233,8 @@ fn is_number(ty: ValType) -> bool {
     )
 }
 
-/// The approximate number of instructions of an operator, if a leaf may have it. Operators of
-/// proposals that are not named here are refused.
+/// The approximate number of instructions of an operator, if a leaf may have the operator.
+/// Operators of proposals that are not named here are refused.
 fn weight(op: &Operator<'_>) -> Result<u32, Refusal> {
     macro_rules! is_examined {
         ($(@$proposal:ident $op:ident $({ $($arg:ident: $ty:ty),* })? => $visit:ident
@@ -283,7 +284,7 @@ fn weight(op: &Operator<'_>) -> Result<u32, Refusal> {
         Operator::MemoryGrow { .. } => Err(Refusal::Operator),
         // Each entry may become an edge with its own moves.
         Operator::BrTable { targets } => Ok(2 + targets.len()),
-        // With their checks.
+        // Divisions, with the checks of their operands.
         Operator::I32DivS | Operator::I64DivS | Operator::I32RemS | Operator::I64RemS => Ok(4),
         Operator::I32DivU | Operator::I64DivU | Operator::I32RemU | Operator::I64RemU => Ok(2),
         _ if wasmparser::for_each_operator!(is_examined) => Ok(1),

@@ -1,5 +1,5 @@
-//! What can be known of a module before its functions are translated: constant contents, tables
-//! that never change, functions recognised by what they compute, small functions to inline.
+//! Facts about a module, found before its functions are translated: constant contents, tables that
+//! never change, functions recognised by their results, small functions to inline.
 
 mod constant;
 pub(crate) mod image;
@@ -14,18 +14,18 @@ use idioms::Multiplications;
 use known_tables::KnownTables;
 use leaves::Leaves;
 
-/// What is known of a module before its functions are translated.
+/// Facts about a module, found before its functions are translated.
 pub(crate) struct Facts<'a> {
     /// The tables whose elements are known.
     pub(crate) tables: KnownTables,
     /// The functions that compute a 128-bit product.
     pub(crate) multiplications: Multiplications,
-    /// The functions that are inlined. None if the options disable that.
+    /// The functions to inline; empty if the options disable inlining.
     pub(crate) leaves: Leaves<'a>,
 }
 
 impl<'a> Facts<'a> {
-    /// Examines a module whose bodies are not validated yet. Sets `tables_change` of its
+    /// Examines a module whose bodies are not validated yet. Sets `tables_change` of the module's
     /// description if an instruction writes to a table.
     pub(crate) fn of(parsed: &mut ParsedModule<'a>, options: &Options) -> Self {
         let (metadata, bodies) = (&mut parsed.metadata, &parsed.bodies);

@@ -1,5 +1,5 @@
 //! [`Budget`]: the compile work that one file may use. Each function draws from the budget, and so
-//! does what a component costs to read (`component/size.rs`).
+//! does the reading of a component (`component/size.rs`).
 //!
 //! The limits of single functions (`limits.rs`) allow the largest functions of real programs,
 //! and a module may have a million functions. So the work of a whole module is summed up. Each
@@ -60,8 +60,7 @@ impl Budget {
     }
 
     /// Checks the drawn units against the limit. Once the limit is exceeded, this is the error of
-    /// the whole module, because the errors of other functions depend on the order in which they
-    /// were compiled.
+    /// the whole module: errors of single functions would depend on the order of compilation.
     ///
     /// # Errors
     ///

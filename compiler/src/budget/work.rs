@@ -6,8 +6,8 @@
 //! a module. Three steps take quadratic time:
 //!
 //! * `cranelift_frontend` finds the values that a loop carries by adding a block parameter for each
-//!   local used in the loop. It then removes those that do not change, and moves all others for
-//!   each removal;
+//!   local used in the loop. The builder then removes parameters that do not change, and moves all
+//!   other parameters for each removal;
 //! * the optimiser searches for the block of a value among all blocks that dominate it;
 //! * the register allocator compares a live range with the other allocations of a register, over
 //!   all instructions in the range.
@@ -28,51 +28,51 @@ use cranelift_codegen::loop_analysis::{Loop, LoopAnalysis};
 use pirn_format::metadata::Metadata;
 
 /// Up to this product of instructions and blocks a function is optimised. One function of a Ruby
-/// interpreter has 2^30, all others less.
+/// interpreter has 2^30, all other functions have less.
 const DEEP: u64 = 1 << 35;
 
 /// Up to this product of instructions and the square of the loop depth a function is optimised. At
-/// the limit that takes 0.7 s. For each operand, Cranelift's optimiser tests the enclosing loops in
-/// order, until one does not contain the operand's definition. Each test walks up from the
+/// the limit, optimisation takes 0.7 s. For each operand, Cranelift's optimiser tests the enclosing
+/// loops in order, until one does not contain the operand's definition. Each test walks up from the
 /// innermost loop around that definition.
 const NESTED: u64 = 1 << 33;
 
 /// The values, instructions and blocks that any function may have, and how many more for each byte
-/// of its body. The densest function of that interpreter has five per byte. Calls of 1,000
-/// parameters could make it hundreds, at about 10 us and 500 bytes each.
+/// of its body. The densest function of a Ruby interpreter has five per byte. Calls with 1,000
+/// parameters could need hundreds per byte. A value takes about 10 us and 500 bytes.
 const NODES_FREE: u64 = 1 << 12;
 const NODES_PER_BYTE: u64 = 1 << 6;
 
 /// The operands that any function may have, and how many more for each byte of its body. An operand
-/// costs a fiftieth of a value. The densest function of that interpreter has fifteen per byte.
+/// costs a fiftieth of a value. The densest function of a Ruby interpreter has fifteen per byte.
 const OPERANDS_FREE: u64 = 1 << 16;
 const OPERANDS_PER_BYTE: u64 = 1 << 9;
 
-/// How many pairs of locals in a loop cost as much as one local and one edge to an exception
-/// handler: 20 ns and four bytes.
+/// The number of pairs of locals in a loop that cost as much as one local with one edge to an
+/// exception handler. The cost is 20 ns and four bytes.
 const WAY_COST: u64 = 1 << 4;
 
 /// Prices in nanoseconds: twice the time that the costliest known functions take (`fuzz/checks`).
-/// Most functions take a fifth of it or less.
+/// Most functions take a fifth of these prices or less.
 const FUNCTION_NS: u64 = 20_000;
 const NODE_NS: u64 = 3000;
 const OPERAND_NS: u64 = 300;
 const LIVE_NS: u64 = 50;
 const PAIR_NS: u64 = 2;
-/// Price of each parameter and result beyond the first eight. It is stored and loaded, once more
-/// than other values where frames are large, and up to three code versions are tried.
+/// Price of each parameter and result beyond the first eight. Such a value is stored and loaded,
+/// once more than other values if the frame is large. Up to three code versions are tried.
 const STACKED_NS: u64 = 16_000;
 const IN_REGISTERS: usize = 8;
 
 /// Price of each pair of block parameters. All block parameters of one local are allocated
-/// together, and examined again each time that a part of them gets no register.
+/// together, and examined again each time that some of the parameters get no register.
 const JOINED_NS: u64 = 2;
 
 /// Nanoseconds per unit.
 const UNIT_NS: u64 = 1000;
 
-/// The cost of a translated function in units of the [`Budget`]. `pairs` is the sum of its pairs of
-/// locals in loops.
+/// The cost of a translated function in units of the [`Budget`]. `pairs` is the number of pairs of
+/// locals in the function's loops.
 pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     let dfg = &func.dfg;
     let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
@@ -83,7 +83,7 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
         func,
         most.min(budget.limit().saturating_mul(UNIT_NS) / LIVE_NS),
     );
-    // In range, because the limits of one function are.
+    // The sum does not overflow: the limits of one function bound each term.
     let ns = FUNCTION_NS
         + nodes * NODE_NS
         + operands * OPERAND_NS
@@ -94,7 +94,7 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     ns.div_ceil(UNIT_NS)
 }
 
-/// The number of block parameters, except those of the entry block.
+/// The number of block parameters, except the parameters of the entry block.
 fn joined(func: &Function) -> u64 {
     let entry = func.layout.entry_block();
     let blocks = func.layout.blocks().filter(|block| Some(*block) != entry);
@@ -164,8 +164,8 @@ impl Work<'_> {
         limit.check_function(found, || self.symbol.describe(self.metadata))
     }
 
-    /// Refuses IR that is too large for the part of the body translated so far, `bytes` bytes. It
-    /// is cheap, because the translator calls it after each operator.
+    /// Refuses IR that is too large for the part of the body translated so far, `bytes` bytes. The
+    /// check is cheap, because the translator makes it after each operator.
     pub(crate) fn check_size(self, func: &Function, bytes: u64) -> Result<(), CompileError> {
         let dfg = &func.dfg;
         let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;

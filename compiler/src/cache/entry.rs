@@ -9,8 +9,8 @@ use pirn_format::traps::HandlerEntry;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// A [`CompiledFunction`] without the names and locations of its module. Its machine code follows
-/// it; as a field it would be encoded byte by byte.
+/// A [`CompiledFunction`] without the names and locations of its module. The machine code follows
+/// the encoded struct; a field would be encoded byte by byte.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredFunction {
     align: u32,

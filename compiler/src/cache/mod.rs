@@ -1,10 +1,10 @@
 //! [`Cache`]: a folder of compiled functions for later compilations. Off by default.
 //!
-//! The key of a function is a hash of everything that decides its machine code, and nothing else:
-//! this exact compiler, the settings, and the translated function. In the translated function,
-//! other functions have local numbers instead of names, and locations in the WebAssembly file are
-//! relative to its first one. So a function is found even if it or its callees have moved. The
-//! cache stores its [`CompiledFunction`] in the same relative form.
+//! The key of a function is a hash of everything that decides the machine code: this exact
+//! compiler, the settings, and the translated function. In the translated function, other functions
+//! have local numbers instead of names, and locations in the WebAssembly file are relative to the
+//! function's first location. So the cache finds a function even if the function or its callees
+//! have moved. The cache stores a [`CompiledFunction`] in the same relative form.
 //!
 //! Keys are distributed evenly over a fixed number of files, the [`Pack`]s, each of which holds
 //! [entries](entry).
@@ -32,8 +32,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Packs of a folder. Each is an open file while a module is compiled, and one new function
-/// causes a rewrite of its pack.
+/// Number of packs of a folder. A pack is an open file while a module is compiled, and one new
+/// function causes a rewrite of a whole pack.
 const PACKS: usize = 64;
 
 /// Most bytes of the packs of a folder, unless [`Cache::bytes_max`] says otherwise.
@@ -46,7 +46,8 @@ const OTHERS_WRITE: u32 = 0o022;
 type Key = [u8; 32];
 
 /// A folder of compiled functions ([`Options::cache`](crate::Options::cache)). Many compilations,
-/// in this process and in others, may use it at once. It may be deleted at any time.
+/// in this process and in others, may use the folder at once. The folder may be deleted at any
+/// time.
 #[derive(Debug)]
 pub struct Cache {
     folder: PathBuf,
@@ -65,8 +66,9 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`CompileError::Options`] if it is not a folder, cannot be created, or others may write to
-    /// it: its owner is neither this user nor root, or its mode allows it.
+    /// [`CompileError::Options`] if the path is no folder, if the folder cannot be created, or if
+    /// others may write to it. Others may write if the owner is neither this user nor root, or if
+    /// the mode allows it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, CompileError> {
         let folder = folder.into();
         check(&folder).map_err(|message| {
@@ -89,9 +91,10 @@ impl Cache {
         })
     }
 
-    /// Sets the maximum size in bytes of the folder's 64 files together (default: 1 GiB). Each file
-    /// may have a 64th, and is cut to that size when it is written next. One compilation adds at
-    /// most a quarter of that to each file, so that no single module can evict all others.
+    /// Sets the maximum size in bytes of the folder's 64 files together (default: 1 GiB). A file
+    /// may have a 64th of this size, and is cut to its share at its next write. One compilation
+    /// adds at most a quarter of the share to a file, so that no single module can evict all
+    /// others.
     #[must_use]
     pub fn bytes_max(mut self, bytes: u64) -> Self {
         self.bytes_max = bytes;
@@ -112,7 +115,7 @@ impl Cache {
     }
 }
 
-/// Creates the folder if it does not exist, and refuses one that others may write to.
+/// Creates the folder if it does not exist, and refuses a folder that others may write to.
 fn check(folder: &Path) -> Result<(), String> {
     if !folder.exists() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -167,7 +170,7 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Starts to use a cache for code that is generated with these settings. `hash_settings` hashes
-    /// everything else that decides the code or what is recorded of it.
+    /// everything else that decides a [`CompiledFunction`].
     pub(crate) fn new(
         cache: &'a Cache,
         isa: &dyn TargetIsa,
@@ -231,7 +234,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     ///
-    /// One line that says why they could not be written.
+    /// One line that says why the entries could not be written.
     pub(crate) fn write(self) -> Result<(), String> {
         let Self { cache, packs, .. } = self;
         let written = packs.into_par_iter().map(|pack| pack.write(&cache.folder));

@@ -18,8 +18,8 @@ use std::time::Duration;
 /// The first bytes of a pack. The digits change with the encoding of the contents.
 pub(super) const MAGIC: [u8; 8] = *b"pirnpk01";
 
-/// One compilation adds at most one part in this many of a pack's size. So a stranger's module
-/// cannot evict everything that others have compiled.
+/// One compilation adds at most a quarter of a pack's maximum size. So a stranger's module cannot
+/// evict everything that others have compiled.
 const ADDED_PART: u64 = 4;
 
 /// The prefix of a file's name while it is written.
@@ -35,7 +35,7 @@ const ROW_BYTES: usize = 32 + 32 + 4;
 /// A pack during one compilation.
 pub(super) struct Pack {
     path: PathBuf,
-    /// Read at the first lookup.
+    /// The file's entries, read at the first lookup.
     known: OnceLock<ReadPack>,
     /// Most bytes of the file. The oldest entries are evicted.
     bytes_max: u64,
@@ -134,7 +134,7 @@ pub(super) fn remove_leftovers(folder: &Path) {
         is_ours && modified().is_some_and(|age| age > WRITING_MAX)
     });
     for file in leftovers {
-        // Another compiler may have removed it. In a read-only folder it stays.
+        // Another compiler may have removed the file. In a read-only folder the file stays.
         let _ = fs::remove_file(file.path());
     }
 }
@@ -154,7 +154,7 @@ struct ContentPlace {
 }
 
 impl ReadPack {
-    /// Reads as much of the pack as exists and is valid.
+    /// Reads the valid entries of the pack; none if the file is absent or damaged.
     fn read(path: &Path) -> Self {
         Self::try_read(path).unwrap_or_default()
     }

@@ -41,8 +41,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Removes the last function. Cranelift's own `clear` leaves its exception tables (0.135.8),
-    /// which would change the next function's key in the cache.
+    /// Removes the last function. Cranelift's own `clear` leaves the function's exception tables
+    /// (0.135.8), which would change the next function's key in the cache.
     fn clear(&mut self) {
         self.context.clear();
         self.context.func.dfg.exception_tables.clear();
@@ -120,7 +120,8 @@ impl FunctionCompiler<'_> {
         let mut wrappers = vec![];
         for (index, provided) in self.env.intrinsics.iter() {
             let symbol = Symbol::Func(index);
-            // IR output has no relocations that name the wrappers in use, so all count as used.
+            // IR output has no relocations that name the wrappers in use, so all wrappers count as
+            // used.
             let is_used = self.outputs.clif
                 || called.contains(&symbol)
                 || escaped.binary_search(&index).is_ok();
@@ -205,7 +206,7 @@ impl FunctionCompiler<'_> {
         self.whole(symbol, function)
     }
 
-    /// As [`Self::finish`], but takes the function from the cache if it is there. Functions with
+    /// As [`Self::finish`], but takes the function from the cache if possible. Functions with
     /// intrinsics are not cached: their code depends on more than the key.
     fn known(
         &self,
@@ -230,8 +231,8 @@ impl FunctionCompiler<'_> {
     }
 
     /// Generates the machine code of the function in the context, or only its IR text if `--emit
-    /// clif` asks for it. `None` if it must be translated again without placeholder opcodes and
-    /// pairs of calls.
+    /// clif` asks for it. `None` if the function must be translated again without placeholder
+    /// opcodes and pairs of calls.
     fn finish(
         &self,
         symbol: Symbol,

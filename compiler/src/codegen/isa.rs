@@ -8,7 +8,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use pirn_format::cpu::Arch;
 use target_lexicon::Triple;
 
-/// Settings that depend on how the code generator is used. They do not change the code.
+/// Settings that depend on how the code generator is used. These settings do not change the code.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Diagnostics {
     /// The verifier runs. Used in builds with self-checks.
@@ -107,8 +107,8 @@ pub(crate) fn build(
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
 }
 
-/// Without these features the code generator calls helper functions that do not exist, for example
-/// for shuffles and `ceil`.
+/// The features that generated code needs. Without these features the code generator calls helper
+/// functions that do not exist, for example for shuffles and `ceil`.
 fn needed(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::X86_64 => &["ssse3", "sse4.1"],

@@ -50,7 +50,7 @@ pub(super) fn relocs(
     Ok((relocs, found))
 }
 
-/// The WebAssembly instruction of each code range, where it is known.
+/// The WebAssembly instruction of each code range, where the instruction is known.
 pub(super) fn locations(compiled: &CompiledCode) -> Vec<Location> {
     let known = compiled.buffer.get_srclocs_sorted().iter();
     known
@@ -99,7 +99,7 @@ pub(super) fn traps_and_addresses(
         address_map.extend(wasm(last).map(|wasm| (last, wasm)));
     }
     traps.sort_unstable();
-    // Of two records at one offset, the first is the one that the code generator recorded first.
+    // Keeps one record for each offset: the record with the lowest trap code.
     traps.dedup_by_key(|(offset, _)| *offset);
     address_map.sort_unstable();
     address_map.dedup_by_key(|(offset, _)| *offset);

@@ -23,7 +23,7 @@ use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Which outputs are requested besides the machine code, or instead of it.
+/// The requested outputs, besides the machine code or in its place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outputs {
     /// Whether to produce the translated Cranelift IR instead of machine code.
@@ -120,8 +120,8 @@ pub(crate) fn compile(
 }
 
 /// Compiles functions on all processors and returns the results in the order of `bodies`. Each
-/// thread takes the largest function left, so that no thread starts a large one when the others
-/// have nothing left to do.
+/// thread takes the largest function left, so that no thread starts a large function when the other
+/// threads have nothing left to do.
 fn largest_first<'a, T: Send>(
     bodies: Vec<Body<'a>>,
     compile: impl Fn(&mut State, Body<'a>) -> T + Sync,
@@ -141,9 +141,9 @@ fn largest_first<'a, T: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The trampolines that the module needs, in a fixed order: one for every type of an imported
-/// function, one for every type of a function that can be referred to, and those that its functions
-/// call.
+/// The trampolines that the module needs, in a fixed order. Every type of an imported function has
+/// one, and so has every type of a function that can be referred to. The trampolines that functions
+/// call follow.
 fn needed(metadata: &Metadata, functions: &[CompiledFunction]) -> Vec<Symbol> {
     let imported = &metadata.funcs[..metadata.imported_funcs() as usize];
     let types: BTreeSet<u32> = imported.iter().copied().collect();
@@ -165,7 +165,7 @@ fn needed(metadata: &Metadata, functions: &[CompiledFunction]) -> Vec<Symbol> {
             Symbol::Trap(code) => {
                 traps.insert(code);
             }
-            // Every dispatch table contains it.
+            // Every dispatch table contains the stub.
             Symbol::Mistyped | Symbol::Table(_) => mistyped = Some(Symbol::Mistyped),
             Symbol::Func(_) | Symbol::Import(_) | Symbol::Entry(_) => {}
         }

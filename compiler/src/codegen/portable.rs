@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_intrinsic_has_a_body_of_its_type() {
-        let portable = Portable::new().expect("it is valid");
+        let portable = Portable::new().expect("the module is valid");
         let metadata = &portable.parsed.metadata;
         for id in Id::all() {
             let intrinsic = id.get();
@@ -81,7 +81,7 @@ mod tests {
     /// functions.
     #[test]
     fn bodies_work_on_their_parameters_alone() {
-        let portable = Portable::new().expect("it is valid");
+        let portable = Portable::new().expect("the module is valid");
         for body in &portable.parsed.bodies {
             let operators = body.body.get_operators_reader().expect("operators");
             for op in operators {

@@ -1,9 +1,9 @@
-//! Core modules with the names of a component's functions, which tools make components of.
+//! Core modules that describe a component's world: the compiler makes a component of such a module.
 //!
-//! Such a module has its world in a custom section `component-type`. Its imports and exports have
-//! the names that the crate `wit-component` knows: the plain ones, such as `wasi:io/streams@0.2.0`
-//! and `[method]output-stream.write`, or those of the convention `cm32p2`. That crate makes the
-//! component, which is then translated as every other.
+//! Such a module has its world in a custom section `component-type`. The imports and exports have
+//! names that the crate `wit-component` knows: plain names, such as `wasi:io/streams@0.2.0` and
+//! `[method]output-stream.write`, or names of the convention `cm32p2`. That crate makes the
+//! component, which is then translated like any other.
 
 use super::join::unsupported_named;
 use super::size;
@@ -17,21 +17,21 @@ use wasmparser::{Parser, Payload, Validator, WasmFeatures};
 /// The custom section that describes a module's world. Languages add a suffix.
 const SECTION: &str = "component-type";
 
-/// The beginning of all names of the convention that a module without this section cannot use.
+/// The prefix of all names of a convention. A module with such names needs the section.
 const CONVENTION: &str = "cm32p2";
 
-/// What a core module says about its world.
+/// How a core module describes its world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum World {
-    /// Nothing: it is a core module.
+    /// No description: a plain core module.
     None,
-    /// A section describes it.
+    /// A custom section describes the world.
     Section,
-    /// It has names of a convention, and no section.
+    /// The module has names of the convention, but no section.
     NamesOnly,
 }
 
-/// What a core module says about its world. A damaged module says nothing.
+/// Finds the description of a core module's world. A damaged module has none.
 pub(super) fn world(wasm: &[u8]) -> World {
     let mut world = World::None;
     for payload in Parser::new(0).parse_all(wasm) {
@@ -58,7 +58,7 @@ pub(super) fn world(wasm: &[u8]) -> World {
     world
 }
 
-/// Makes a component of a core module that has its world.
+/// Makes a component of a core module with the custom section.
 pub(super) fn encode(wasm: &[u8], budget: &Budget) -> Result<Vec<u8>, CompileError> {
     Validator::new_with_features(WasmFeatures::all()).validate_all(wasm)?;
     let mut sections = 0;
@@ -105,7 +105,7 @@ pub(super) fn encode(wasm: &[u8], budget: &Budget) -> Result<Vec<u8>, CompileErr
     }
 }
 
-/// The error for a module whose names follow a convention, and that lacks its world.
+/// The error for a module whose names follow the convention, but that lacks the section.
 pub(super) fn without_world() -> CompileError {
     CompileError::Component(format!(
         "the core module has names of {CONVENTION} and no custom section {SECTION}; add it with \
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_world_is_found_by_its_section_or_names() {
-        let of = |wat: &str| world(&wat::parse_str(wat).expect("it is well-formed"));
+        let of = |wat: &str| world(&wat::parse_str(wat).expect("the text is well-formed"));
         assert_eq!(of("(module)"), World::None);
         assert_eq!(
             of(r#"(module (@custom "component-type:x" ""))"#),

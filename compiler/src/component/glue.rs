@@ -1,7 +1,7 @@
 //! [`Glue`]: functions of the joined module between a guest and the host's adapters.
 //!
-//! They do what needs the guest: they check that the component instance may be left (CanonicalABI,
-//! `may_leave`), allocate memory for results, and call destructors. So the host never calls the
+//! Such a function checks that the component instance may be left (CanonicalABI, `may_leave`). Some
+//! functions also allocate memory for results, or call a destructor. So the host never calls the
 //! guest from within a host function, and the guest can be suspended at any of these points.
 
 use super::part::Given;
@@ -12,18 +12,18 @@ use wasm_encoder::{BlockType, Catch, Function, Instruction, ValType};
 pub(super) struct Glue {
     /// The adapter.
     pub(super) adapter: u32,
-    /// The component instance that calls.
+    /// The calling component instance.
     pub(super) instance: u32,
     pub(super) kind: Kind,
 }
 
-/// What a function does beside the check.
+/// The task of a glue function besides the check.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// Nothing.
+    /// No further task.
     Check,
-    /// The adapter has no result, but returns a request for memory, as an `i64`: the size in the
-    /// lower half and the alignment in the upper, or 0. The function allocates, and gives the
+    /// The adapter has no result, but returns a request for memory as an `i64`, or 0. The lower
+    /// half is the size, the upper half is the alignment. The function allocates, and gives the
     /// address to the adapter `allocated`, which returns the next request.
     Allocate {
         /// The number of the guard of the guest's allocator.
@@ -39,13 +39,12 @@ pub(super) enum Kind {
     },
 }
 
-/// A function that calls a function of a component instance which must not leave the instance
-/// meanwhile: an allocator, or one that is called after results were read.
+/// A wrapper of a function that must not leave its component instance: `realloc` or `post-return`.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     /// The export that becomes the guard.
     pub(super) export: String,
-    /// What the guard calls.
+    /// The wrapped function.
     pub(super) callee: Given,
     /// The component instance.
     pub(super) instance: u32,
@@ -79,33 +78,34 @@ impl Guard {
     }
 }
 
-/// What a guard calls.
+/// The function that a guard calls.
 pub(super) struct Guarded {
-    /// The function.
+    /// The index of the function.
     pub(super) callee: u32,
     /// Whether a module of the component can throw exceptions.
     pub(super) throws: bool,
 }
 
-/// Begins a block that no exception leaves: one would reach a caller in another component, or one
-/// that takes the allocation for done.
+/// Begins a block that no exception leaves. An exception could reach a caller in another component,
+/// or a caller that takes the allocation for done.
 fn begin_barrier(body: &mut Function, result: BlockType) {
     body.instruction(&Instruction::Block(BlockType::Empty));
     let catch = [Catch::All { label: 0 }];
     body.instruction(&Instruction::TryTable(result, catch.as_slice().into()));
 }
 
-/// Ends the block. Between the end of the inner block and this, the code must leave the block.
+/// Ends the block of [`begin_barrier`]. The code after the end of the inner block must leave this
+/// block.
 fn end_barrier(body: &mut Function) {
     body.instruction(&Instruction::End);
     body.instruction(&Instruction::Unreachable);
 }
 
-/// The indices that a function uses.
+/// The indices that a glue function uses.
 pub(super) struct Called {
     /// The adapter.
     pub(super) adapter: u32,
-    /// The adapter that ends the guest because it may not be left.
+    /// The adapter that ends a guest for leaving a component instance that may not be left.
     pub(super) cannot_leave: u32,
     /// The allocator or the destructor.
     pub(super) guest: u32,
@@ -179,7 +179,7 @@ impl Glue {
                 body.instruction(&Instruction::Call(called.guest));
                 if called.throws {
                     body.instruction(&Instruction::End);
-                    // Leaves the condition.
+                    // Leaves the `if`, past the barrier.
                     body.instruction(&Instruction::Br(1));
                     end_barrier(&mut body);
                 }

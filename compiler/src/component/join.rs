@@ -1,12 +1,12 @@
 //! Joins the core modules of a component into one core module.
 //!
 //! The index spaces of the parts are laid one after the other, in the order of instantiation. An
-//! import of a part becomes a use of the item that is given for it. What remains are the functions
-//! that adapters implement: they are the imports of the joined module.
+//! import of a part becomes a use of the item that is given for the import. Only functions that
+//! adapters implement remain imports of the joined module.
 //!
-//! All segments of a core module are written before any start function runs. So the segments of
-//! parts after one with a start function become passive, and a start function of the joined module
-//! writes them between the start functions of the parts.
+//! All segments of a core module are written before any start function runs. So the segments of a
+//! part become passive if an earlier part has a start function. A start function of the joined
+//! module writes such segments between the start functions of the parts.
 
 use super::glue::{Called, Glue, Guard, Guarded, Kind};
 use super::part::{Export, Given, Item, Part, Space, fault};
@@ -28,7 +28,7 @@ pub(super) struct Joined {
     pub(super) adapters: Vec<u32>,
 }
 
-/// What is joined.
+/// The input of [`join`].
 pub(super) struct Parts<'a> {
     /// The instances of core modules, in order.
     pub(super) parts: &'a [Part<'a>],
@@ -37,9 +37,10 @@ pub(super) struct Parts<'a> {
     pub(super) exports: &'a [Export],
     /// The functions between guests and adapters.
     pub(super) glue: &'a [Glue],
-    /// The functions around allocators and the like.
+    /// The guards: functions that wrap `realloc` or `post-return`.
     pub(super) guards: &'a [Guard],
-    /// The adapter without parameters and results that ends a guest which may not be left.
+    /// The adapter that ends a guest for leaving a component instance that may not be left. The
+    /// adapter has no parameters and results.
     pub(super) cannot_leave: u32,
 }
 
@@ -72,11 +73,11 @@ struct Import {
 /// The type of an imported adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum ImportType {
-    /// The type with this index of this part.
+    /// A type of a part, by the indices of the part and of the type.
     Declared(usize, u32),
-    /// The parameters of such a type, and an `i64` as the result.
+    /// The parameters of such a function type, and an `i64` as the result.
     Word(usize, u32),
-    /// From an address to the next request for memory.
+    /// Takes an address, and returns the next request for memory.
     Allocated,
     /// No parameters and no results.
     Nothing,
@@ -93,10 +94,10 @@ struct Places<'a> {
     glue: Vec<(Glue, (usize, u32))>,
     /// The number of the function in `glue` that calls an adapter.
     glue_of: HashMap<u32, u32>,
-    /// The functions around allocators and the like, which follow.
+    /// The guards, which follow the glue.
     guards: &'a [Guard],
     cannot_leave: u32,
-    /// Whether a part can throw exceptions: it defines a tag.
+    /// Whether a part defines a tag, so that guests can throw exceptions.
     throws: bool,
     /// For each part and index space, the first item that the part defines.
     first: Vec<[u32; Space::ALL.len()]>,
@@ -154,7 +155,7 @@ impl<'a> Places<'a> {
         Ok(places)
     }
 
-    /// Lists the adapters that parts import, and the functions between them.
+    /// Lists the adapters that parts import, and the glue functions.
     fn find_adapters(&mut self, all: &Parts<'_>) -> Result<(), CompileError> {
         let mut found = BTreeMap::new();
         for (at, part) in self.parts.iter().enumerate() {
@@ -200,7 +201,7 @@ impl<'a> Places<'a> {
         Ok(())
     }
 
-    /// The index of the function around an allocator or the like.
+    /// Index of a guard: a function that wraps `realloc` or `post-return`.
     fn guard(&self, number: usize) -> u32 {
         (self.imports.len() + self.glue.len() + number) as u32
     }
@@ -214,7 +215,7 @@ impl<'a> Places<'a> {
             .map_err(|_| fault("an unknown adapter"))
     }
 
-    /// The item or adapter behind imports and shims.
+    /// The item or adapter that a chain of imports and shims leads to.
     fn followed(&self, mut given: Given) -> Given {
         while let Given::Item(item) = given {
             match self.shims.behind(self.parts, item) {
@@ -246,7 +247,7 @@ pub(super) fn unsupported(what: &str) -> CompileError {
     CompileError::Component(format!("{what} is not supported"))
 }
 
-/// The same for an import or export, with as much of its name as fits into a line.
+/// The error for an unsupported import or export, with as much of its name as fits into a line.
 pub(super) fn unsupported_named(what: &str, name: &str) -> CompileError {
     const SHOWN_MAX: usize = 100;
     let shown: String = name.chars().take(SHOWN_MAX).collect();
@@ -262,7 +263,7 @@ struct Joiner<'a> {
 }
 
 impl Joiner<'_> {
-    /// The parts that are not left out.
+    /// The parts that are joined: all except omitted shims and their fillers.
     fn parts(&self) -> impl Iterator<Item = (Indices<'_>, &Part<'_>)> {
         let parts = self.parts.iter().enumerate();
         let kept = parts.filter(|(at, _)| !self.places.shims.omitted.contains(at));
@@ -484,7 +485,7 @@ impl Joiner<'_> {
 
 /// Types that no part has.
 struct OwnTypes {
-    /// The index of the first one.
+    /// The index of the first such type.
     first: u32,
     known: HashMap<ImportType, u32>,
 }

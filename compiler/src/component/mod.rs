@@ -1,5 +1,5 @@
-//! Components: one core module is made of all core modules of a component, and a description of
-//! its types, imports and exports.
+//! Components: joins all core modules of a component into one core module, and describes the
+//! component's types, imports and exports.
 //!
 //! ```text
 //! component ─ translate ─▶ instances of core modules, in order ─ join ─▶ one core module
@@ -8,7 +8,7 @@
 //!
 //! So a component needs one slot, and calls between its modules are plain calls. The crate
 //! `wasmtime-environ` reads and validates the component, resolves its nested instances, and makes
-//! the core modules that copy values between two component instances. Those have two memories each.
+//! core modules that copy values between two component instances. Such a module has two memories.
 //!
 //! The names of functions are kept. Debug information and branch hints of the core modules are not.
 
@@ -32,19 +32,19 @@ pub(crate) struct Translated {
     pub(crate) component: Component,
 }
 
-/// Whether the bytes begin as those of a component do ("Binary", preamble).
+/// Whether the bytes begin like a component ("Binary", preamble).
 pub(crate) fn is_component(wasm: &[u8]) -> bool {
     wasm.starts_with(b"\0asm") && wasm.get(6..8) == Some(&[1, 0])
 }
 
-/// The component of a core module that has its world in a custom section. `None` if it is only a
-/// core module.
+/// The component of a core module that has its world in a custom section. `None` for a module
+/// without names of a component.
 ///
 /// # Errors
 ///
 /// [`CompileError::Invalid`] if the module is not valid; [`CompileError::Component`] if its imports
-/// and exports are not those of its world; [`CompileError::Work`] if the world of the module costs
-/// more than the budget has.
+/// and exports do not match its world; [`CompileError::Work`] if the world of the module costs more
+/// than the budget has.
 pub(crate) fn of_core_module(
     wasm: &[u8],
     budget: &Budget,
@@ -56,12 +56,13 @@ pub(crate) fn of_core_module(
     }
 }
 
-/// Translates a component. Draws what that costs from the budget before it is done.
+/// Translates a component. Draws the cost from the budget before the translation.
 ///
 /// # Errors
 ///
-/// [`CompileError::Invalid`] if it is not valid; [`CompileError::Component`] if it uses something
-/// that is not supported; [`CompileError::Work`] or [`CompileError::Limit`] if it is too large.
+/// [`CompileError::Invalid`] if the component is not valid; [`CompileError::Component`] if the
+/// component uses an unsupported feature; [`CompileError::Work`] or [`CompileError::Limit`] if the
+/// component is too large.
 pub(crate) fn translate(wasm: &[u8], budget: &Budget) -> Result<Translated, CompileError> {
     translate::translate(wasm, budget)
 }

@@ -1,7 +1,7 @@
 //! Renumbers canonical options, memories, `realloc` functions and `post-return` functions.
 //!
 //! The same input must give the same bytes. But wasmtime-environ returns some exports in an order
-//! that differs between runs, and its numbers follow that order. [`renumber`] assigns new numbers,
+//! that differs between runs, and the numbers follow that order. [`renumber`] assigns new numbers,
 //! first in the order of the adapters, then in the order of the sorted exports.
 
 use super::part::Export as JoinedExport;

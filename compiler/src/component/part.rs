@@ -1,5 +1,4 @@
-//! [`Part`]: an instance of a core module of a component, as far as joining it with the others
-//! needs it.
+//! [`Part`]: an instance of a core module of a component, with the data that joining needs.
 
 use crate::error::CompileError;
 use core::cell::OnceCell;
@@ -39,7 +38,7 @@ impl Space {
     }
 }
 
-/// What is given for an import of a part.
+/// The item or adapter that is given for an import of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Given {
     /// An item of an earlier part, by its index in that part's index space.
@@ -67,13 +66,13 @@ pub(super) struct Export {
 /// An instance of a core module.
 #[derive(Default)]
 pub(super) struct Part<'a> {
-    /// What is given for its imports, apart for each index space, with the type of the import.
+    /// For each index space, the given items of the imports, each with the type of the import.
     pub(super) given: [Vec<(Given, TypeRefOf)>; Space::ALL.len()],
     pub(super) types: Option<TypeSectionReader<'a>>,
     pub(super) type_count: u32,
-    /// The types of `types`, once they are needed.
+    /// The decoded `types`, filled at the first use.
     each_type: OnceCell<Vec<SubType>>,
-    /// The type index of each function that it defines.
+    /// The type index of each function that the part defines.
     pub(super) funcs: Vec<u32>,
     pub(super) tables: Option<TableSectionReader<'a>>,
     pub(super) memories: Option<MemorySectionReader<'a>>,
@@ -83,7 +82,7 @@ pub(super) struct Part<'a> {
     pub(super) data: Option<DataSectionReader<'a>>,
     pub(super) start: Option<u32>,
     pub(super) bodies: Vec<FunctionBody<'a>>,
-    /// Names of its functions.
+    /// Names of functions.
     pub(super) names: Vec<(u32, &'a str)>,
 }
 
@@ -135,7 +134,7 @@ impl<'a> Part<'a> {
         Ok(part)
     }
 
-    /// What is given for the imports of an index space.
+    /// The given items for the imports of an index space.
     pub(super) fn given(&self, space: Space) -> &[(Given, TypeRefOf)] {
         &self.given[space as usize]
     }
@@ -175,7 +174,7 @@ impl<'a> Part<'a> {
         ]
     }
 
-    /// The initial size of its first table.
+    /// The initial size of the part's first table.
     pub(super) fn table_len(&self) -> u64 {
         let mut tables = self.tables.clone().into_iter().flatten();
         let table = tables.next().and_then(Result::ok);
@@ -201,7 +200,8 @@ impl<'a> Part<'a> {
         all.get(index as usize).cloned()
     }
 
-    /// Whether two parts' functions have the same type: numbers only, so that no index matters.
+    /// Whether two types are the same function type, with numbers only. References could name types
+    /// by indices, which differ between parts.
     pub(super) fn same_numbers(one: Option<SubType>, other: Option<SubType>) -> bool {
         let (Some(one), Some(other)) = (one, other) else {
             return false;
@@ -218,7 +218,8 @@ impl<'a> Part<'a> {
         one == other && values.all(|ty| !ty.is_reference_type())
     }
 
-    /// Its only element segment, if that is active: the table, and the functions at each element.
+    /// The part's only element segment, if the segment is active: the table, and the function at
+    /// each element.
     pub(super) fn only_segment(&self) -> Option<(u32, Vec<(u32, u32)>)> {
         let section = self
             .elements
@@ -250,7 +251,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The names of functions. A damaged name section has none.
+/// The names of functions. Damaged parts of the section are skipped.
 fn names(section: NameSectionReader<'_>) -> Vec<(u32, &str)> {
     let mut names = vec![];
     for name in section {

@@ -2,7 +2,7 @@
 //!
 //! The size of an item is the number of nodes of its type, unfolded to a tree: a type that is named
 //! twice counts twice. The validator and the library that reads components walk over such trees, so
-//! a few bytes of nested types may take them seconds.
+//! a few bytes of nested types may take seconds.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,25 +14,25 @@ use wasmparser::{
 /// Bytes that a name takes besides its letters.
 pub(super) const NAME_BYTES: usize = 16;
 
-/// Bytes of names that count as one node. Each type that is copied has the names in it again.
+/// Bytes of names that count as one node. Each copy of a type repeats the names in the type.
 pub(super) const NODE_BYTES: u64 = 8;
 
 /// The size of a type or of an item.
 #[derive(Clone)]
 pub(super) enum Shape<'a> {
-    /// An item without parts that others name, with its nodes.
+    /// An item without exports, with its number of nodes.
     Leaf(u64),
     Module(Module),
     Instance(Rc<Exports<'a>>),
     Component(Rc<Component<'a>>),
 }
 
-/// A core module, or the type of one.
+/// A core module, or a core module type.
 #[derive(Clone, Copy)]
 pub(super) struct Module {
     /// Imports and exports, with their names.
     pub(super) nodes: u64,
-    /// 0 for a type.
+    /// Bytes of the core module; 0 for a type.
     pub(super) bytes: u64,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Module {
 pub(super) struct Exports<'a> {
     /// Nodes of the items' types, without the names of the items.
     nodes: u64,
-    /// Items, also those in instances.
+    /// Items, including items in instances.
     within: u64,
-    /// Components and core modules in the items, with those that they capture.
+    /// Components and core modules in the items, plus their captures.
     captured: u64,
     /// Levels of instances and components in the items.
     depth: u64,
@@ -51,7 +51,7 @@ pub(super) struct Exports<'a> {
     pub(super) path_bytes: u64,
     /// Bytes of the longest path.
     pub(super) path_bytes_max: u64,
-    /// An item that is a core module or an instance with one.
+    /// An item that is or contains a core module.
     module: Option<&'a str>,
     items: HashMap<&'a str, Shape<'a>>,
 }
@@ -80,13 +80,13 @@ impl<'a> Exports<'a> {
         self.items.insert(name, shape);
     }
 
-    /// Nodes of the items' types and of their names. An item counts again in each instance around
-    /// it, because the walks over types keep its path.
+    /// Nodes of the items' types and of their names. An item counts again in each enclosing
+    /// instance, because the walks over types keep the item's path.
     pub(super) fn nodes(&self) -> u64 {
         self.nodes.saturating_add(self.path_bytes / NODE_BYTES)
     }
 
-    /// Levels of instances and components: 1 without any in the items.
+    /// Levels of instances and components: 1 if the items have none.
     pub(super) fn depth(&self) -> u64 {
         self.depth + 1
     }
@@ -94,16 +94,16 @@ impl<'a> Exports<'a> {
 
 /// A component.
 pub(super) struct Component<'a> {
-    /// Nodes of its imports.
+    /// Nodes of the imports.
     pub(super) import_nodes: u64,
     pub(super) exports: Rc<Exports<'a>>,
-    /// Components and core modules that it captures from around it, with those that they capture.
+    /// Components and core modules that the component captures from outside, plus their captures.
     pub(super) captured: u64,
-    /// Instances in one instance of it, of components and core modules.
+    /// Instances of components and core modules in one instance of the component.
     pub(super) instances: u64,
-    /// Functions that are lifted or lowered in one instance of it.
+    /// Functions that are lifted or lowered in one instance of the component.
     pub(super) functions: u64,
-    /// Units of work of one instance of it.
+    /// Units of work of one instance of the component.
     pub(super) work: u64,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Shape<'a> {
         .max(1)
     }
 
-    /// The item, and all items in it if it is an instance.
+    /// Number of items: the item itself and, for an instance, the items in it.
     pub(super) fn items(&self) -> u64 {
         match self {
             Self::Instance(exports) => exports.within.saturating_add(1),
@@ -128,8 +128,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Components and core modules that a copy of the item has: the library copies what a component
-    /// captures with it.
+    /// Components and core modules that a copy of the item contains. The library copies the
+    /// captures of a component with the component.
     pub(super) fn captured(&self) -> u64 {
         match self {
             Self::Leaf(_) => 0,
@@ -156,7 +156,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The path of a core module in this import, if it has one.
+    /// The path of a core module in this import, if there is one.
     pub(super) fn module_path(&self, name: &str) -> Option<String> {
         if !self.has_module() {
             return None;
@@ -190,7 +190,7 @@ pub(super) const UNKNOWN: Shape<'static> = Shape::Leaf(1);
 #[derive(Default)]
 pub(super) struct Scope<'a> {
     core_types: Vec<Shape<'a>>,
-    /// By [`ComponentExternalKind`].
+    /// The index spaces by [`ComponentExternalKind`].
     spaces: [Vec<Shape<'a>>; 6],
     pub(super) import_nodes: u64,
     /// Levels of the deepest import.

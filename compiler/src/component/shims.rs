@@ -3,14 +3,14 @@
 use super::part::{Export, Given, Item, Part, Space};
 use std::collections::{HashMap, HashSet};
 
-/// Parts that toolchains add because two modules of a component need each other: a shim, whose
-/// functions call through a table, and a module without functions that fills the table. Calls of
+/// Parts that toolchains add because two modules of a component need each other. The functions of a
+/// shim call through a table, and a module without functions, the filler, fills the table. Calls of
 /// the shim become calls of the functions in the table, and both parts are left out.
 #[derive(Default)]
 pub(super) struct Shims {
     /// The parts that are left out.
     pub(super) omitted: HashSet<usize>,
-    /// What each function of a shim calls.
+    /// The target of each shim function.
     called: HashMap<Item, Given>,
 }
 
@@ -34,8 +34,8 @@ impl Shims {
         shims
     }
 
-    /// Whether what is behind imports, and behind the shims found so far, is not a function of this
-    /// shim. Shims that call each other stay: their calls never end.
+    /// Whether `given`, followed through imports and known shims, is not a function of this shim.
+    /// Shims that call each other stay, because their calls never end.
     fn ends_outside(&self, parts: &[Part<'_>], shim: usize, mut given: Given) -> bool {
         while let Given::Item(item) = given {
             if item.part == shim {
@@ -49,7 +49,7 @@ impl Shims {
         true
     }
 
-    /// What is given for an item that is a shim's function or an import.
+    /// The target of an item that is a shim function or an import.
     pub(super) fn behind(&self, parts: &[Part<'_>], item: Item) -> Option<Given> {
         let imported = parts[item.part].given(item.space);
         let imported = imported.get(item.index as usize);
@@ -58,7 +58,7 @@ impl Shims {
     }
 }
 
-/// The part whose table a part fills that does nothing else.
+/// The part whose table `filler` fills, if `filler` does nothing else.
 fn filled_part(parts: &[Part<'_>], filler: usize) -> Option<usize> {
     let part = &parts[filler];
     let empty = Space::ALL.iter().all(|space| part.defined(*space) == 0);
@@ -72,7 +72,7 @@ fn filled_part(parts: &[Part<'_>], filler: usize) -> Option<usize> {
     }
 }
 
-/// What each of a shim's functions calls through the table that a part fills.
+/// The target of each shim function, through the table that `filler` fills.
 fn called(parts: &[Part<'_>], at: usize, filler: usize) -> Option<Vec<(Item, Given)>> {
     let part = &parts[filler];
     let (_, elements) = part.only_segment()?;
@@ -83,7 +83,7 @@ fn called(parts: &[Part<'_>], at: usize, filler: usize) -> Option<Vec<(Item, Giv
         && shim.defined(Space::Table) == 1
         && shim.start.is_none()
         && shim.segments() == [0, 0];
-    // The segment fits.
+    // The segment fits in the table.
     let fits = elements
         .iter()
         .all(|(element, _)| u64::from(*element) < shim.table_len());
@@ -140,13 +140,13 @@ fn forwarded(shim: &Part<'_>, func: u32, body: &wasmparser::FunctionBody<'_>) ->
     }
 }
 
-/// What uses each part.
+/// The uses of each part.
 struct Uses {
     /// Whether any item of a part is used.
     any: Vec<bool>,
-    /// The parts that use an item that is no function. An export counts as an own part.
+    /// For each part, the users of its items other than functions. An export counts as a user.
     others: Vec<Vec<usize>>,
-    /// Number of start functions of the parts before each.
+    /// For each part, the number of start functions of earlier parts.
     starts: Vec<u32>,
 }
 
@@ -180,8 +180,9 @@ impl Uses {
         }
     }
 
-    /// Whether nothing uses a shim and what fills its table, but calls of the shim's functions, and
-    /// no start function makes such a call before the table is filled.
+    /// Whether `filler` and the shim can be omitted. Nothing may use `filler`. Only `filler` may
+    /// use items of the shim other than functions. The parts from the shim to `filler` may have no
+    /// start function.
     fn only_filled(&self, shim: usize, filler: usize) -> bool {
         !self.any[filler]
             && self.others[shim].iter().all(|user| *user == filler)

@@ -1,9 +1,9 @@
-//! Limits of what a small component can become.
+//! Limits the cost of a component by its size.
 //!
-//! A few bytes of a component may cost seconds and gigabytes: a component that is instantiated many
-//! times, types that are nested and compared, adapters for large types, instances that export each
-//! other. [`check`] draws the cost of all that from the [`Budget`] that follows the bytes of the
-//! file, before anything validates or reads the component.
+//! A few bytes of a component may cost seconds and gigabytes. Examples are a component that is
+//! instantiated many times, nested types, adapters for large types, and instances that export each
+//! other. [`check`] draws these costs from the [`Budget`], which follows the bytes of the file,
+//! before anything validates or reads the component.
 
 use super::join::{unsupported, unsupported_named};
 use super::shape::{Component, Exports, Module, Scope, Shape, UNKNOWN, names};
@@ -19,16 +19,16 @@ use wasmparser::{
     Parser, Payload,
 };
 
-/// Units for each node of the type of a function that is lowered: an adapter may be made of it.
-/// The code of the adapter is charged again when it is compiled.
+/// Units for each node of a lowered function's type, for an adapter that the library may make. The
+/// adapter's code is charged again when it is compiled.
 const ADAPTER_UNITS: u64 = 8;
 
-/// Units for each item that is given, aliased or exported, and for those in it if it is an
-/// instance. The library copies them.
+/// Units for each item that is given, aliased or exported, and for each item in such an instance.
+/// The library copies these items.
 const COPIED_UNITS: u64 = 16;
 
-/// Units for each component or core module that another component captures, directly or with one
-/// that it captures. The library copies them with that component, 60 bytes each.
+/// Units for each component or core module that another component captures, directly or indirectly.
+/// The library copies the captures with that component, 60 bytes each.
 const CAPTURED_UNITS: u64 = 4;
 
 /// Bytes of the path of an imported function that are compared in a unit.
@@ -40,15 +40,16 @@ const COPIED_LEVELS: u64 = 8;
 /// Units for a function that is lifted or lowered, or that drops, makes or reads a resource.
 const FUNCTION_UNITS: u64 = 8;
 
-/// Units for a resource type. Each instance has its own, of 170 bytes while a component is read.
+/// Units for a resource type. Each instance has its own resource type, of 170 bytes while a
+/// component is read.
 const RESOURCE_UNITS: u64 = 16;
 
-/// Units for an instance of a component or of a core module, or for the definition of one in each
-/// instance of the component around it.
+/// Units for an instance of a component or core module. Defining a component or core module costs
+/// as much in each instance of the enclosing component.
 const INSTANCE_UNITS: u64 = 4;
 
-/// Draws from the budget what it costs to validate and to read a component, before either is done.
-/// Checks the number of its instances.
+/// Draws the cost of validating and reading a component from the budget, before either is done.
+/// Also checks the number of instances.
 ///
 /// Refuses components that are imported or exported by an instance, because their size is not
 /// known, and core modules that the outermost component imports. `wasm` begins at the byte `offset`
@@ -124,8 +125,8 @@ impl<'a> Pass<'a, '_> {
         &mut self.scopes[last]
     }
 
-    /// Draws what it costs once to validate an item, and what it costs to read it for each instance
-    /// of the component that it is in.
+    /// Draws the cost `once` of validating an item, and the cost `each` of reading the item for
+    /// each instance of the enclosing component.
     fn charge(&mut self, once: u64, each: u64) -> Result<(), CompileError> {
         let is_root = self.scopes.len() <= 1;
         let scope = self.scope();
@@ -160,7 +161,7 @@ impl<'a> Pass<'a, '_> {
         self.charge(0, defined)
     }
 
-    /// Draws what depends on all imports and exports of the outermost component.
+    /// Draws the costs that depend on all imports and exports of the outermost component.
     fn end_outermost(&self, closed: &Scope<'_>) -> Result<(), CompileError> {
         // The compiled file has the path of each function that the component exports.
         self.budget.draw(closed.exports.path_bytes)?;
@@ -389,7 +390,7 @@ impl<'a> Pass<'a, '_> {
     }
 
     /// Charges an alias of a component or core module that is defined `count` components further
-    /// out. Each component on the way captures it.
+    /// out. Each component on the way captures the item.
     fn capture(&mut self, shape: &Shape<'_>, count: usize) -> Result<(), CompileError> {
         let count = count.min(self.scopes.len());
         let once = shape.nodes().saturating_add(count as u64);
@@ -459,7 +460,7 @@ impl<'a> Pass<'a, '_> {
         Ok(())
     }
 
-    /// The size of a type, after drawing what it costs to validate it.
+    /// The size of a type, after drawing the cost of validating the type.
     fn declared(&mut self, ty: &ComponentType<'a>) -> Result<Shape<'a>, CompileError> {
         let scope = self.scope();
         let nodes = match ty {
@@ -518,12 +519,12 @@ fn copied(shape: &Shape<'_>) -> u64 {
     items.saturating_add(captured(shape))
 }
 
-/// Units to copy the components and core modules of an item, with what they capture.
+/// Units to copy the components and core modules of an item, with their captures.
 fn captured(shape: &Shape<'_>) -> u64 {
     shape.captured().saturating_mul(CAPTURED_UNITS)
 }
 
-/// Adds an item to exports, unless it has too many levels.
+/// Adds an item to exports, unless the item has too many levels.
 fn add<'a>(exports: &mut Exports<'a>, name: &'a str, shape: Shape<'a>) -> Result<(), CompileError> {
     exports.add(name, shape);
     DEPTH.check(exports.depth())

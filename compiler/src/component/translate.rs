@@ -24,8 +24,8 @@ use wasmtime_environ::component::{
 use wasmtime_environ::wasmparser::{Validator, WasmFeatures};
 use wasmtime_environ::{EntityIndex, ModuleTranslation, PrimaryMap, ScopeVec, Tunables};
 
-/// The features of components that are accepted, for the validator of either version. Core modules
-/// are validated again when they are compiled, so all their features are accepted here.
+/// The accepted features of components, for the validators of the compiler and of the reader. The
+/// compiler validates core modules again, so all their features are accepted here.
 macro_rules! features {
     ($features:ty) => {
         <$features>::all()
@@ -45,7 +45,7 @@ macro_rules! features {
     };
 }
 
-/// The features of the reader.
+/// The features of the reader `wasmtime-environ`.
 const FEATURES: WasmFeatures = features!(WasmFeatures);
 
 /// The features of the compiler's own validator, whose version has some more.
@@ -96,10 +96,11 @@ pub(super) fn translate(wasm: &[u8], budget: &Budget) -> Result<Translated, Comp
     finish(&parts, &exports, component)
 }
 
-/// Checks that a component is valid, with the functions of core modules that it never instantiates.
+/// Checks that a component is valid, including functions of core modules that are never
+/// instantiated.
 ///
-/// The library that reads components checks the rest, too, by an older version of the validator,
-/// which panics for some components that are not valid.
+/// The library that reads components validates, too, but its older validator panics for some
+/// invalid components.
 fn validate(wasm: &[u8]) -> Result<(), CompileError> {
     let mut validator = wasmparser::Validator::new_with_features(OWN_FEATURES);
     let valid = validator.validate_all(wasm);
@@ -171,10 +172,10 @@ fn finish(
     })
 }
 
-/// What each export is, by its name.
+/// The exported items by name.
 type Named<'a> = HashMap<&'a str, Given>;
 
-/// The functions around allocators and functions that are called after results were read.
+/// The guards of all `realloc` and `post-return` functions.
 fn guards(component: &Component, exports: &Named<'_>) -> Vec<Guard> {
     let mut guards: Vec<Guard> = vec![];
     let mut known = HashSet::new();
@@ -196,7 +197,7 @@ fn guards(component: &Component, exports: &Named<'_>) -> Vec<Guard> {
     guards
 }
 
-/// The functions that stand between the guest and the adapters. `all` ends with the adapters
+/// The glue functions between the guest and the adapters. `all` ends with the adapters
 /// [`Adapter::Allocated`] and [`Adapter::CannotLeave`].
 fn glue(
     component: &Component,
@@ -257,7 +258,7 @@ fn glue(
 }
 
 /// The names under which the joined module imports an adapter. Only messages and listings show
-/// them: an adapter is known by its position.
+/// these names: the position identifies an adapter.
 fn adapter_name(component: &Component, adapter: Adapter, number: u32) -> [String; 2] {
     match adapter {
         Adapter::Lower { import, .. } => {
@@ -272,7 +273,7 @@ fn adapter_name(component: &Component, adapter: Adapter, number: u32) -> [String
     }
 }
 
-/// What has been read so far.
+/// The parts of the component that have been read.
 struct Reader<'a> {
     translation: &'a environ::ComponentTranslation,
     modules: &'a Modules<'a>,
@@ -321,22 +322,22 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Exports something from the joined module, once.
+    /// Exports an item from the joined module, once.
     fn give(&mut self, name: String, given: Given) {
         if self.exported.insert(name.clone()) {
             self.exports.push(JoinedExport { name, given });
         }
     }
 
-    /// Refuses imported modules and components, and instances that export some. `path` ends with
-    /// the name of the import.
+    /// Refuses imported modules and components, and instances that export modules or components.
+    /// `path` ends with the name of the import.
     fn check_import<'n>(
         &'n self,
         path: &mut Vec<&'n str>,
         ty: &TypeDef,
     ) -> Result<(), CompileError> {
         let what = match ty {
-            // `size::check` refuses most of these before.
+            // `size::check` has refused most of these imports.
             TypeDef::Module(_) => "an imported core module",
             TypeDef::Component(_) => "an imported component",
             TypeDef::ComponentInstance(index) => {
@@ -412,7 +413,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What a core definition refers to.
+    /// The item or adapter that a core definition refers to.
     fn given(&self, def: &CoreDef) -> Result<Given, CompileError> {
         match def {
             CoreDef::Export(export) => self.item(export.instance, &export.item),
@@ -482,7 +483,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What the component exports, also by instances, in the order of the names.
+    /// The items that the component exports, directly or in instances, in the order of the names.
     fn exported_items(&self) -> Vec<(Vec<String>, environ::ExportIndex)> {
         let component = &self.translation.component;
         let named = component.exports.raw_iter();
@@ -543,7 +544,7 @@ fn draw_names<'n>(
     budget.draw(bytes.sum::<usize>() as u64)
 }
 
-/// The options of a function. Asynchronous ones are refused.
+/// The options of a function. Refuses asynchronous options.
 fn canonical(options: &environ::CanonicalOptions) -> Result<CanonicalOptions, CompileError> {
     if options.async_ || options.callback.is_some() {
         return Err(unsupported("an asynchronous function"));
@@ -588,7 +589,7 @@ fn transcode(op: environ::Transcode) -> format::Transcode {
     }
 }
 
-/// The types of a component, each of which is converted once.
+/// The types of a component. Each type is converted once.
 struct Types<'a> {
     budget: &'a Budget,
     types: &'a environ::ComponentTypes,
@@ -709,7 +710,7 @@ impl<'a> Types<'a> {
         ty.map(|ty| self.value(ty)).transpose()
     }
 
-    /// All tables of handles. Those that only types of components name are not used.
+    /// All tables of handles. Tables that only component types name are unused: `None`.
     fn tables(&self) -> Vec<Option<HandleTable>> {
         let tables = (0..self.tables).map(TypeResourceTableIndex::from_u32);
         tables
@@ -729,7 +730,7 @@ mod tests {
     use pirn_format::component::broken_rule;
     use wasmtime_environ::Trap;
 
-    /// The format names the rules by the numbers of the crate that makes the code.
+    /// The format identifies the rules by the numbers of `wasmtime-environ`, which makes the code.
     #[test]
     fn each_rule_has_its_number() {
         let rules = [

@@ -1,8 +1,8 @@
 //! [`StepBudget`]: limits the work that debug information may cause, in proportion to its size.
 //!
 //! Parts of debug information refer to each other by offsets. So a small file could make the reader
-//! read the same bytes many times: units that share a table, tables that overlap, or entries of no
-//! bytes with a million attributes. The output of compilers is read about once.
+//! read the same bytes many times. Units may share a table, tables may overlap, and entries of no
+//! bytes may have a million attributes. The output of compilers is read about once.
 
 use pirn_format::text::one_line;
 use std::fmt;
@@ -40,13 +40,13 @@ impl StepBudget {
 /// The reason why a part of the debug information is omitted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is not DWARF, or an unknown kind of DWARF.
+    /// The part is not DWARF, or an unknown kind of DWARF.
     Dwarf(gimli::Error),
-    /// It contains a contradiction, which the message describes.
+    /// The part contains a contradiction, which the message describes.
     Wrong(&'static str),
-    /// It exceeds a limit, which the message names.
+    /// The part exceeds a limit, which the message names.
     Limit(String),
-    /// It causes more work than its size allows.
+    /// The part causes more work than its size allows.
     Work,
 }
 

@@ -1,4 +1,4 @@
-//! [`DebugEntry`]: the entries of the tree that describe units and functions. All others are
+//! [`DebugEntry`]: the entries of the tree that describe units and functions. All other entries are
 //! skipped.
 
 use super::budget::{Fault, StepBudget};

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Debug information is advisory and comes from an untrusted guest. Faulty parts are omitted and
-//! reported. Its cost is bounded by its size ([`budget`]), and it does not influence the machine
-//! code. An address in it is an offset from the start of the code section's contents ("DWARF for
-//! WebAssembly", section 2).
+//! reported. The cost of debug information is bounded by its size ([`budget`]). Debug information
+//! does not influence the machine code. An address in it is an offset from the start of the code
+//! section's contents ("DWARF for WebAssembly", section 2).
 
 mod budget;
 mod values;
@@ -25,7 +25,7 @@ use crate::limits;
 use budget::StepBudget;
 use std::ops::Range;
 
-/// The custom sections of a module with debug information. Missing ones are empty.
+/// The custom sections of a module with debug information. Missing sections are empty.
 #[derive(Default)]
 pub(crate) struct Sections<'a> {
     info: &'a [u8],
@@ -42,7 +42,8 @@ pub(crate) struct Sections<'a> {
 }
 
 impl<'a> Sections<'a> {
-    /// Records a custom section, if it has debug information. The first of each name is used.
+    /// Records a custom section with debug information. Only the first section of each name is
+    /// used.
     pub(crate) fn note(&mut self, name: &str, bytes: &'a [u8]) {
         let section = match name {
             ".debug_info" => &mut self.info,
@@ -137,16 +138,16 @@ pub(crate) struct Unit {
     pub(crate) folder: Option<String>,
     pub(crate) producer: Option<String>,
     pub(crate) language: Option<gimli::DwLang>,
-    /// The files that its rows and subprograms name.
+    /// The files that rows and subprograms of the unit name.
     pub(crate) files: Vec<File>,
 }
 
 /// A source file of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Its folder, relative to the unit's folder; `None` for the unit's folder itself.
+    /// The folder, relative to the unit's folder; `None` for the unit's folder itself.
     pub(crate) folder: Option<String>,
-    /// Never empty.
+    /// The name, never empty.
     pub(crate) name: String,
 }
 
@@ -155,7 +156,7 @@ pub(crate) struct File {
 pub(crate) struct Sequence {
     /// WebAssembly addresses.
     addresses: Range<u32>,
-    /// Index of its unit.
+    /// Index of the unit.
     pub(crate) unit: usize,
     rows: Range<usize>,
 }
@@ -177,7 +178,7 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) struct Subprogram {
     addresses: Range<u32>,
-    /// Index of its unit.
+    /// Index of the unit.
     pub(crate) unit: usize,
     pub(crate) name: Option<String>,
     pub(crate) linkage_name: Option<String>,
@@ -218,8 +219,8 @@ impl Source {
     }
 }
 
-/// How many records before an address are examined for one that covers it. Valid records do not
-/// overlap, so only the last one before it can cover it.
+/// How many records before an address are examined. Valid records do not overlap, so only the last
+/// record before an address can cover the address.
 const OVERLAPPING_MAX: usize = 16;
 
 fn covering<T>(sorted: &[T], address: u32, range: impl Fn(&T) -> &Range<u32>) -> Option<&T> {

@@ -13,7 +13,7 @@ pub(super) struct Head<'a> {
     pub(super) header: UnitHeader<Slice<'a>>,
     pub(super) abbreviations: Rc<Abbreviations>,
     pub(super) bases: Bases,
-    /// Its first entry, which describes it.
+    /// The first entry of the unit, which describes the unit.
     pub(super) root: DebugEntry<'a>,
 }
 

@@ -9,8 +9,9 @@ use super::{Source, Subprogram};
 use gimli::{AttributeValue, UnitOffset};
 use std::rc::Rc;
 
-/// How many references to other entries are followed for missing attributes. A function's code
-/// refers to the function that is inlined elsewhere, and that refers to its declaration in a class.
+/// How many references to other entries are followed for missing attributes. The entry of code can
+/// refer to the entry of a function that is also inlined, which refers to the declaration in a
+/// class.
 const REFERENCES_MAX: usize = 4;
 
 /// Reads the subprograms of a unit that have code.

@@ -38,8 +38,8 @@ impl LeftOut {
     }
 }
 
-/// The note for debug information without code, as a tool leaves it that rewrites code but not
-/// debug information.
+/// The note for debug information that describes no code. Tools that rewrite only the code leave
+/// such debug information.
 const NO_CODE: &str = "its debug information is left out: it describes no code of the module; a \
                        tool that rewrote the module has lost the addresses, as does wasm-opt, \
                        which clang -O runs when it links: compile with -c and link without -O, or \

@@ -82,13 +82,13 @@ impl Imports {
         moved.copied().unwrap_or(in_file)
     }
 
-    /// The provided function with this function index, if it is one.
+    /// The provided function with this index; `None` for any other function.
     pub(crate) fn provided(&self, index: u32) -> Option<Provided> {
         let at = index.checked_sub(self.first)?;
         self.provided.get(at as usize).copied()
     }
 
-    /// The function index and the provided function of each such import.
+    /// The index and the function of each import that the compiler provides.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Provided)> {
         (self.first..).zip(self.provided.iter().copied())
     }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn the_hosts_come_first_and_the_rest_stays() {
         let [aes, sha] = ["x86.aesenc", "x86.sha1msg1"]
-            .map(|name| Provided::Intrinsic(Id::named(name).expect("it exists")));
+            .map(|name| Provided::Intrinsic(Id::named(name).expect("the intrinsic exists")));
         let sqrt = Provided::Known(Known::Sqrt);
         let imports = Imports::new(&[None, Some(aes), None, Some(sha), Some(sqrt)]);
         let moved: Vec<_> = (0..7).map(|index| imports.index(index)).collect();

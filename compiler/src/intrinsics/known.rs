@@ -1,8 +1,9 @@
 //! [`Known`]: imports of other toolchains that an operator of WebAssembly computes exactly.
 //!
-//! TeaVM compiles Java to WebAssembly, but calls the host for functions of `java.lang.Math`, also
-//! for those that are one operator. Java and WebAssembly define these functions by IEEE 754, with
-//! equal results for all operands, infinities and signed zeros; both leave the bits of NaN open.
+//! TeaVM compiles Java to WebAssembly, but calls the host for functions of `java.lang.Math`, even
+//! for functions that are one operator. Java and WebAssembly define these functions by IEEE 754,
+//! with equal results for all operands, infinities and signed zeros. Both standards leave the bits
+//! of NaN open.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use pirn_format::types::{FuncType, ValType};
@@ -10,7 +11,7 @@ use pirn_format::types::{FuncType, ValType};
 /// The module from which TeaVM 0.10 imports functions of `java.lang.Math`.
 const TEAVM_MATH: &str = "teavmMath";
 
-/// An import that is replaced by an operator. All have the type `(f64) -> f64`.
+/// An import that is replaced by an operator. All such imports have the type `(f64) -> f64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     /// `Math.sqrt`: `f64.sqrt`.

@@ -33,7 +33,7 @@ pub(crate) const MODULE: &str = "hw";
 /// result.
 #[derive(Debug)]
 pub(crate) struct Intrinsic {
-    /// Its name in [`MODULE`].
+    /// The name in [`MODULE`].
     pub(crate) name: &'static str,
     /// The architecture that has the instruction.
     arch: Arch,
@@ -41,21 +41,22 @@ pub(crate) struct Intrinsic {
     pub(crate) params: &'static [ValType],
     /// Type of the result.
     pub(crate) result: ValType,
-    /// Mask of the bits that the immediate may have, if there is one. It must be a constant in
-    /// every call.
+    /// Mask of the bits that the immediate may have, if there is one. The immediate must be a
+    /// constant in every call.
     pub(crate) immediate: Option<u8>,
     /// The processor feature that includes the instruction.
     pub(crate) feature: &'static str,
     /// How operands and result are assigned to registers.
     form: Form,
-    /// Its encoding with the operands that [`Form`] defines. The immediate follows it.
+    /// The encoding of the instruction with the operands that [`Form`] defines. The immediate
+    /// follows the encoding.
     code: &'static [u8],
-    /// The placeholder opcode for it, and the opcode that replaces the placeholder. Without it,
-    /// each call is a patch point.
+    /// The placeholder opcode of the intrinsic, and the opcode that replaces the placeholder.
+    /// Without a placeholder, each call is a patch point.
     pub(crate) placeholder: Option<(PlaceholderOpcode, u8)>,
 }
 
-/// The registers of an instruction's operands and result: those of a call in the C calling
+/// The registers of an instruction's operands and result: the registers of a call in the C calling
 /// convention, in the order of the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -108,7 +109,7 @@ impl Id {
 }
 
 impl Intrinsic {
-    /// Its type as a function.
+    /// The intrinsic's type as a function.
     pub(crate) fn ty(&self) -> FuncType {
         FuncType {
             params: self.params.to_vec(),
@@ -116,13 +117,13 @@ impl Intrinsic {
         }
     }
 
-    /// Every allowed value of its immediate.
+    /// Every allowed value of the immediate.
     pub(crate) fn immediates(&self) -> impl Iterator<Item = u8> {
         let bits = self.immediate.unwrap_or(0);
         (0..=bits).filter(move |value| value & !bits == 0)
     }
 
-    /// The allowed values of its immediate as text; empty if there is no immediate.
+    /// The allowed values of the immediate as text; empty if there is no immediate.
     pub(crate) fn immediates_listed(&self) -> String {
         match self.immediate {
             None => String::new(),
@@ -165,7 +166,7 @@ mod tests {
                 arch,
                 ..
             } = intrinsic;
-            assert!(names.insert(name), "{name} is there twice");
+            assert!(names.insert(name), "two intrinsics have the name {name}");
             assert_eq!(Id::named(name), Some(id));
             let cpu = CpuFeatures::none(*arch).with(feature);
             assert!(id.is_promised(cpu.expect("the feature exists")), "{name}");
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn immediates_are_the_values_that_mean_something() {
-        let intrinsic = |name: &str| Id::named(name).expect("it exists").get();
+        let intrinsic = |name: &str| Id::named(name).expect("the intrinsic exists").get();
         let values = |name: &str| intrinsic(name).immediates().collect::<Vec<_>>();
         assert_eq!(values("x86.pclmulqdq"), [0x00, 0x01, 0x10, 0x11]);
         assert_eq!(values("x86.sha1rnds4"), [0, 1, 2, 3]);

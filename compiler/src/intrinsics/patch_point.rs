@@ -16,12 +16,13 @@
 //!
 //! An instruction of more than 5 bytes takes two consecutive calls. Both calls have their operands
 //! in the same registers, and the first is declared to clobber the registers of the second. So the
-//! register allocator has no reason to insert code between them. If it does, the function is
-//! compiled again and calls the intrinsic's wrapper function instead ([`Unpatched::Apart`]).
+//! register allocator has no reason to insert code between them. If the allocator does, the
+//! function is compiled again and calls the intrinsic's wrapper function instead
+//! ([`Unpatched::Apart`]).
 //!
-//! Three things are checked. The overwritten bytes must be those of the call. The two calls of a
-//! pair must be adjacent. The number of overwritten calls must equal the number in the IR, so that
-//! no call is left.
+//! Three things are checked. The overwritten bytes must be the bytes of the call. The two calls of
+//! a pair must be adjacent. The number of overwritten calls must equal the number in the IR, so
+//! that no call is left.
 
 use super::{Id, Intrinsic};
 use cranelift_codegen::binemit::{Addend, Reloc};
@@ -36,7 +37,7 @@ use std::collections::HashSet;
 pub(crate) struct PatchPoint {
     /// The instruction.
     pub(crate) intrinsic: Id,
-    /// Its immediate, 0 if it has none.
+    /// The immediate; 0 if the instruction has none.
     pub(crate) immediate: u8,
     /// Which of the patch point's calls this is.
     pub(crate) part: Part,
@@ -47,9 +48,9 @@ pub(crate) struct PatchPoint {
 pub(crate) enum Part {
     /// The only call, for an instruction that is as long as a call.
     Whole,
-    /// The first of two.
+    /// The first of two calls.
     First,
-    /// The second of two.
+    /// The second of two calls.
     Second,
 }
 
@@ -76,17 +77,17 @@ impl PatchedCall {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unpatched {
     /// The two calls of a pair are not adjacent, or a placeholder was not found. The caller
-    /// compiles the function again without them.
+    /// compiles the function again without pairs and placeholders.
     Apart,
     /// The code does not match the requested patch points.
     Fault(String),
 }
 
-/// Namespace of patch points in the names that Cranelift stores, distinct from those of
+/// Namespace of patch points in the names that Cranelift stores, distinct from the namespaces of
 /// `symbol.rs`.
 const NAMESPACE: u32 = 0x6877;
-/// The call instruction of an architecture before relocation. The instruction that replaces it is
-/// padded to its length.
+/// The call instruction of an architecture before relocation. The instruction that replaces the
+/// call is padded to the length of the call.
 struct Call {
     bytes: &'static [u8],
     /// The relocation of the call, and its addend.
@@ -138,7 +139,7 @@ impl PatchPoint {
 }
 
 impl Intrinsic {
-    /// Whether its patch point consists of two calls.
+    /// Whether a patch point of the intrinsic consists of two calls.
     pub(crate) fn is_pair(&self) -> bool {
         self.code.len() + usize::from(self.immediate.is_some()) > self.call().bytes.len()
     }
@@ -169,7 +170,7 @@ pub(crate) fn has_patch_points(func: &ir::Function) -> bool {
 /// Gives patch points the calling convention that preserves all registers except results, and marks
 /// them as patchable. No code fetches results from the stack after a patchable call: a patch point
 /// has at most two results, always in registers. The verifier rejects results with either setting,
-/// so it must run before this.
+/// so the verifier must run before this function.
 pub(crate) fn preserve_all(func: &mut ir::Function) {
     for point in functions(func) {
         let signature = func.dfg.ext_funcs[point].signature;
@@ -283,7 +284,7 @@ mod tests {
     const CALL: [u8; 5] = [0xe8, 0, 0, 0, 0];
 
     fn point(name: &str, immediate: u8, part: Part) -> PatchPoint {
-        let intrinsic = Id::named(name).expect("it exists");
+        let intrinsic = Id::named(name).expect("the intrinsic exists");
         PatchPoint {
             intrinsic,
             immediate,

@@ -15,14 +15,14 @@
 //! c4 xx xx 0b modrm ...         vpmulhrsw  ─▶  c4 xx xx dc modrm ...         vaesenc
 //! ```
 //!
-//! The optimiser may merge, move, copy and delete placeholders. The remaining ones are found by
-//! their source location, which no other operator has. A placeholder opcode represents one
+//! The optimiser may merge, move, copy and delete placeholders. The remaining placeholders are
+//! found by their source location, which no other operator has. A placeholder opcode represents one
 //! intrinsic only, because the optimiser would merge two different intrinsics with equal operands.
 //! For the same reason a function that also contains the operation for itself ([`are_apart`]) is
 //! compiled with patch points only. The replaced instruction must be the only one with that opcode
 //! in its code range. The number of replaced instructions must equal the number that the code
-//! generator lists. If the guest's own operators generate some as well, the function is compiled
-//! again with patch points only ([`Unpatched::Apart`]).
+//! generator lists. If the guest's own operators generate such instructions as well, the function
+//! is compiled again with patch points only ([`Unpatched::Apart`]).
 
 use super::Id;
 use super::patch_point::Unpatched;

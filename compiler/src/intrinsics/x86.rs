@@ -7,7 +7,7 @@ use pirn_format::types::ValType::{self, I32, I64, V128};
 
 /// Instructions that neither the guest's C compiler nor this compiler can express otherwise.
 pub(super) const INTRINSICS: &[Intrinsic] = &[
-    // The redundant prefix 40 makes these five bytes long.
+    // The redundant prefix 40 makes these instructions five bytes long.
     vectors("x86.sha1nexte", "sha", &[0x40, 0x0f, 0x38, 0xc8, 0xc1]),
     vectors("x86.sha1msg1", "sha", &[0x40, 0x0f, 0x38, 0xc9, 0xc1]),
     vectors("x86.sha1msg2", "sha", &[0x40, 0x0f, 0x38, 0xca, 0xc1]),
@@ -24,7 +24,7 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
     },
     vectors("x86.sha256msg1", "sha", &[0x40, 0x0f, 0x38, 0xcc, 0xc1]),
     vectors("x86.sha256msg2", "sha", &[0x40, 0x0f, 0x38, 0xcd, 0xc1]),
-    // Guests execute so many of these that moves matter: with patch points, AES in counter mode
+    // Guests execute many AES instructions, so moves matter: with patch points, AES in counter mode
     // took 1.26 times as long.
     Intrinsic {
         placeholder: Some((PlaceholderOpcode::Pmulhrsw, 0xdc)),
@@ -74,7 +74,7 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
         )
     },
     // mov rax, rdi; crc32 eax, sil, si, esi or rsi. The upper half of the result is 0. The
-    // redundant prefixes 3e and 40 make them ten bytes long.
+    // redundant prefixes 3e and 40 make both instructions ten bytes long together.
     numbers(
         "x86.crc32_u8",
         "sse4.2",

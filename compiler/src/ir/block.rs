@@ -16,9 +16,10 @@ impl Registers {
     /// The registers that Cranelift allocates to values.
     pub(crate) fn of(arch: Arch) -> Self {
         Self(match arch {
-            // All except rsp and rbp.
+            // All registers except rsp and rbp.
             Arch::X86_64 => [14, 16],
-            // All except x16 and x17, which Cranelift uses for moves, and x18, fp, lr and sp.
+            // All registers except x16 and x17, which Cranelift uses for moves, and x18, fp, lr and
+            // sp.
             Arch::Aarch64 => [26, 32],
         })
     }
@@ -52,23 +53,23 @@ pub(crate) fn is_constant(func: &Function, value: Value) -> bool {
 /// A value that a block defines or uses.
 pub(crate) struct Local {
     pub(crate) value: Value,
-    /// The class of register that it needs.
+    /// The class of register that the value needs.
     pub(crate) class: usize,
     pub(crate) definition: Option<u32>,
     /// Sorted.
     pub(crate) users: Vec<u32>,
-    /// Whether another block uses or defines it. It is then taken to be live at the end of this
-    /// block.
+    /// Whether another block uses or defines the value, which then counts as live at the end of
+    /// this block.
     pub(crate) stays: bool,
 }
 
 /// An instruction of a block.
 #[derive(Default)]
 pub(crate) struct Node {
-    /// The values that it uses, each once, without constants.
+    /// The used values, without duplicates and constants.
     pub(crate) uses: Vec<u32>,
     pub(crate) defines: Vec<u32>,
-    /// Instructions that must precede it.
+    /// Instructions that must precede this instruction.
     pub(crate) before: Vec<u32>,
 }
 

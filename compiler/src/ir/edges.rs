@@ -7,13 +7,14 @@ pub(crate) struct Passed {
     /// The block that the branch ends.
     pub(crate) block: Block,
     pub(crate) branch: Inst,
-    /// Which of the branch's destinations.
+    /// Position of the destination among the branch's destinations.
     pub(crate) destination: usize,
     pub(crate) target: Block,
-    /// Which of the arguments for this destination.
+    /// Position of the value among the arguments for this destination.
     pub(crate) argument: usize,
     pub(crate) param: Value,
-    /// Not an alias. `None` for a result or an exception of the call that ends the block.
+    /// The value, which is not an alias. `None` for a result or an exception of the call that ends
+    /// the block.
     pub(crate) value: Option<Value>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn value_type(ty: ValType) -> ir::Type {
 /// so does the address of the result area, if there is one.
 const PARAM_REGISTERS: usize = 6;
 
-/// Number of general registers for results of a guest function on x86_64. As many vector registers
+/// Number of general registers for results of a guest function on x86_64. Eight vector registers
 /// are for results, too.
 const RESULT_REGISTERS: usize = 8;
 
@@ -54,7 +54,8 @@ pub(crate) fn guest_signature(ty: &FuncType) -> Signature {
     signature
 }
 
-/// Parameters or results, of which the first integers and references are in registers.
+/// ABI parameters for parameters or results. The first `registers` integers and references are in
+/// registers.
 fn guest_values(types: &[ValType], mut registers: usize) -> impl Iterator<Item = AbiParam> {
     types.iter().map(move |ty| {
         let value = AbiParam::new(value_type(*ty));

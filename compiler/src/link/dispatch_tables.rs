@@ -12,7 +12,7 @@ use pirn_format::sections;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The unit of ADRP. Every text starts at a multiple of it.
+/// The unit of ADRP. Every text starts at a multiple of this unit.
 const ADRP_BYTES: i64 = sections::ADRP_BYTES as i64;
 
 /// The ranges of the dispatch tables in the text, by table.

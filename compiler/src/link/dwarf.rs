@@ -159,7 +159,7 @@ fn rows(
     // The code before the first instruction sets up the frame.
     add(0, row(function.body.start));
     for location in &function.locations {
-        // An instruction of an inlined function has its own line, if that is in the same unit.
+        // An instruction of an inlined function has its own line, if the line is in the same unit.
         // Otherwise it has the line of the call: a sequence knows the files of its unit only.
         let inlined = location.inlined.and_then(|(_, wasm)| {
             let address = sections.address(wasm)?;

@@ -143,7 +143,7 @@ const READ_ONLY: [Section; 8] = [
 
 impl<'a> Elf<'a> {
     /// Reserves every part of the file. The order of the reservations is the layout of the file, so
-    /// they are in one function, longer than others.
+    /// one long function makes all reservations.
     fn reserve(
         parts: &'a Parts<'a>,
         metadata: &'a [u8],
@@ -176,7 +176,7 @@ impl<'a> Elf<'a> {
         at.gnu_hash = w.reserve_gnu_hash(1, 1, 1);
         at.dynsym = w.reserve_dynsym();
         at.dynstr = w.reserve_dynstr();
-        // Its length does not depend on addresses, so they may be 0 here.
+        // The length of `.eh_frame` does not depend on addresses, so both are 0 here.
         let eh_frame = unwind::eh_frame(parts.functions, &text.entries, parts.isa, 0, 0)?;
         at.eh_frame_hdr = w.reserve(unwind::hdr_bytes(unwind::count(&eh_frame)), 4);
         at.eh_frame = w.reserve(eh_frame.len(), 8);

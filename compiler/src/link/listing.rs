@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Cranelift does not mark inline data; the listing infers it. Data starts at an address that an
-//! earlier instruction computes relative to itself. It ends where a block or a trap begins.
+//! earlier instruction computes relative to itself. Data ends where a block or a trap begins.
 
 use super::text::Text;
 use crate::code::{CompiledFunction, Location};
@@ -255,9 +255,9 @@ fn bytes_of(bytes: &[u8]) -> (usize, String) {
 struct Instruction {
     len: usize,
     text: String,
-    /// The pc-relative address that it reads or computes.
+    /// The pc-relative address that the instruction reads or computes.
     uses: Option<u64>,
-    /// Whether it jumps to a computed address.
+    /// Whether the instruction jumps to a computed address.
     jumps: bool,
 }
 

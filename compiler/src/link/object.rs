@@ -1,5 +1,5 @@
 //! The relocatable object of `--emit obj`: the text and its symbols, for objdump and similar tools.
-//! The runtime does not load it; it loads the shared object.
+//! The runtime loads the shared object instead.
 
 use super::dwarf::Lines;
 use super::symbols;
@@ -14,8 +14,8 @@ use pirn_format::cpu::Arch;
 use pirn_format::metadata::Metadata;
 use pirn_format::sections::Section;
 
-/// Writes the relocatable object. It needs no relocations, because calls inside the text are
-/// resolved.
+/// Writes the relocatable object. The object needs no relocations, because calls inside the text
+/// are resolved.
 pub(crate) fn write(
     functions: &[CompiledFunction],
     text: &Text,

@@ -9,8 +9,8 @@ use gimli::write::{Address, EhFrame, EndianVec, FrameTable, Writer as _};
 use gimli::{DwEhPe, LittleEndian};
 use pirn_format::traps::CodeEntry;
 
-/// Version of `.eh_frame_hdr`, then the encodings of its pointer (pc-relative, 4 bytes), its count
-/// (4 bytes) and its table (relative to the header, 4 bytes).
+/// Version of `.eh_frame_hdr`, then the encodings of the pointer (pc-relative, 4 bytes), the count
+/// (4 bytes) and the table (relative to the header, 4 bytes).
 const HDR_START: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
 /// Bytes of `.eh_frame_hdr` for this many records.
@@ -18,7 +18,7 @@ pub(super) fn hdr_bytes(records: usize) -> usize {
     12 + 8 * records
 }
 
-/// `.eh_frame` at `vaddr` for a text at `text_vaddr`. Its length does not depend on the addresses.
+/// `.eh_frame` at `vaddr` for a text at `text_vaddr`. The length does not depend on the addresses.
 pub(super) fn eh_frame(
     functions: &[CompiledFunction],
     entries: &[CodeEntry],

@@ -12,13 +12,13 @@
 //!
 //! Every pass keeps
 //!
-//! * valid IR: in builds with self-checks the verifier runs after the last pass. It does not see
-//!   the final IR of functions with patch points. It sees a version for [`Isas::plain`] only on
-//!   x86_64, in an optimised compilation;
+//! * valid IR: in builds with self-checks the verifier runs after the last pass. The verifier does
+//!   not see the final IR of functions with patch points. The verifier sees a version for
+//!   [`Isas::plain`] only on x86_64, in an optimised compilation;
 //! * traps, calls, stores to the guest's memory, and their order;
-//! * the source location of each instruction that may trap: a trap reports it;
+//! * the source location of each instruction that may trap: a trap reports the location;
 //! * the base and the bounds of each access to a memory: a pass may rewrite an address only within
-//!   them (`before_cranelift/address.rs`);
+//!   its bounds (`before_cranelift/address.rs`);
 //! * determinism and linear time: the output depends on the function alone, and each search is
 //!   capped by a constant.
 //!
@@ -102,8 +102,8 @@ pub(crate) struct Pipeline<'a> {
 const VECTORS_MAX: usize = 8;
 
 impl Pipeline<'_> {
-    /// Compiles the translated function in the context. `None` if it must be translated again
-    /// without placeholder opcodes and pairs of calls.
+    /// Compiles the translated function in the context. `None` if the function must be translated
+    /// again without placeholder opcodes and pairs of calls.
     pub(crate) fn run(
         &self,
         context: &mut Context,
@@ -149,7 +149,7 @@ impl Pipeline<'_> {
 
     /// Compiles up to three versions of a function with a long block. A later version replaces the
     /// optimised one only if it is smaller by a stated percentage. Cheap estimates exclude most
-    /// versions that cannot be so small.
+    /// versions that cannot be small enough.
     fn alternatives(
         &self,
         context: &mut Context,
@@ -175,8 +175,8 @@ impl Pipeline<'_> {
         Ok(smaller(optimised, plain, SMALLER_PERCENT))
     }
 
-    /// The version with long blocks in an order for registers. `None` if estimates say that it
-    /// cannot be small enough.
+    /// The version with long blocks in an order for registers. `None` if estimates say that this
+    /// version cannot be small enough.
     fn scheduled(
         &self,
         context: &mut Context,
@@ -190,7 +190,7 @@ impl Pipeline<'_> {
         context.clear();
         context.func.clone_from(translated);
         // Long blocks get an order for low register pressure.
-        // Assumes: Cranelift's optimiser does not run after it; it would undo the order.
+        // Assumes: Cranelift's optimiser does not run after this pass; it would undo the order.
         // Keeps: the order of instructions that have an effect or may trap.
         if !schedule(&mut context.func, registers) {
             return Ok(None);
@@ -198,7 +198,7 @@ impl Pipeline<'_> {
         if self.is_x86_64() && self.passes.has(Pass::Spill) {
             // Values are stored to the frame and loaded again where the pressure is too high.
             // Assumes: the final order of instructions.
-            // Keeps: that order; the only new accesses are to a stack slot of its own.
+            // Keeps: that order; new accesses are only to a stack slot of this pass.
             spill(&mut context.func, registers);
         }
         self.version(context, self.isas.plain)
@@ -212,7 +212,8 @@ impl Pipeline<'_> {
         isa: &dyn TargetIsa,
     ) -> Result<Option<CompiledFunction>, CompileError> {
         if optimises(isa) || self.rewrites() {
-            // With `plain` it only removes unreachable blocks and constant block parameters.
+            // With `plain` the optimiser only removes unreachable blocks and constant block
+            // parameters.
             let optimised = context.optimize(isa, &mut ControlPlane::default());
             optimised.map_err(|error| self.backend.fault(error.to_string()))?;
         }
@@ -234,7 +235,7 @@ impl Pipeline<'_> {
             // Operators with a constant, which the optimiser repeats in each block, move in front
             // of innermost loops.
             // Assumes: loops and predecessors; the optimiser does not run again.
-            // Keeps: all operators; those that move have no effect and cannot trap.
+            // Keeps: all operators; moved operators have no effect and cannot trap.
             hoist(func, &context.cfg, &context.loop_analysis);
         }
         if optimises(self.isas.checked) && self.passes.has(Pass::CompareNext) {
@@ -249,8 +250,8 @@ impl Pipeline<'_> {
         let widens = self.rewrites() && self.passes.has(Pass::Widen);
         if widens && !patch_point::has_patch_points(func) {
             // Values that are extended by zeros become 64 bits wide where that costs nothing.
-            // Assumes: dominators; the optimiser does not run again; no patch points, because
-            // the two calls of each must stay adjacent.
+            // Assumes: dominators; the optimiser does not run again; no patch points, because the
+            // two calls of a pair must stay adjacent.
             // Keeps: the value of each address and operator.
             widen(func, &context.domtree);
         }
@@ -258,8 +259,8 @@ impl Pipeline<'_> {
         let shared = self.rewrites().then(|| shared_values(func));
         let shared_if = |pass| shared.as_ref().filter(|_| self.passes.has(pass));
         if let Some(shared) = shared_if(Pass::TwoAddress) {
-            // An instruction overwrites the operand that is not used again. MOVZX and LEA are used
-            // where they help.
+            // An instruction overwrites an operand that is not used again. MOVZX and LEA replace
+            // costlier instructions.
             // Assumes: the optimiser does not run again.
             // Keeps: the result of each operator, and the order of instructions.
             two_address::rewrite(func, shared);
@@ -283,8 +284,8 @@ impl Pipeline<'_> {
         self.arch == Arch::X86_64
     }
 
-    /// Whether the passes of `after_cranelift` rewrite instructions. They do so in each version of
-    /// an optimised compilation, also in a version without Cranelift's optimiser.
+    /// Whether the passes of `after_cranelift` rewrite instructions. The passes do so in each
+    /// version of an optimised compilation, also in a version without Cranelift's optimiser.
     fn rewrites(&self) -> bool {
         self.is_x86_64() && optimises(self.isas.checked)
     }

@@ -7,8 +7,8 @@ use crate::limits;
 use pirn_format::metadata::{ConstExpr, ConstOp};
 use wasmparser::Operator;
 
-/// Converts a validated expression. Adds functions that it refers to, by the compiler's indices, to
-/// `escaped`.
+/// Converts a validated expression. Adds functions that the expression refers to, by the compiler's
+/// indices, to `escaped`.
 pub(super) fn expr(
     expr: &wasmparser::ConstExpr<'_>,
     intrinsics: &Imports,

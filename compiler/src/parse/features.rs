@@ -1,12 +1,12 @@
-//! [`FEATURES`]: the accepted WebAssembly features, and names for the refused ones.
-//! docs/reference/features.md has a row for each.
+//! [`FEATURES`]: the accepted WebAssembly features, and names for the refused features.
+//! docs/reference/features.md has a row for each feature.
 
 use crate::error::CompileError;
 use pirn_format::text::one_line;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// The accepted features: WebAssembly 3.0, and threads, custom page sizes, legacy exceptions and
-/// wide arithmetic. The validator refuses all others.
+/// wide arithmetic. The validator refuses all other features.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::CUSTOM_PAGE_SIZES)
     .union(WasmFeatures::EXTENDED_CONST)

@@ -3,7 +3,7 @@
 //!
 //! The section is a hint from an untrusted toolchain. Invalid hints are skipped, and a damaged
 //! section is ignored from the damage on. Hints are ordered by function and offset, like the code.
-//! So both are read once, in parallel, and no hints are stored.
+//! So hints and code are read once, in parallel, and no hints are stored.
 
 use std::iter::{Flatten, Peekable};
 use wasmparser::{
@@ -33,7 +33,7 @@ impl<'a> HintSection<'a> {
 pub(crate) struct Hints<'a> {
     entries: Option<Entries<'a, BranchHint>>,
     /// Start of the function's body in the module's bytes: the declaration of its locals. Offsets
-    /// of hints are relative to it.
+    /// of hints are relative to this start.
     start: u32,
 }
 
@@ -66,7 +66,7 @@ impl<'a, T: FromReader<'a>> Entries<'a, T> {
         Self(section.into_iter().flatten().peekable())
     }
 
-    /// The entry with this number, if there is one. Drops entries with smaller numbers: they match
+    /// The entry with this number, if there is one. Drops entries with smaller numbers, which match
     /// nothing or are out of order.
     fn take(&mut self, wanted: u32, number: impl Fn(&T) -> u32) -> Option<T> {
         while self.0.next_if(|entry| number(entry) < wanted).is_some() {}

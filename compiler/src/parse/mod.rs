@@ -38,10 +38,10 @@ pub(crate) struct ParsedModule<'a> {
     pub(crate) layout: InstanceLayout,
     /// The bytes of each data segment, in order.
     pub(crate) data: Vec<&'a [u8]>,
-    /// The intrinsics and known functions that it imports. They are functions after the host's
-    /// imports and have no bodies here.
+    /// The imported intrinsics and known functions, which have no bodies here. In the index space,
+    /// these functions follow the host's imports.
     pub(crate) intrinsics: Imports,
-    /// The field offsets of its structs.
+    /// The field offsets of the module's structs.
     pub(crate) structs: Layouts,
     /// The bodies of all other functions, in order.
     pub(crate) bodies: Vec<Body<'a>>,
@@ -53,11 +53,11 @@ pub(crate) struct ParsedModule<'a> {
 pub(crate) struct Body<'a> {
     /// Index of the function; imported functions count.
     pub(crate) index: u32,
-    /// Its locals and operators.
+    /// The locals and operators of the function.
     pub(crate) body: FunctionBody<'a>,
-    /// The validator for it.
+    /// The validator for the body.
     pub(crate) validate: FuncToValidate<ValidatorResources>,
-    /// Its branch hints, if the module has any.
+    /// The branch hints of the function, if the module has any.
     pub(crate) hints: Option<SectionLimited<'a, BranchHint>>,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Builder<'a> {
             Payload::CodeSectionStart {
                 unchecked_range, ..
             } => {
-                // In range, unless the section ends after the module; then its bodies are refused.
+                // In range, unless the section ends after the module; then the bodies are refused.
                 self.debug.code = unchecked_range.start as u32..unchecked_range.end as u32;
             }
             Payload::CustomSection(section) => {
@@ -221,8 +221,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Records an import. If it is a function, adds to `funcs` what the compiler provides in its
-    /// place, or `None`.
+    /// Records an import. For a function, adds to `funcs` the function that the compiler provides
+    /// in its place, or `None`.
     fn import(
         &mut self,
         import: &wasmparser::Import<'_>,
@@ -417,14 +417,14 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The known function that an imported function of this type is.
+/// The known function that replaces an imported function of this type.
 fn known(metadata: &Metadata, import: &wasmparser::Import<'_>, ty: u32) -> Option<Known> {
     let is_func = matches!(metadata.kind(ty), Some(CompositeKind::Func));
     is_func.then(|| Known::find(import.module, import.name, metadata.func_type(ty)))?
 }
 
-/// With [`FEATURES`], the validator rejects everything of this kind. This error is a second line of
-/// defence.
+/// The error for an unsupported feature. With [`FEATURES`], the validator rejects such modules;
+/// this error is a second line of defence.
 fn unsupported(what: &str) -> CompileError {
     CompileError::Invalid {
         message: format!("{what} is not supported"),

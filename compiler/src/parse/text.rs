@@ -3,12 +3,12 @@
 use crate::error::CompileError;
 use std::borrow::Cow;
 
-/// The binary form of a module: parsed from text, or the input itself if that is binary.
+/// The binary form of a module: parsed from text, or the input itself if the input is binary.
 ///
 /// # Errors
 ///
 /// [`CompileError::Text`] with line and column if the input is neither form,
-/// [`CompileError::Compiled`] if it is a compiled module.
+/// [`CompileError::Compiled`] if the input is a compiled module.
 pub fn parse_text(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
     if bytes.is_empty() {
         return Err(CompileError::Text("it is empty".to_owned()));
@@ -19,7 +19,7 @@ pub fn parse_text(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
     wat::parse_bytes(bytes).map_err(|error| CompileError::Text(first_line(&error.to_string())))
 }
 
-/// The message and the location of a parser error, without the source excerpt below them.
+/// The message and the location of a parser error, without the source excerpt.
 fn first_line(error: &str) -> String {
     let mut lines = error.lines().map(str::trim);
     let message = lines.next().unwrap_or_default();

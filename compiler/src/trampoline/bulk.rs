@@ -1,18 +1,18 @@
 //! Inline `memory.copy` and `memory.fill` (spec 4.4.7) of at most [`IN_PLACE_BYTES`] inside memory
-//! 0, which are nearly all that programs execute. The trampoline performs them with loads and
-//! stores. Longer or out-of-bounds operations exit to the runtime.
+//! 0. Nearly all operations of programs are of this kind. The trampoline performs them with loads
+//! and stores. Longer or out-of-bounds operations exit to the runtime.
 //!
 //! A fault or a signal during these accesses hits generated code, as it may anywhere in a guest.
 //!
-//! A length is covered by overlapping accesses of one width, as many as it takes. If source and
-//! destination overlap, the first or last value is loaded before anything is stored.
+//! Overlapping accesses of one width cover the length. If source and destination overlap, the first
+//! or last value is loaded before anything is stored.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
 //! │ This file is a part of the sandbox. Every change to it wants two reviews.                    │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
 //! Addresses are `base + index + offset`. The index is the guest's, zero-extended from 32 bits. For
-//! a 64-bit memory it is the lower half, which is compared with the whole index (see
+//! a 64-bit memory, the index is the lower half, which is compared with the whole index (see
 //! `translate/bounds.rs`). An offset is never below 0 or above [`IN_PLACE_BYTES`], not even under a
 //! mispredicted branch. The context lies below the base. A speculative store to the context is
 //! never committed, but later loads could see it and give a guest another base.
@@ -30,7 +30,10 @@ use types::{I8, I8X16, I16, I32, I64};
 /// Most bytes that are written without the runtime. Above this length the host's routines are
 /// faster by more than an exit costs.
 const IN_PLACE_BYTES: i64 = 1024;
-const _: () = assert!(IN_PLACE_BYTES.count_ones() == 1, "it is a mask, less 1");
+const _: () = assert!(
+    IN_PLACE_BYTES.count_ones() == 1,
+    "IN_PLACE_BYTES - 1 is a mask"
+);
 
 /// Bytes of the widest access.
 const WIDE: i64 = 16;
@@ -96,7 +99,7 @@ impl Trampoline<'_> {
         if let BulkSource::Memory(from) = source {
             end = self.builder.ins().umax(to, from);
         }
-        // All three are less than 2^32, so no sum wraps.
+        // The indices and the length are less than 2^32, so the sum does not wrap.
         let end = self.builder.ins().iadd(end, len);
         let outside = self
             .builder
@@ -158,7 +161,7 @@ impl Trampoline<'_> {
         self.builder.switch_to_block(next);
     }
 
-    /// Continues if `len` is at least `bytes`; otherwise branches to the block that it returns.
+    /// Continues if `len` is at least `bytes`; otherwise branches to the returned block.
     fn at_least(&mut self, bytes: i64, len: Value) -> Block {
         let (more, less) = (self.builder.create_block(), self.builder.create_block());
         let enough = IntCC::UnsignedGreaterThanOrEqual;
@@ -316,7 +319,7 @@ impl Trampoline<'_> {
         self.builder.ins().band_imm_u(offset, IN_PLACE_BYTES - 1)
     }
 
-    /// The value to write at `offset`, or at 0 if there is none.
+    /// The value to write at `offset`, or at 0 if `offset` is `None`.
     fn value(&mut self, source: BulkSource, ty: Type, offset: Option<Value>) -> Value {
         match source {
             BulkSource::Memory(from) => {

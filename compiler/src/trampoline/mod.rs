@@ -36,7 +36,9 @@ pub(crate) fn build(
         ),
         Symbol::Trap(_) => (word_signature(0, 0), None),
         Symbol::Mistyped => (word_signature(1, 0), None),
-        Symbol::Func(_) | Symbol::Table(_) => unreachable!("it is no trampoline"),
+        Symbol::Func(_) | Symbol::Table(_) => {
+            unreachable!("functions and dispatch tables are no trampolines")
+        }
     };
     func.signature = signature;
     let ty = ty.map(|ty| metadata.func_type(ty));
@@ -48,7 +50,7 @@ pub(crate) fn build(
         (Symbol::Trap(code), _) => t.trap(code),
         (Symbol::Mistyped, _) => t.mistyped(),
         (Symbol::Entry(_) | Symbol::Import(_), None) | (Symbol::Func(_) | Symbol::Table(_), _) => {
-            unreachable!("the first two have a type, and the others are no trampolines")
+            unreachable!("an entry or import has a type, and functions and tables were refused")
         }
     }
     t.builder.seal_all_blocks();
@@ -74,7 +76,7 @@ impl<'a> Trampoline<'a> {
     }
 
     /// `entry(vmctx, code, cells)`: calls `code` with parameters from the cells, and stores the
-    /// results there.
+    /// results in the cells.
     fn entry(&mut self, ty: &FuncType) {
         let [vmctx, code, cells] = self.params[..] else {
             unreachable!("an entry has three parameters")
@@ -96,8 +98,8 @@ impl<'a> Trampoline<'a> {
     }
 
     /// Exits to the host with the parameters in cells, and returns the results from the cells. The
-    /// first parameter is the address of the import. It holds the host function and the context of
-    /// the importing instance.
+    /// first parameter is the address of the import. The import holds the host function and the
+    /// context of the importing instance.
     fn import(&mut self, ty: &FuncType) {
         let cells = self.cells(ty.params.len().max(ty.results.len()));
         let params = self.params[1..].to_vec();
@@ -134,7 +136,7 @@ impl<'a> Trampoline<'a> {
         self.trap_with(reason, code);
     }
 
-    /// Exits with the trap for the value that an entry has in place of a type.
+    /// Exits with the trap for the type field of a dispatch table entry.
     fn mistyped(&mut self) {
         let code = TrapCode::IndirectCallTypeMismatch;
         let mut reason = self.word(exit::reason(Kind::Trap, code as u32));
@@ -174,7 +176,7 @@ impl<'a> Trampoline<'a> {
         self.builder.ins().iconst(POINTER, value.cast_signed())
     }
 
-    /// Address of an array of cells on the stack, at least one.
+    /// Address of an array of at least one cell on the stack.
     fn cells(&mut self, count: usize) -> Value {
         // At most 1000 parameters or results, the validator's limit.
         let bytes = count.max(1) as u32 * CELL_BYTES;

@@ -1,8 +1,9 @@
 //! Atomic accesses, wait and notify (the threads proposal).
 //!
-//! All are sequentially consistent, the only ordering of the proposal. Cranelift moves no access
-//! across an atomic one, and neither does this compiler (`block::is_free`). An address that is not
-//! a multiple of the access's size traps, whether or not the processor allows it.
+//! All atomic accesses are sequentially consistent, the only ordering of the proposal. Cranelift
+//! moves no access across an atomic one, and neither does this compiler (`block::is_free`). An
+//! address that is not a multiple of the access's size traps, whether or not the processor allows
+//! it.
 
 use super::bounds::{Index, memory_of};
 use super::function::FuncTranslator;
@@ -116,8 +117,8 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// The index of an atomic access. Traps if the address is not a multiple of `bytes`, even if it
-    /// is out of bounds.
+    /// The index of an atomic access. Traps if the address is not a multiple of `bytes`, even if
+    /// the address is out of bounds.
     fn atomic_index(&mut self, memarg: &MemArg, index: Value, bytes: u32) -> Index {
         let memory = memory_of(memarg);
         let index = self.wide_index(memory, index);
@@ -195,9 +196,9 @@ impl FuncTranslator<'_, '_> {
     /// The value that an exclusive load is compared with.
     ///
     /// For 32 bits on aarch64 without LSE, Cranelift 0.135 compares all 64 bits of both registers
-    /// (`AtomicCASLoop` in its `isa/aarch64/inst/emit.rs`). It does not clear the upper bits of the
-    /// expected value. If they are not zero, the comparison never succeeds. A load from memory
-    /// clears them, and no optimisation removes it.
+    /// (`AtomicCASLoop` in its `isa/aarch64/inst/emit.rs`). Cranelift does not clear the upper bits
+    /// of the expected value. If these bits are not zero, the comparison never succeeds. A load
+    /// from memory clears these bits, and no optimisation removes the load.
     fn compared(&mut self, expected: Value) -> Value {
         let cpu = self.env.cpu;
         let is_loop = cpu.arch() == Arch::Aarch64 && !cpu.has("lse");
@@ -233,7 +234,8 @@ impl FuncTranslator<'_, '_> {
         self.answered(Builtin::MemoryNotify, &[memory, address, count]);
     }
 
-    /// The address of an operand in a memory. It may be out of bounds: the runtime checks it.
+    /// The address of an operand in a memory. The address may be out of bounds: the runtime checks
+    /// the bounds.
     fn whole_address(&mut self, memarg: &MemArg, index: Value, bytes: u32) -> Value {
         let index = self.atomic_index(memarg, index, bytes);
         // A larger offset is out of bounds for every index. The replacement keeps the lowest 3
@@ -254,7 +256,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// As many of the lowest bits of an operand as the access has.
+    /// The lowest bits of an operand, truncated to the access's width.
     fn reduced(&mut self, operand: Value, access: Type) -> Value {
         match self.type_of(operand) == access {
             true => operand,

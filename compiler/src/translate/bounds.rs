@@ -6,10 +6,10 @@
 //!
 //! An index is 32 bits wide and is zero-extended in this file. Only bulk operations
 //! (`trampoline/bulk.rs`, with its own bounds) and the rewrites of
-//! `optimize/before_cranelift/address.rs` (within the same bounds) do so elsewhere. So an index
-//! reaches `base .. base + 4 GiB`. After that lie [`GUARD_BYTES`] that are never accessible. Each
-//! slot reserves both for every memory that a module defines. So an imported memory has both as
-//! well, in its owner's slot:
+//! `optimize/before_cranelift/address.rs` (within the same bounds) extend indices elsewhere. So an
+//! index reaches `base .. base + 4 GiB`. After that lie [`GUARD_BYTES`] that are never accessible.
+//! Each slot reserves both ranges for every memory that a module defines. So an imported memory has
+//! both ranges as well, in its owner's slot:
 //!
 //! ```text
 //! base                      current size               base + 4 GiB             + GUARD_BYTES
@@ -18,29 +18,30 @@
 //!    index (u32) ────────────────────────────────────────▶│ offset + size ─────────▶│
 //! ```
 //!
-//! * `offset + size <= GUARD_BYTES`: the access cannot leave the reservation. It is one instruction
-//!   without a check. The processor faults past the end of the memory, and the trap table maps the
-//!   fault to a trap.
+//! * `offset + size <= GUARD_BYTES`: the access cannot leave the reservation. The access is one
+//!   instruction without a check. The processor faults past the end of the memory, and the trap
+//!   table maps the fault to a trap.
 //! * otherwise the end of the access is compared with the memory's current size in 64-bit
-//!   arithmetic. This cannot wrap: index < 2^32 and offset <= 2^32. The address is masked under
+//!   arithmetic. The sum cannot wrap: index < 2^32 and offset <= 2^32. The address is masked under
 //!   speculation.
 //!
 //! A memory with pages of one byte may end inside a processor page, so each access is compared with
-//! its size.
+//! the memory's size.
 //!
 //! An index into a 64-bit memory is any 64-bit number. No memory has more than 4 GiB, so an index
-//! with a bit above the lowest 32 is out of bounds for every size. It traps by a comparison of the
-//! index with its lower half. After the comparison, only the zero-extended lower half is used, by
-//! the rules for 32-bit memories. The address is computed from the lower half, so it stays in the
-//! reservation even if the processor mispredicts the comparison. No other mask is needed. This
-//! costs a copy, a comparison and a branch, but no load, for memories of any size:
+//! with a bit above the lowest 32 is out of bounds for every size. Such an index traps by a
+//! comparison of the index with its lower half. After the comparison, only the zero-extended lower
+//! half is used, by the rules for 32-bit memories. The address is computed from the lower half, so
+//! it stays in the reservation even if the processor mispredicts the comparison. No other mask is
+//! needed. The check costs a copy, a comparison and a branch, but no load, for memories of any
+//! size:
 //!
 //! ```text
 //! index ──▶ low = index & (2^32 - 1) ──▶ trap unless low = index ──▶ [base + low + offset]
 //! ```
 //!
-//! An offset of 2^32 or more is out of bounds for every index. It is treated as 2^32, which no
-//! memory reaches, so that no sum wraps.
+//! An offset of 2^32 or more is out of bounds for every index. Such an offset is treated as 2^32,
+//! which no memory reaches, so that no sum wraps.
 
 use super::function::{BoundsCheck, FuncTranslator, Region};
 #[cfg(feature = "faults")]
@@ -197,9 +198,9 @@ impl FuncTranslator<'_, '_> {
 
     /// Loads the address of byte 0 of the module's first own memory, at the function's entry.
     ///
-    /// That address is the context itself. A function with calls needs the context at each call, so
-    /// the allocator may spill it and reload it at each access, even in a loop. A separate value
-    /// for accesses stays in a register where there are no calls.
+    /// That address is the context itself. A function with calls needs the context at each call. So
+    /// the allocator may spill the context and reload it at each access, even in a loop. A separate
+    /// value for accesses stays in a register where there are no calls.
     pub(super) fn enter_memory(&mut self) {
         self.own_base = self.load_constant(POINTER, self.vmctx, CONTEXT_MEMORY + MEMORY_BASE);
     }

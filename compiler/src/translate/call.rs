@@ -93,7 +93,7 @@ impl FuncTranslator<'_, '_> {
         let (address, a, b, upper_halves) = match *self.peek(operands) {
             [address, a, a_high, b, b_high] => (address, a, b, Some((a_high, b_high))),
             [address, a, b] => (address, a, b, None),
-            _ => unreachable!("validated: as many operands"),
+            _ => unreachable!("validated: the stack has all operands"),
         };
         self.drop_operands(operands);
         let address = self.memory_index(0, address);
@@ -158,9 +158,8 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// The address of a known table's dispatch table, the address of the entry for `index`, an i32
-    /// or i64, and the entry's type. All indices out of bounds
-    /// select one further entry, without a branch. So the address is in the table even under
-    /// speculation.
+    /// or i64, and the entry's type. All indices out of bounds select one further entry, without a
+    /// branch. So the address is in the table even under speculation.
     fn entry(&mut self, table: u32, index: Value) -> (Value, Value, Value) {
         let dispatch_table = self.dispatch_table(table);
         let index = self.extended(index);
@@ -276,7 +275,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Calls code that may throw, and returns its results. Exceptions go to `handler`, or leave the
-    /// function if there is none.
+    /// function if `handler` is `None`.
     pub(super) fn call_code(
         &mut self,
         signature: SigRef,

@@ -1,8 +1,9 @@
 //! Structured control (spec 3.4.8): blocks, branches and unreachable code.
 //!
 //! A `block`, an `if` and the function itself have a branch target at their end, whose parameters
-//! are their results. A `loop` has one at its start, whose parameters are the loop's parameters.
-//! Code after an unconditional branch is validated but not translated; only its nesting is tracked.
+//! are their results. A `loop` has a branch target at its start, whose parameters are the loop's
+//! parameters. Code after an unconditional branch is validated but not translated; only its nesting
+//! is tracked.
 
 use super::frame::{BlockKind, Frame};
 use super::function::FuncTranslator;
@@ -15,8 +16,9 @@ use pirn_format::types::ValType;
 use std::collections::BTreeMap;
 use wasmparser::{BlockType, BrTable, Operator};
 
-/// If a `br_table` has more distinct targets, each gets a block of its own, so that the entries
-/// have no arguments. Cranelift's builder walks all entries to add an argument to one of them.
+/// If a `br_table` has more distinct targets, each target gets a block of its own, so that the
+/// entries have no arguments. Cranelift's builder walks all entries to add an argument to one
+/// entry.
 const TARGETS_MAX: usize = 1 << 8;
 
 fn arguments(values: &[Value]) -> Vec<BlockArg> {
@@ -30,7 +32,7 @@ impl FuncTranslator<'_, '_> {
         self.enter(BlockKind::Block, 0, &results);
     }
 
-    /// Enters a block that ends in a new IR block. `params` operands on the stack are its
+    /// Enters a block that ends in a new IR block. `params` operands on the stack are the block's
     /// parameters.
     pub(super) fn enter(&mut self, kind: BlockKind, params: usize, results: &[ValType]) {
         let target = self.block_with(results);
@@ -160,9 +162,9 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// The numbers of values that a loop carries, if the operator ends a loop; otherwise none. The
-    /// first is that of values carried to its start, also if the loop does not change them. Each
-    /// target of its `br_table` that is in the loop carries at most all locals.
+    /// The numbers of values that a loop carries, if the operator ends a loop; otherwise empty. The
+    /// first number counts the values carried to the loop's start, also if the loop does not change
+    /// them. Each target of the loop's `br_table` inside the loop carries at most all locals.
     pub(super) fn carried_at_end(&self, op: &Operator<'_>) -> Vec<usize> {
         match (op, self.frames.last()) {
             (Operator::End, Some(frame)) if matches!(frame.kind, BlockKind::Loop) => {
@@ -253,7 +255,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// The target of a branch of this depth, and the values that it passes.
+    /// The target of a branch of this depth, and the values that the branch passes.
     fn target(&mut self, depth: u32) -> (Block, Vec<BlockArg>) {
         let at = self.frames.len() - 1 - depth as usize;
         if let Some(block) = self.threaded(at) {
@@ -284,7 +286,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.switch_to_block(next);
     }
 
-    /// Branches; the code after it is unreachable.
+    /// Branches. The code after the branch is unreachable.
     pub(super) fn branch(&mut self, depth: u32) {
         let (target, values) = self.target(depth);
         self.builder.ins().jump(target, &values);
@@ -312,11 +314,11 @@ impl FuncTranslator<'_, '_> {
         self.pop();
     }
 
-    /// Branches if `condition` is not zero. `likely` is the module's hint, if it has one.
+    /// Branches if `condition` is not zero. `likely` is the module's hint, if any.
     pub(super) fn branch_where(&mut self, condition: Value, likely: Option<bool>, depth: u32) {
         let next = self.successor(likely == Some(true));
         if likely == Some(false) {
-            // Other branches may share the target, so only the edge to it is cold.
+            // Other branches may share the target, so only the edge to the target is cold.
             let way = self.successor(true);
             self.builder.ins().brif(condition, way, [], next, []);
             self.builder.seal_block(way);
@@ -376,7 +378,7 @@ impl FuncTranslator<'_, '_> {
         Ok(())
     }
 
-    /// Returns from the function, or branches to the end of the leaf that is inlined.
+    /// Returns from the function, or branches to the end of the inlined leaf.
     pub(super) fn r#return(&mut self) {
         if self.body_frame > 0 {
             self.branch((self.frames.len() - 1 - self.body_frame) as u32);

@@ -57,12 +57,12 @@ impl FuncTranslator<'_, '_> {
 
     /// The handler for exceptions thrown within the outermost `count` blocks.
     fn handler_within(&mut self, count: usize) -> Option<Block> {
-        // A clause's own `try` does not catch its exceptions; `tries` contains only `try`s whose
+        // A `try` does not catch exceptions of its clauses; `tries` contains only `try`s whose
         // bodies are open.
         let within = self.tries.partition_point(|at| *at < count);
         let at = *self.tries[..within].last()?;
         let BlockKind::Try(try_block) = &mut self.frames[at].kind else {
-            unreachable!("what is noted of it");
+            unreachable!("`tries` lists only frames of `try`");
         };
         try_block.ways += 1;
         let builder = &mut self.builder;
@@ -73,8 +73,8 @@ impl FuncTranslator<'_, '_> {
         }))
     }
 
-    /// Records that the body of the `try` at index `at` of `frames` has ended, if it has not
-    /// already.
+    /// Records that the body of the `try` at index `at` of `frames` has ended. A second call
+    /// changes nothing.
     pub(super) fn leave_body(&mut self, at: usize) {
         if self.tries.last() == Some(&at) {
             self.tries.pop();
@@ -82,7 +82,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// If the operator ends the body of a `try`: the number of edges to its handler, and the number
-    /// of values of all its clauses.
+    /// of values of all clauses.
     pub(super) fn ends_try(&self, op: &Operator<'_>) -> Option<(usize, usize)> {
         let ends = matches!(
             op,
@@ -149,7 +149,7 @@ impl FuncTranslator<'_, '_> {
     pub(super) fn rethrow(&mut self, depth: u32) {
         let at = self.frames.len() - 1 - depth as usize;
         let BlockKind::Try(try_block) = &self.frames[at].kind else {
-            unreachable!("validated: the label is that of a clause");
+            unreachable!("validated: the label names a clause");
         };
         match &try_block.caught {
             Some(Caught::Values(tag, values)) => {
@@ -160,7 +160,7 @@ impl FuncTranslator<'_, '_> {
                 let reference = *reference;
                 self.throw_reference(reference);
             }
-            Some(Caught::Never) | None => unreachable!("validated, and it can be reached"),
+            Some(Caught::Never) | None => unreachable!("validated, and the clause can be reached"),
         }
     }
 
@@ -230,8 +230,8 @@ impl FuncTranslator<'_, '_> {
         self.throw_on(self.frames.len() - outwards);
     }
 
-    /// Continues if the exception has the tag `tag`. Returns the condition that it has another tag,
-    /// and the block for that case.
+    /// Continues if the exception has the tag `tag`. Returns the condition that the exception has
+    /// another tag, and the block for that case.
     fn unless_thrown(&mut self, tag: u32) -> (Value, Block) {
         let flags = self.flags(Region::Descriptor);
         let ins = self.builder.ins();
@@ -247,9 +247,9 @@ impl FuncTranslator<'_, '_> {
         (differs, next)
     }
 
-    /// The values of an exception with a tag. If `differs` is not zero and was mispredicted, they
-    /// are read from null. They have fewer bytes than the lowest address at which the system maps
-    /// anything.
+    /// The values of an exception with a tag. If `differs` is not zero but was mispredicted, the
+    /// values are read from null. All values together have fewer bytes than the lowest address that
+    /// the system maps.
     fn thrown_values(&mut self, tag: u32, differs: Value) -> Vec<Value> {
         let metadata = self.env.metadata;
         let params = &metadata.func_type(metadata.tags[tag as usize]).params;
@@ -270,7 +270,7 @@ impl FuncTranslator<'_, '_> {
     /// A reference to the current exception.
     fn keep(&mut self) -> Value {
         let kept = self.builtin(Builtin::Keep, &[]);
-        kept.expect("it has a result")
+        kept.expect("the builtin has a result")
     }
 
     /// Ends the body of the innermost legacy `try`, or its previous clause. Returns the block that

@@ -1,12 +1,12 @@
 //! Inline bulk operations on a few bytes (spec 4.4.7): `memory.copy` and `memory.fill` with a small
-//! constant length. Compilers emit them to assign structures. Here they become loads and stores.
-//! All others call the runtime.
+//! constant length. Compilers emit such operations to assign structures. This file turns them into
+//! loads and stores. All other bulk operations call the trampoline of a builtin.
 //!
 //! If any byte is outside the memory, the operation must trap and change nothing. So all source
 //! bytes are loaded before any is stored, and the last bytes of the destination are stored first. A
-//! memory is accessible from its start to its end, so if the last bytes are inside, so are the
-//! others. A fault at a store that crosses into an unmapped page is not enough: processors may
-//! write the part before that page (Intel SDM 3A 9.1.1; Arm ARM B2.2).
+//! memory is accessible from its start to its end, so if the last bytes are inside, the other bytes
+//! are inside, too. A fault at a store that crosses into an unmapped page is not enough: processors
+//! may write the part before that page (Intel SDM 3A 9.1.1; Arm ARM B2.2).
 
 use super::bounds::Index;
 use super::function::FuncTranslator;
@@ -17,7 +17,7 @@ use types::{I8, I8X16, I16, I32, I64};
 const FEW_BYTES: u64 = 128;
 
 /// The accesses that together cover `bytes`, which is at least 1 and at most [`FEW_BYTES`]. Each
-/// has an offset; the last bytes come first. Accesses may overlap.
+/// access has an offset; the last bytes come first. Accesses may overlap.
 fn accesses(bytes: u64) -> Vec<(i32, Type)> {
     let ty = match bytes {
         1 => I8,

@@ -17,10 +17,10 @@ pub(super) struct Frame {
     pub(super) results: usize,
     /// Whether the end of the block is the target of a branch.
     pub(super) end_reachable: bool,
-    /// Whether any of these branches is itself not cold.
+    /// Whether any branch to the end of the block is not cold.
     pub(super) end_likely: bool,
-    /// Whether the `br_table` at the start of a loop around it has this block as a target. Then
-    /// branches to its end may be translated up to the end of that loop.
+    /// Whether this block is a target of the `br_table` at the start of an enclosing loop. Then
+    /// branches to the block's end may be translated up to the end of that loop.
     pub(super) is_table_target: bool,
     /// The `br_table` that the loop starts with.
     pub(super) loop_table: Option<LoopTable>,
@@ -36,11 +36,11 @@ impl Frame {
 
 /// The `br_table` that a loop starts with (`threading.rs`).
 pub(super) struct LoopTable {
-    /// The local variable that is its operand.
+    /// The local variable that is the operand of the `br_table`.
     pub(super) local: Variable,
-    /// For each value of the local, where a threaded branch goes; the last one is the default.
-    /// `None` if the branch must go to the loop: the target has operands, or is not a `block`, an
-    /// `else` or the function's body.
+    /// For each value of the local, the destination of a threaded branch; the last one is the
+    /// default. `None` if the branch must go to the loop: the target has operands, or is not a
+    /// `block`, an `else` or the function's body.
     pub(super) targets: Vec<Option<Block>>,
     /// The targets that are in the loop.
     pub(super) inside: Vec<Block>,
@@ -49,7 +49,7 @@ pub(super) struct LoopTable {
 /// How much of `loop`, `block`s and `local.get` precedes the current operator.
 #[derive(Clone, Copy, Default)]
 pub(super) enum LoopStart {
-    /// Nothing.
+    /// None of these operators.
     #[default]
     Other,
     /// The loop, which has this index in `frames`, and blocks.
@@ -58,7 +58,7 @@ pub(super) enum LoopStart {
     Local(usize, Variable),
 }
 
-/// The kind of an enclosing block, with what its end needs.
+/// The kind of an enclosing block, with the data that the block's end needs.
 pub(super) enum BlockKind {
     /// A `block`, or the function body.
     Block,
@@ -76,7 +76,7 @@ pub(super) enum BlockKind {
 /// A `try_table`, or a legacy `try`.
 #[derive(Default)]
 pub(super) struct Try {
-    /// The handler of the calls in its body that may throw, if there are any.
+    /// The handler of the calls in the body that may throw, if there are such calls.
     pub(super) handler: Option<Block>,
     /// The number of edges to the handler.
     pub(super) ways: usize,

@@ -1,6 +1,6 @@
 //! Fuel: counts the operators that a function executes, and stops the guest when no fuel is left.
 //!
-//! Every operator costs 1, except those that generate no code: `nop`, `drop`, `block`, `loop`,
+//! Every operator costs 1, except operators that generate no code: `nop`, `drop`, `block`, `loop`,
 //! `else`, `end`, `try_table`, and the legacy `try`, `catch`, `catch_all` and `delegate`. An
 //! operator on a number of bytes or elements that the guest computes costs more, see [`Step`]. So
 //! the count does not depend on target, features or optimisation level.
@@ -35,20 +35,20 @@ use wasmparser::Operator;
 
 /// The effect of an operator on the counter.
 enum Step {
-    /// It continues the current run.
+    /// The operator continues the current run.
     Run,
-    /// It may branch, so the run ends.
+    /// The operator may branch, so the run ends.
     Branch,
-    /// It returns, makes a call that does not return here, or calls the runtime.
+    /// The operator returns, makes a call that does not return here, or calls the runtime.
     Out,
-    /// It starts a loop.
+    /// The operator starts a loop.
     Loop,
-    /// It calls code that counts its own fuel.
+    /// The operator calls code that counts its own fuel.
     Call,
-    /// It makes the runtime process as many units as its last operand says. 2 to the power of this
-    /// number units cost a fuel of 1.
+    /// The last operand is a number of units to process. For the number `n` here, `2^n` units cost
+    /// a fuel of 1.
     Bulk(u8),
-    /// It fills as many elements as its last operand says, if there is room for them.
+    /// `table.grow`, which fills as many elements as its last operand says, if the table has room.
     Grow,
 }
 
@@ -70,12 +70,12 @@ fn cost(op: &Operator<'_>) -> i64 {
     }
 }
 
-/// Log2 of the bytes of memory that are filled or copied for a fuel of 1: the width of the widest
-/// scalar operator, and of a table element.
+/// Log2 of the bytes of memory that are filled or copied for a fuel of 1. The widest scalar
+/// operator and a table element have this width.
 const BULK_BYTES_LOG2: u8 = 3;
 
-/// Longer lengths are clamped to this. No memory and no table has so many bytes or elements, and no
-/// count wraps.
+/// Larger lengths are clamped to this number. Every memory and table has fewer bytes or elements,
+/// and no count wraps.
 const LENGTH_MAX: i64 = u32::MAX as i64;
 
 fn step(op: &Operator<'_>, env: Env<'_>) -> Step {
@@ -131,7 +131,8 @@ fn step(op: &Operator<'_>, env: Env<'_>) -> Step {
         Operator::Call { function_index } => {
             let index = intrinsics.index(*function_index);
             match intrinsics.provided(index) {
-                // An instruction, an operator, or a body that does not count.
+                // Becomes an instruction, an operator, or a call of a body that does not count
+                // fuel.
                 Some(_) => Step::Run,
                 None => Step::Call,
             }

@@ -21,12 +21,12 @@ use pirn_format::types::ValType;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Disjoint parts of memory: a store to one does not invalidate loads from the others.
+/// Disjoint parts of memory: a store to one part does not invalidate loads from the other parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Region {
-    /// A linear memory. All memories share this region, because two of them may be the same one by
-    /// import.
+    /// A linear memory. All memories share this region, because two memories may be the same memory
+    /// by import.
     Memory,
     /// The values of globals, defined and imported.
     Global,
@@ -124,8 +124,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) placeholders: Placeholders,
     /// Stack slot for the values of exceptions that this function throws.
     pub(super) thrown: Option<StackSlot>,
-    /// The cells for the parameters and results of host functions that it calls in place, and the
-    /// signature of the routine that exits to them, if there are any.
+    /// For host functions that are called in place: the cells for parameters and results, and the
+    /// signature of the exit routine.
     pub(super) host_calls: Option<(StackSlot, SigRef)>,
     /// Stack slot for expected values of compare-exchange, on targets that need it.
     pub(super) compared: Option<StackSlot>,
@@ -188,7 +188,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         self.builder.finalize(self.env.isa.frontend_config());
     }
 
-    /// Adds a local variable; its value must be defined before it is used.
+    /// Adds a local variable. The caller must define its value before any use.
     fn declare_local(&mut self, ty: ValType) -> Variable {
         let variable = self.builder.declare_var(value_type(ty));
         self.locals.push((variable, ty));
@@ -312,8 +312,8 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         self.trap_if(outside, code);
     }
 
-    /// `address`, or `safe` if the value is out of bounds, selected without a branch. `safe` is
-    /// null if it is `None`.
+    /// `address`, or `safe` if the value is out of bounds, selected without a branch. A `safe` of
+    /// `None` means null.
     ///
     /// The comparison is repeated after the branch of [`trap_outside`](Self::trap_outside), so that
     /// the mask depends on the data and not on the prediction.
@@ -373,8 +373,8 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         block.is_some_and(|block| self.builder.func.layout.is_cold(block))
     }
 
-    /// A new block whose only predecessor is this one. It is cold if this one is cold or if the
-    /// branch to it is unlikely.
+    /// A new block whose only predecessor is the current block. The new block is cold if the
+    /// current block is cold, or if the branch is unlikely (`seldom`).
     pub(super) fn successor(&mut self, seldom: bool) -> Block {
         let block = self.builder.create_block();
         if seldom || self.is_cold() {
@@ -399,7 +399,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     }
 
     /// Calls a stub that exits with a trap with code `code` or, for `Symbol::Mistyped`, another
-    /// one.
+    /// code.
     fn call_stub(&mut self, stub: Symbol, params: &[Value], code: TrapCode) {
         self.store_fuel();
         let stub = self.callee(stub);
@@ -411,7 +411,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             .trap(ir::TrapCode::unwrap_user(code as u8));
     }
 
-    /// Calls a builtin with the context and 64-bit parameters; returns its result, if it has one.
+    /// Calls a builtin with the context and 64-bit parameters; returns the result, if there is one.
     pub(super) fn builtin(&mut self, builtin: Builtin, params: &[Value]) -> Option<Value> {
         debug_assert_eq!(params.len(), builtin.params());
         self.calls = true;

@@ -43,7 +43,7 @@ impl FuncTranslator<'_, '_> {
             && !self.env.metadata.globals[index as usize].mutable
             && ty.is_int()
         {
-            // Another value: the optimiser removes stores of the value that is there.
+            // A changed value, because the optimiser removes stores of the present value.
             let changed = self.builder.ins().iadd_imm_s(value, 1);
             self.builder.ins().store(flags, changed, base, offset);
         }

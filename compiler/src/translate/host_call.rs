@@ -1,8 +1,10 @@
-//! Calls of imports (spec 4.4.8.1): of host functions in place, of others through their code.
+//! Calls of imports (spec 4.4.8.1): calls host functions in place, and other functions through
+//! their code.
 //!
-//! A host function gets its parameters in cells on the guest's stack. The trampoline of its type
-//! stores them there and exits to the host. A function that calls an import does the same itself,
-//! which saves a call and a return. The import's descriptor tells whether it is a host function.
+//! A host function gets its parameters in cells on the guest's stack. The trampoline of the
+//! function's type stores the parameters in the cells and exits to the host. A guest function that
+//! calls an import does both itself, which saves a call and a return. The import's descriptor tells
+//! whether the import is a host function.
 
 use super::call::{Code, Returns};
 use super::function::{FuncTranslator, Region};
@@ -15,8 +17,8 @@ use pirn_format::layout::{
     CONTEXT_HOST_CALL, IMPORT_CODE, IMPORT_HOST, IMPORT_INSTANCE, IMPORT_VMCTX,
 };
 
-/// Most parameters, and most results, of a host function that is called in place. With more of
-/// them, storing and loading takes longer than the trampoline.
+/// Most parameters, and most results, of a host function that is called in place. With more values,
+/// storing and loading takes longer than the trampoline.
 const VALUES_MAX: usize = 8;
 
 impl FuncTranslator<'_, '_> {
@@ -30,7 +32,7 @@ impl FuncTranslator<'_, '_> {
             return self.call_code_of_import(import, ty, returns);
         }
         let arguments = self.peek(func_type.params.len()).to_vec();
-        // Null if it is not a host function.
+        // Null if the import is not a host function.
         let instance = self.load_here(import + IMPORT_INSTANCE);
         let (of_host, other, next) = (
             self.successor(false),
@@ -89,15 +91,15 @@ impl FuncTranslator<'_, '_> {
         self.enter_code(ty, Code::At(code), vmctx, returns);
     }
 
-    /// Loads a constant field of the context, at this place. If it moved out of a loop, its value
-    /// would be live across the call.
+    /// Loads a constant field of the context, at this place. If the load moved out of a loop, its
+    /// value would be live across the call.
     fn load_here(&mut self, offset: i32) -> Value {
         let flags = self.flags(Region::Constant).with_readonly();
         self.builder.ins().load(POINTER, flags, self.vmctx, offset)
     }
 
-    /// Address of the array of cells that all host calls of this function share, with room for
-    /// `count`, and the signature of the routine that exits to the host.
+    /// Address of the array of cells that all host calls of this function share, and the signature
+    /// of the exit routine. The array has room for `count` cells.
     fn exit(&mut self, count: usize) -> (Value, SigRef) {
         let bytes = count.max(1) as u32 * CELL_BYTES;
         let func = &mut self.builder.func;

@@ -1,10 +1,10 @@
 //! Inlines leaves (`analysis/leaves.rs`): translates a leaf's operators again, in the place of a
 //! call.
 //!
-//! The leaf's body becomes a block whose branch target is its end, and `return` branches there. Its
-//! parameters and locals are variables of the caller's function. What the guest and the host can
-//! observe does not change: traps and their order, their backtraces, and the count of fuel. A tail
-//! call is not inlined, because the callee must not see its caller's frame.
+//! The leaf's body becomes a block whose branch target is its end, and `return` branches there. The
+//! leaf's parameters and locals are variables of the caller's function. Inlining changes nothing
+//! that the guest or the host can observe: traps and their order, their backtraces, and the count
+//! of fuel. A tail call is not inlined, because the callee must not see its caller's frame.
 
 use super::frame::BlockKind;
 use super::function::FuncTranslator;
@@ -24,15 +24,15 @@ impl<'e> FuncTranslator<'_, 'e> {
         self.builder.set_srcloc(ir::SourceLoc::new(location));
     }
 
-    /// The leaf to inline for a call of a function, if there is one and the function being
-    /// translated may grow by it. Calls in cold blocks remain calls.
+    /// The leaf to inline for a call of a function, if there is one, and if the function being
+    /// translated may grow by the leaf. Calls in cold blocks remain calls.
     pub(super) fn leaf(&mut self, index: u32) -> Option<&'e Leaf<'e>> {
         let leaf = self.env.leaves.get(index)?;
         let is_cold = self.is_cold();
         self.inlining.draw(leaf, is_cold).then_some(leaf)
     }
 
-    /// Translates a leaf instead of a call of it. The last operands are its parameters.
+    /// Translates a leaf in place of a call. The last operands are the leaf's parameters.
     pub(super) fn inline(&mut self, index: u32, leaf: &'e Leaf<'e>) -> Result<(), CompileError> {
         let metadata = self.env.metadata;
         let ty = metadata.func_type(metadata.funcs[index as usize]);
@@ -69,8 +69,9 @@ impl<'e> FuncTranslator<'_, 'e> {
 
     /// Variables for the parameters of a leaf, taken from the operand stack, and for its locals.
     ///
-    /// It reuses variables of earlier leaves, because Cranelift keeps a list of all blocks for each
-    /// variable. A value of an earlier leaf is never read: each variable is defined here first.
+    /// The leaf reuses variables of earlier leaves, because Cranelift keeps a list of all blocks
+    /// for each variable. A value of an earlier leaf is never read: each variable is defined here
+    /// first.
     fn leaf_locals(&mut self, leaf: &Leaf<'_>, params: &[ValType]) -> Vec<(Variable, ValType)> {
         let values = self.stack.split_off(self.stack.len() - params.len());
         let mut locals = Vec::with_capacity(params.len());

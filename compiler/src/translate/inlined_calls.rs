@@ -1,14 +1,14 @@
 //! [`InlinedCalls`]: the calls of a function that are inlined, and source locations in them.
 //!
-//! Source locations say which inlined call an operator belongs to. They count from the first
-//! operator of the function that is compiled, as the cache's key does:
+//! Source locations say which inlined call an operator belongs to. Source locations count from the
+//! first operator of the function that is compiled, as the cache's key does:
 //!
 //! ```text
 //! start + n                        an operator of the function itself, n < BODY
 //! start + BODY + (call << 8) + n   the operator at byte n of the leaf that call `call` inlines
 //! ```
 //!
-//! [`InlinedCalls::resolve`] replaces them by offsets in the module's bytes.
+//! [`InlinedCalls::resolve`] replaces source locations by offsets in the module's bytes.
 
 use crate::analysis::leaves::{BODY_BYTES_MAX, DEPTH_MAX, Leaf};
 use crate::code::CompiledFunction;
@@ -16,7 +16,7 @@ use cranelift_codegen::ir::Type;
 use cranelift_frontend::Variable;
 use pirn_format::traps::InlinedEntry;
 
-/// No function has as many bytes: the validator's limit is 7.6 MB.
+/// Every function has fewer bytes: the validator's limit is 7.6 MB.
 const BODY: u32 = 1 << 23;
 
 /// Bits of an offset in a leaf.
@@ -28,9 +28,9 @@ const _: () = assert!(BODY_BYTES_MAX <= 1 << LEAF_BITS);
 /// GiB.
 const CALLS_MAX: usize = 1 << 20;
 
-/// A function may inline leaves of as many bytes as its own body has and [`BYTES_FREE`] more, but
-/// never of more than [`BYTES_MAX`]. Without a limit, 100,000 calls of the largest leaf would make
-/// a function of 200 KB as costly as one of 12 MB. The price of block parameters grows by their
+/// The leaves that a function inlines may have as many bytes as its own body plus [`BYTES_FREE`],
+/// but at most [`BYTES_MAX`]. Without a limit, 100,000 calls of the largest leaf would make a
+/// function of 200 KB as costly as one of 12 MB. The price of block parameters grows by their
 /// square (`budget/work.rs`), so there is a limit for large functions, too.
 const BYTES_FREE: u64 = 64;
 const BYTES_MAX: u64 = 1 << 14;
@@ -43,9 +43,9 @@ const WEIGHT_BYTES: u64 = 4;
 /// A call that is replaced by the operators of a leaf.
 #[derive(Debug, Clone, Copy)]
 struct InlinedCall {
-    /// The inlined call that contains it, if it is in a leaf.
+    /// The inlined call that contains this call, if this call is in a leaf.
     parent: Option<u32>,
-    /// Its offset in the module's bytes.
+    /// Offset of the call in the module's bytes.
     at: u32,
     /// The leaf.
     func: u32,
@@ -81,9 +81,10 @@ impl InlinedCalls {
         }
     }
 
-    /// The offset of a source location in the module's bytes; in a leaf, that of the outermost
-    /// inlined call. Calls `inlined` with each inlined function that contains the location,
-    /// innermost first, and with the offset of its operator or inner call.
+    /// The offset of a source location in the module's bytes; in a leaf, the offset of the
+    /// outermost inlined call. Calls `inlined` with each inlined function that contains the
+    /// location, innermost first, and with the offset of the operator or inner call in that
+    /// function.
     fn describe(&self, location: u32, mut inlined: impl FnMut(u32, u32)) -> u32 {
         let Some(number) = location.wrapping_sub(self.start).checked_sub(BODY) else {
             return location;
@@ -145,13 +146,13 @@ impl Inlining {
         }
     }
 
-    /// Draws the bytes of a leaf for a call of it. Returns whether it can be inlined. `is_cold`:
-    /// whether the call is in unlikely code, which does not grow.
+    /// Draws the bytes of a leaf for a call. Returns whether the call can be inlined. `is_cold`:
+    /// whether the call is in unlikely code, which must not grow.
     pub(super) fn draw(&mut self, leaf: &Leaf<'_>, is_cold: bool) -> bool {
         if self.calls.calls.len() >= CALLS_MAX || self.depth >= DEPTH_MAX {
             return false;
         }
-        // A leaf that contains this call has drawn for it, too.
+        // The leaf that contains this call has drawn the bytes of this call, too.
         if self.current.is_some() {
             return true;
         }

@@ -69,7 +69,7 @@ impl FuncTranslator<'_, '_> {
         self.push(result);
     }
 
-    /// Builds the body of a known function, for references to it.
+    /// Builds the body of a known function, for references to the function.
     pub(super) fn known_body(&mut self, known: Known) {
         for (variable, _) in self.locals.clone() {
             let param = self.builder.use_var(variable);
@@ -85,7 +85,7 @@ impl FuncTranslator<'_, '_> {
         symbol.map_or_else(String::new, |symbol| symbol.describe(self.env.metadata))
     }
 
-    /// Builds the body of an intrinsic's wrapper function, for references to it.
+    /// Builds the body of an intrinsic's wrapper function, for references to the intrinsic.
     pub(super) fn intrinsic_body(&mut self, id: Id) {
         let intrinsic = id.get();
         for (variable, _) in self.locals.clone() {
@@ -132,15 +132,15 @@ impl FuncTranslator<'_, '_> {
         params[..intrinsic.operands().len()].to_vec()
     }
 
-    /// A placeholder opcode that is replaced by the instruction. It belongs to SSSE3, which every
-    /// processor has.
+    /// Emits a placeholder opcode, which the instruction replaces later. The placeholder belongs to
+    /// SSSE3, which every supported processor has.
     fn placeholder(&mut self, placeholder: PlaceholderOpcode, a: Value, b: Value) -> Value {
         let result = match placeholder {
             PlaceholderOpcode::Pmulhrsw => {
                 let (a, b) = (self.view(a, types::I16X8), self.view(b, types::I16X8));
                 self.builder.ins().x86_pmulhrsw(a, b)
             }
-            // Its second operand is the one that the replacing instruction overwrites.
+            // The replacing instruction overwrites the placeholder's second operand.
             PlaceholderOpcode::Pmaddubsw => self.builder.ins().x86_pmaddubsw(b, a),
         };
         self.view(result, types::I8X16)

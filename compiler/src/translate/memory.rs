@@ -95,8 +95,8 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Loads `bytes` bytes with one instruction that extends them. The optimiser would rewrite a
-    /// separate extension. Where only the low bits of a sum of products are used as well, it would
-    /// then compute the whole sum twice.
+    /// separate extension. Where only the low bits of a sum of products are used as well, the
+    /// optimiser would then compute the whole sum twice.
     pub(super) fn load_by(&mut self, memarg: &MemArg, bytes: u32, load: Load) {
         let index = self.pop();
         let (address, offset, flags) = self.memory_address(memarg, index, bytes);
@@ -141,14 +141,15 @@ impl FuncTranslator<'_, '_> {
         self.grown(Builtin::MemoryGrow, address, &[memory, delta]);
     }
 
-    /// Pushes the result of a builtin that grows: the previous size in an address type, or -1.
+    /// Pushes the result of a builtin that grows a memory or table: the previous size in an address
+    /// type, or -1.
     pub(super) fn grown(&mut self, builtin: Builtin, address: AddrType, params: &[Value]) {
         if let Some(previous) = self.builtin(builtin, params) {
             self.push_address(address, previous);
         }
     }
 
-    /// Pushes as many of the lowest bits of a word as the address type has.
+    /// Pushes a word, truncated to the address type.
     pub(super) fn push_address(&mut self, address: AddrType, word: Value) {
         let value = match address {
             AddrType::I32 => self.builder.ins().ireduce(types::I32, word),

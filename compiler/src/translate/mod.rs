@@ -58,9 +58,9 @@ use wasmparser::FuncValidatorAllocations;
 pub(crate) struct Env<'a> {
     /// The module.
     pub(crate) metadata: &'a Metadata,
-    /// The numbers of its imports.
+    /// The numbers of the module's imports.
     pub(crate) imported: Imported,
-    /// The layout of its instance area.
+    /// The layout of the module's instance area.
     pub(crate) layout: &'a InstanceLayout,
     /// The target.
     pub(crate) isa: &'a dyn TargetIsa,
@@ -82,10 +82,10 @@ pub(crate) struct Env<'a> {
     pub(crate) tables: &'a KnownTables,
     /// The compile-time limits shared by all functions of the module.
     pub(crate) budget: &'a Budget,
-    /// The field offsets of its structs.
+    /// The field offsets of the module's structs.
     pub(crate) structs: &'a Layouts,
-    /// Whether each use of an intrinsic is a patchable call instead of a placeholder opcode. That
-    /// form always works.
+    /// Whether each use of an intrinsic is a patchable call instead of a placeholder opcode. A
+    /// patchable call always works.
     pub(crate) plain: bool,
     /// The fault that this compiler has.
     #[cfg(feature = "faults")]
@@ -101,13 +101,13 @@ pub(crate) struct Scratch {
     pub(crate) validator: FuncValidatorAllocations,
 }
 
-/// What a translated function has besides its IR.
+/// The result of a translation besides the IR.
 pub(crate) struct Translated {
     /// The intrinsics that placeholder opcodes stand for.
     pub(crate) placeholders: Placeholders,
     /// The calls that were replaced by the operators of their callees.
     pub(crate) inlined: InlinedCalls,
-    /// Whether it has a loop whose branches may be threaded (`threading.rs`).
+    /// Whether the function has a loop whose branches may be threaded (`threading.rs`).
     is_threaded: bool,
 }
 
@@ -227,7 +227,7 @@ fn attempt(
 }
 
 /// Builds the wrapper function of an intrinsic or a known function in `func`, which must be empty.
-/// If nothing refers to the wrapper, it does not contain the instruction.
+/// If nothing refers to the wrapper, the wrapper does not contain the instruction.
 pub(crate) fn wrapper(
     env: Env<'_>,
     index: u32,

@@ -210,9 +210,9 @@ impl FuncTranslator<'_, '_> {
     /// Converts a float to an integer. Traps on NaN and on values out of range (spec 4.3.4).
     ///
     /// The float must lie strictly between the integers just outside the range: -2^31 - 1 and 2^31
-    /// for i32, and so on. If the lower one is not representable in the float's width, no float
-    /// lies between it and the smallest integer. Then the comparison is with the smallest integer
-    /// itself.
+    /// for i32, and so on. If the lower bound is not representable in the float's width, no float
+    /// lies between the bound and the smallest integer. Then the comparison is with the smallest
+    /// integer itself.
     fn truncate(&mut self, to: Type, signed: bool) {
         let value = self.pop();
         let from = self.type_of(value);

@@ -15,7 +15,7 @@ use wasmparser::Operator;
 impl FuncTranslator<'_, '_> {
     /// Translates an operator on tables or references. Returns `false` for other operators.
     pub(super) fn table(&mut self, op: &Operator<'_>) -> bool {
-        // Calls through known tables rely on this.
+        // Calls through known tables rely on this check.
         let is_expected = !is_write(op) || self.env.metadata.tables_change;
         assert!(
             is_expected,
@@ -82,7 +82,8 @@ impl FuncTranslator<'_, '_> {
     }
 
     fn ref_func(&mut self, index: u32) {
-        // Validation (spec 3.4.2) requires that the function is declared, so it is in the list.
+        // Validation (spec 3.4.2) requires that the function is declared, so the function is in the
+        // list.
         let position = self.env.metadata.escaped_position(index);
         let position = position.expect("validated: the function is declared as a reference");
         let offset = i64::from(self.env.layout.funcref(position));
@@ -154,7 +155,7 @@ impl FuncTranslator<'_, '_> {
         };
         #[cfg(feature = "faults")]
         if self.has(Fault::DescriptorWritten) {
-            // Another value: the optimiser removes stores of the value that is there.
+            // A changed value, because the optimiser removes stores of the present value.
             let changed = self.builder.ins().iadd_imm_s(elements, 1);
             let ins = self.builder.ins();
             ins.store(flags, changed, desc, offset + TABLE_ELEMENTS);

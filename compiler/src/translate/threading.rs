@@ -1,9 +1,9 @@
 //! Jump threading: a branch to a loop that starts with a `br_table` goes straight to the target, if
 //! the operand of the `br_table` is a constant.
 //!
-//! WebAssembly has no goto. A toolchain that needs one writes a loop that starts with a `br_table`,
-//! whose operand is a local variable. A jump sets the local and branches to the loop. Go's compiler
-//! does so for every jump, and LLVM for irreducible control flow:
+//! WebAssembly has no goto. A toolchain that needs a goto writes a loop that starts with a
+//! `br_table`, whose operand is a local variable. A jump sets the local and branches to the loop.
+//! Go's compiler makes such a loop for every jump, and LLVM for irreducible control flow:
 //!
 //! ```text
 //! loop $next
@@ -20,8 +20,8 @@
 //!
 //! Such a branch skips a `local.get` and a `br_table`, and neither the loop nor the target takes
 //! operands. Modules that count fuel are not threaded, because fuel is counted for both operators
-//! and checked at the loop. Code without optimisation is not threaded either; tests compare with
-//! it.
+//! and checked at the loop. Code without optimisation is not threaded either; tests compare results
+//! with that code.
 //!
 //! A branch may thus go to the end of a block that was translated before. So the predecessors of
 //! such a block are complete only at the end of the loop.
@@ -36,9 +36,9 @@ use wasmparser::{BlockType, BrTable, Operator};
 /// Functions with more locals are not threaded. Go's functions have at most 21.
 const LOCALS_MAX: usize = 1 << 9;
 
-/// The most block parameters that threading may add to a function of so many bytes. Each target of
-/// a `br_table` may get one for each local. Go's functions need at most 0.6 for each of their
-/// bytes.
+/// The most block parameters that threading may add to a function of `body_bytes` bytes. Each
+/// target of a `br_table` may get a parameter for each local. Go's functions need at most 0.6
+/// parameters for each byte.
 pub(super) fn target_params(body_bytes: u64) -> u64 {
     (PARAMS_FREE + body_bytes).min(PARAMS_MAX)
 }
@@ -46,11 +46,11 @@ pub(super) fn target_params(body_bytes: u64) -> u64 {
 const PARAMS_FREE: u64 = 1 << 10;
 const PARAMS_MAX: u64 = 1 << 15;
 
-/// The most units of the budget that a function of so many bytes may cost with jump threading. If
-/// it costs more, it is translated without.
+/// The most units of the budget that a function of `body_bytes` bytes may cost with jump threading.
+/// A function that costs more is translated without jump threading.
 ///
-/// Blocks outside the loop may get more parameters, too, and their price grows with their square.
-/// Functions of Go cost at most 7 units for each byte.
+/// Blocks outside the loop may get more parameters, too, and the price of parameters grows with the
+/// square of their number. Functions of Go cost at most 7 units for each byte.
 pub(super) fn cost_max(body_bytes: u64) -> u64 {
     COST_FREE + COST_PER_BYTE * body_bytes
 }
@@ -134,7 +134,8 @@ impl FuncTranslator<'_, '_> {
         });
     }
 
-    /// Where a branch to this frame goes with jump threading. `None` if it goes to the frame.
+    /// The destination of a branch to this frame with jump threading. `None` if the branch goes to
+    /// the frame.
     pub(super) fn threaded(&mut self, frame: usize) -> Option<Block> {
         let local = self.frames[frame].loop_table.as_ref()?.local;
         let value = self.builder.use_var(local);
@@ -146,7 +147,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Seals the start of a loop, and the targets of its `br_table` that are in the loop. No branch
-    /// reaches them after the end of the loop.
+    /// reaches these blocks after the end of the loop.
     pub(super) fn seal_loop(&mut self, frame: &Frame) {
         self.builder.seal_block(frame.target);
         for block in frame.table_targets() {

@@ -1,4 +1,4 @@
-//! Examines small functions: which ones are leaves, and each reason why others are not.
+//! Examines small functions: which functions are leaves, and each reason to refuse a function.
 
 use super::*;
 use crate::parse;
@@ -51,7 +51,7 @@ fn small_functions_are_leaves() {
         ),
         ("(block (br_table 0 0 1 (global.get $g)))", 5),
         ("(result i32) (memory.size)", 1),
-        // A call that may turn out to be one of a leaf.
+        // The callee may turn out to be a leaf.
         ("(call $f)", 0),
     ] {
         assert_eq!(examine(function), Ok(weight), "{function}");
@@ -108,7 +108,7 @@ fn other_functions_are_refused() {
     }
 }
 
-/// Hints are read for each call that is inlined, and none has a limit of its own.
+/// Each inlined call reads the hints, and no other limit bounds their number.
 #[test]
 fn a_function_with_more_hints_than_operators_is_refused() {
     let wasm = parse::text::parse_text(b"(module (func (nop)))").expect("the text is well-formed");
@@ -121,7 +121,7 @@ fn a_function_with_more_hints_than_operators_is_refused() {
     ];
     for (section, refusal) in sections {
         let reader = wasmparser::BinaryReader::new(section, 0);
-        body.hints = Some(SectionLimited::new(reader).expect("it has a count"));
+        body.hints = Some(SectionLimited::new(reader).expect("the section has a count"));
         let found = leaf(&body, &parsed.metadata, &parsed.intrinsics);
         assert_eq!(found.err(), refusal, "{section:?}");
     }
@@ -152,7 +152,7 @@ fn leaves_of_leaves_have_a_depth_and_a_size() {
     assert_eq!(found(&sizes), [0, 1, 2]);
 }
 
-/// The last check is the validator's.
+/// The validator makes the last check.
 #[test]
 fn invalid_functions_are_no_leaves() {
     let invalid =

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Compile no function into its callers, so that profilers and debuggers show each call
     #[arg(long)]
     no_inline: bool,
-    /// Optimiser pass to leave out, to find the one that a fault comes from; may be repeated
+    /// Optimiser pass to leave out, to find the pass that causes a fault; may be repeated
     #[arg(long, value_name = "PASS", value_parser = pass())]
     without_pass: Vec<Pass>,
     /// Leave out the masks that protect checked addresses against speculation; for trusted guests
@@ -58,7 +58,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UNITS", default_value_t = pirn_compiler::WORK_PER_BYTE)]
     work_per_byte: u64,
     /// Take functions that were compiled earlier from this folder, and store new ones there; the
-    /// folder is created if it does not exist. Anyone who can write to it controls what guests do
+    /// folder is created if it does not exist. Anyone who can write to the folder controls what
+    /// guests do
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// Most MiB of all files of the cache together
@@ -186,7 +187,7 @@ impl Args {
         Ok(options)
     }
 
-    /// Whether debug information is to be carried over to what has none.
+    /// Whether `--debug-info` has no effect: Cranelift IR as text has no debug information.
     pub(crate) fn has_idle_debug_info(&self) -> bool {
         self.debug_info && matches!(self.emit, Kind::Clif)
     }
@@ -200,7 +201,7 @@ impl Args {
         Ok(arch)
     }
 
-    /// Where to write: what was asked for, or beside the input.
+    /// The output from the command line, or a file beside the input.
     pub(crate) fn output(&self, input: &Path) -> Result<Output> {
         let extension = match self.emit {
             Kind::Clif => "clif",
@@ -232,7 +233,7 @@ fn pass() -> impl TypedValueParser<Value = Pass> {
     })
 }
 
-/// A level, and features added or taken away.
+/// Parses `--cpu`: a level, with features added or removed.
 fn cpu(arch: Arch, text: &str) -> Result<CpuFeatures> {
     let mut parts = text.split(',').map(str::trim);
     let name = parts.next().unwrap_or_default();
@@ -280,7 +281,7 @@ fn level(arch: Arch, name: &str) -> Result<CpuFeatures> {
     Ok(set)
 }
 
-/// What this very machine has.
+/// The features of this machine.
 fn native(arch: Arch) -> Result<CpuFeatures> {
     let machine = pirn_format::cpu::detect();
     if machine.arch() != arch {

@@ -69,10 +69,7 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
         writeln!(out, "memory     {address}{min}, {max}{shared}")?;
     }
     if m.heap {
-        writeln!(
-            out,
-            "objects    structs or arrays, in the place of a memory"
-        )?;
+        writeln!(out, "heap       the module allocates structs or arrays")?;
     }
     for table in &m.tables {
         writeln!(out, "table      {table}")?;
@@ -157,7 +154,7 @@ fn describe_type(m: &Metadata, ty: &ExternType) -> String {
     }
 }
 
-/// A number of bytes in the largest unit that divides it.
+/// A number of bytes in the largest unit that divides the number.
 fn bytes(count: u64) -> String {
     match count {
         0 => "0 bytes".to_owned(),

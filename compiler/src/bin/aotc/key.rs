@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 const PASSWORD_VARIABLE: &str = "AOTC_PASSWORD";
 /// Most bytes of a password: minisign's limit.
 const PASSWORD_BYTES_MAX: usize = 1024;
-/// Most operations that scrypt may take for a key: as many as minisign writes. They take seconds.
+/// Most operations that scrypt may take for a key: the limit of minisign's own keys, which take
+/// seconds.
 const SCRYPT_OPERATIONS_MAX: u64 = 1 << 25;
-/// Most bytes of memory that scrypt may take for a key: as many as minisign writes.
+/// Most bytes of memory that scrypt may take for a key: the limit of minisign's own keys.
 const SCRYPT_BYTES_MAX: u64 = 1 << 30;
 
-/// Makes a pair of keys and writes `NAME.key` and `NAME.pub`. Returns what the user is told.
+/// Makes a pair of keys and writes `NAME.key` and `NAME.pub`. Returns the message for the user.
 pub(crate) fn generate(name: &Path, has_password: bool, file: Option<&Path>) -> Result<String> {
     if name.file_name().is_none() || name.to_string_lossy().ends_with('/') {
         bail!(
@@ -29,7 +30,7 @@ pub(crate) fn generate(name: &Path, has_password: bool, file: Option<&Path>) -> 
     }
     let [secret_path, public_path] = ["key", "pub"].map(|ending| with_ending(name, ending));
     for path in [&secret_path, &public_path] {
-        // Before a password is asked for. `create` decides.
+        // Fails before the password prompt; `create` makes the final check.
         if fs::symlink_metadata(path).is_ok() {
             return Err(exists(path));
         }
@@ -57,7 +58,7 @@ pub(crate) fn generate(name: &Path, has_password: bool, file: Option<&Path>) -> 
     let secret = secret.map_err(|error| anyhow!("{error}"))?.to_string();
     create(&secret_path, 0o600, &secret)?;
     if let Err(error) = create(&public_path, 0o644, &public) {
-        // A secret key without its public key is of no use, and is in the way of the next try.
+        // A secret key without its public key is of no use, and would block the next attempt.
         let _ = fs::remove_file(&secret_path);
         return Err(error);
     }
@@ -67,11 +68,11 @@ pub(crate) fn generate(name: &Path, has_password: bool, file: Option<&Path>) -> 
     ))
 }
 
-/// Reads the secret key of a file. Asks for its password if it has one.
+/// Reads the secret key of a file. Asks for the password of an encrypted key.
 pub(crate) fn open(path: &Path, password_file: Option<&Path>) -> Result<SecretKey> {
     let shown = || path.display().to_string();
     let mut text = String::new();
-    // A pipe is allowed, as a shell makes it of the output of a program.
+    // A pipe is allowed: a shell can pass a program's output as a pipe.
     let file = File::open(path).and_then(|file| {
         let mut file = file.take(KEY_BYTES_MAX + 1);
         file.read_to_string(&mut text)
@@ -126,7 +127,7 @@ fn check_cost(text: &str) -> Result<()> {
     const OPERATIONS_AT: usize = 38;
     const BYTES_AT: usize = OPERATIONS_AT + 8;
     let Some(bytes) = decoded(text) else {
-        // The library names the defect.
+        // The library reports the defect of such a text.
         return Ok(());
     };
     for (at, unit, limit) in [
@@ -145,8 +146,8 @@ fn check_cost(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The secret key of a text that has zeros in place of the checksum. Whether the key is whole then
-/// shows in its first signature, which is checked.
+/// The secret key of a text that has zeros in place of the checksum. The check of the first
+/// signature then shows whether the key is whole.
 fn without_checksum(text: &str) -> Option<SecretKey> {
     const BYTES: usize = 158;
     const CHECKSUM_BYTES: usize = 32;
@@ -156,12 +157,12 @@ fn without_checksum(text: &str) -> Option<SecretKey> {
     SecretKey::from_bytes(has_none.then_some(&bytes)?).ok()
 }
 
-/// The bytes of a key. A key file has them as base64 in its second line.
+/// The bytes of a key, which are base64 in the second line of a key file.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     Base64::decode_to_vec(text.lines().nth(1)?, None).ok()
 }
 
-/// The password from a file or the environment. `None` if neither is given.
+/// The password from a file or the environment. `None` if neither source is given.
 fn given_password(file: Option<&Path>) -> Result<Option<String>> {
     let password = match file {
         Some(path) => first_line(path)
@@ -192,7 +193,7 @@ fn new_password() -> Result<String> {
     Ok(password)
 }
 
-/// Asks on the terminal, which does not show what is typed.
+/// Asks on the terminal, without echo.
 fn ask(question: &str) -> Result<String> {
     rpassword::prompt_password(question).map_err(|error| {
         anyhow!(
@@ -206,7 +207,7 @@ fn checked(password: String) -> Result<String> {
     match password.len() {
         0 => bail!("password is empty; give one, or make a key by `aotc keygen --no-password`"),
         1..=PASSWORD_BYTES_MAX => Ok(password),
-        // Of a file, not all bytes are read, so their number is not known.
+        // A long file is not read to its end, so the length is unknown.
         _ => bail!("password has more than {PASSWORD_BYTES_MAX} bytes; give a shorter one"),
     }
 }
@@ -218,7 +219,7 @@ fn with_ending(name: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
-/// Writes a new file whole. Never overwrites one, nor follows a link.
+/// Writes a new file whole. Never overwrites a file, nor follows a link.
 fn create(path: &Path, mode: u32, text: &str) -> Result<()> {
     let mut options = OpenOptions::new();
     let made = options.write(true).create_new(true).mode(mode).open(path);

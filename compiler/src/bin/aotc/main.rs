@@ -45,8 +45,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a panic payload is the code generator's report of a failed allocation, which it raises
-/// in some places instead of the standard library.
+/// Whether a panic payload reports a failed allocation. Cranelift raises this panic in some places,
+/// instead of the standard library.
 fn is_out_of_memory(payload: &(dyn Any + Send)) -> bool {
     let message = payload.downcast_ref::<String>();
     message.is_some_and(|message| message.contains("out of memory"))
@@ -95,7 +95,7 @@ fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Proves the machine code of a module. Returns what the user is told.
+/// Proves the machine code of a module. Returns the message for the user.
 fn prove(file: &Path) -> Result<String> {
     let report = pirn_verify::verify(&read(file)?).with_context(|| name(file))?;
     Ok(format!(

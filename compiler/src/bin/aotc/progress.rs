@@ -36,8 +36,8 @@ impl Progress {
         }
     }
 
-    /// Shows that `done` of `total` functions are compiled, if it is time for that. All threads of
-    /// the compiler call it, and none waits.
+    /// Shows that `done` of `total` functions are compiled, if [`PAUSE`] has passed since the last
+    /// update. All threads of the compiler call this function, and no thread waits in it.
     pub(crate) fn show(&self, done: usize, total: usize) {
         let elapsed = self.start.elapsed();
         if !self.is_shown || elapsed < QUIET {
@@ -49,7 +49,7 @@ impl Progress {
         if written.is_none_or(|at| at.elapsed() >= PAUSE) {
             *written = Some(Instant::now());
             let columns = tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col));
-            // A longer line would continue on the next one, which nothing erases.
+            // A longer line would wrap, and `ERASE` erases only one line.
             let line = line(done, total, elapsed);
             let line: String = line.chars().take(columns.saturating_sub(1)).collect();
             // The compilation does not depend on the terminal.

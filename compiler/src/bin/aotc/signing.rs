@@ -49,14 +49,15 @@ impl Signer {
         );
         let text = signature.map_err(|error| anyhow!("cannot sign: {error}"))?;
         let text = text.to_string();
-        // By the code that will verify it. A damaged key, or a fault of the machine, ends here.
+        // Checks the signature with the code that will verify it, to find a damaged key or a fault
+        // of the machine.
         pirn_signature::check(module, &text, std::slice::from_ref(&self.public))
             .context("cannot sign: the new signature does not hold")?;
         Ok(text)
     }
 }
 
-/// Opens the secret key that the command line names, if it names one.
+/// Opens the secret key that the command line names, if any.
 ///
 /// Fails before the compilation and before the password prompt if the output cannot be signed.
 pub(crate) fn signer(args: &Args, input: &Path, output: &Output) -> Result<Option<Signer>> {
@@ -78,8 +79,8 @@ pub(crate) fn signer(args: &Args, input: &Path, output: &Output) -> Result<Optio
     Signer::open(key, args.password_file.as_deref()).map(Some)
 }
 
-/// Signs a compiled module that exists: a snapshot, or one that was compiled earlier. `bytes` is
-/// the content of the file.
+/// Signs an existing file: a snapshot, or a module that was compiled earlier. `bytes` is the
+/// content of the file.
 ///
 /// Fails before the password prompt if the file is no compiled module, or cannot be signed.
 pub(crate) fn sign(
@@ -118,7 +119,7 @@ pub(crate) fn outdated(args: &Args, output: &Output) -> Option<String> {
     })
 }
 
-/// Checks that one of the keys signed a module. Returns what the user is told.
+/// Checks that one of the keys signed a module. Returns the message for the user.
 pub(crate) fn verify(module: &Path, keys: &[PathBuf]) -> Result<String> {
     let keys = keys
         .iter()

@@ -20,10 +20,11 @@ pub(crate) fn hoist(func: &mut Function, cfg: &ControlFlowGraph, loops: &LoopAna
     let places = places(func, cfg, loops);
     let is_outside = |value: Value, inner: Loop| {
         let home = values::home(func, value);
-        // No loop is inside this one.
+        // `inner` contains no other loop, so a value of another loop comes from outside.
         home.is_some_and(|home| loops.innermost_loop(home) != Some(inner))
     };
-    // How often each innermost loop uses values from outside, and its operators on one of them.
+    // For each innermost loop, the uses of each value from outside, and the operators on such a
+    // value.
     let mut uses: HashMap<(Loop, Value), u32> = HashMap::new();
     let mut operators = vec![];
     for block in func.layout.blocks() {
@@ -54,7 +55,7 @@ pub(crate) fn hoist(func: &mut Function, cfg: &ControlFlowGraph, loops: &LoopAna
 }
 
 /// Maps each innermost loop that a single block enters to the branch of that block. The block must
-/// be in the loop around the innermost one, and in no other, or in no loop if there is none.
+/// lie directly in the enclosing loop, or in no loop if no loop encloses the innermost one.
 fn places(
     func: &Function,
     cfg: &ControlFlowGraph,
@@ -82,7 +83,7 @@ fn places(
 }
 
 /// The variable operand of an operator whose other operand is a constant. Sums of 64 bits are
-/// excluded: they may be part of an address, which costs nothing.
+/// excluded: as a part of an address, such a sum costs nothing.
 fn variable_operand(func: &Function, inst: Inst) -> Option<Value> {
     let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] else {
         return None;

@@ -83,8 +83,8 @@ pub(crate) fn other_operand(func: &Function, inst: Inst, value: Value) -> Option
 }
 
 /// Gives the source location of each load to its only user, because a trap in the folded
-/// instruction reports that location. Skips placeholders of intrinsics, which are found by their
-/// own location.
+/// instruction reports that location. Skips placeholders of intrinsics, because their own location
+/// identifies them.
 pub(crate) fn locate(func: &mut Function, uses: &ValueUses, placeholders: &Placeholders) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     for block in blocks {
@@ -160,7 +160,7 @@ pub(crate) fn fold(func: &mut Function, uses: &ValueUses, shared: &EntitySet<Val
                 }
                 func.layout.remove_inst(user);
                 func.layout.insert_inst(user, next_effect);
-                // The user now precedes that instruction.
+                // The user now precedes the next effect.
                 positions[user] = positions[next_effect];
             }
             let result = func.dfg.first_result(user);

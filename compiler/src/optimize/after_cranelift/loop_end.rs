@@ -37,7 +37,7 @@ struct End {
     branch: Inst,
     condition: IntCC,
     counter: Value,
-    /// The counter's next value, and the number that it is compared with.
+    /// The counter's next value, and the number in the comparison.
     next: Value,
     number: i64,
 }

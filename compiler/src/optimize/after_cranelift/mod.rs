@@ -1,4 +1,4 @@
-//! Passes after Cranelift's optimiser, which would undo them.
+//! Passes that run after Cranelift's optimiser, because the optimiser would undo their work.
 
 pub(crate) mod hoist;
 pub(crate) mod loop_end;

@@ -50,7 +50,8 @@ pub(crate) fn rewrite(func: &mut Function, shared: &EntitySet<Value>) {
 }
 
 /// The source of a bitcast between vector types, or the value itself. The bitcast needs no
-/// instruction; operators on vectors have one because each has a type of its own.
+/// instruction; vector operators need a bitcast, because each operator has a vector type of its
+/// own.
 fn source(func: &Function, value: Value) -> Value {
     let value = func.dfg.resolve_aliases(value);
     match values::definition(&func.dfg, value).map(|inst| func.dfg.insts[inst]) {
@@ -63,8 +64,8 @@ fn source(func: &Function, value: Value) -> Value {
     }
 }
 
-/// For each value, the parameter of a block that a branch passes it to; of several, the last one.
-/// If an operator overwrites that parameter, a loop needs no copy at its end.
+/// Maps each value to the last block parameter for which a branch passes the value. If an operator
+/// overwrites that parameter, a loop needs no copy at its end.
 fn carried(func: &Function) -> SecondaryMap<Value, PackedOption<Value>> {
     let mut carried = SecondaryMap::new();
     for passed in passed(func) {
@@ -75,8 +76,8 @@ fn carried(func: &Function) -> SecondaryMap<Value, PackedOption<Value>> {
     carried
 }
 
-/// Whether the operands of an operator can be swapped. Those of floats can, too: WebAssembly does
-/// not say which NaN an operator returns (spec 4.3.3).
+/// Whether the operands of an operator can be swapped. Operands of floating-point operators can be
+/// swapped, too: WebAssembly does not say which NaN an operator returns (spec 4.3.3).
 fn is_commutative(opcode: Opcode) -> bool {
     matches!(
         opcode,

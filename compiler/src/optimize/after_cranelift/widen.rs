@@ -1,13 +1,14 @@
 //! Widens 32-bit values that are extended by zeros to 64 bits, where the wide value costs nothing.
 //!
 //! The index of an access to memory has 32 bits and is extended. On x86_64 every instruction with a
-//! 32-bit result clears the upper half of its register, but lowering knows that only of some
+//! 32-bit result clears the upper half of its register, but lowering uses this fact only for some
 //! operators ([`clears_upper_half`]). For most other values it emits a `mov` for each extension, in
 //! each iteration of a loop. This pass computes such a value in 64 bits from the start:
 //!
 //! * a load, a mask and a `select` have a form with a 64-bit result that costs the same;
 //! * a parameter of a block becomes wide if each value that is passed for it is wide, or becomes
-//!   wide at no cost. A value that enters a loop from outside may be any: it is extended once.
+//!   wide at no cost. A value that enters a loop from outside need not be wide: one extension
+//!   before the loop suffices.
 //!
 //! The narrow value is then the low half of the wide one, which needs no instruction.
 
@@ -25,7 +26,8 @@ use cranelift_codegen::ir::{
 };
 
 /// Most rounds in which the set of parameters that become wide grows, and then shrinks. A removal
-/// can exclude other parameters in the next round. If some are left, branches get extensions.
+/// can exclude other parameters in the next round. If parameters with narrow arguments are left
+/// after the last round, branches get extensions.
 const ROUNDS: usize = 4;
 
 /// Most 32-bit values that the branches of a function may pass. With more, its parameters stay
@@ -88,7 +90,8 @@ fn extensions(func: &Function) -> Vec<(Inst, Value)> {
 }
 
 /// Whether lowering knows that the instruction of a 32-bit value clears the upper half of its
-/// register (`value32_zeros_upper32` of Cranelift's x64 backend). Its extension costs nothing.
+/// register (`value32_zeros_upper32` of Cranelift's x64 backend). An extension of the value costs
+/// nothing.
 fn clears_upper_half(func: &Function, value: Value) -> bool {
     matches!(
         values::opcode(&func.dfg, value),
@@ -216,8 +219,9 @@ impl Wide {
             || values::constant(&func.dfg, value).is_some()
     }
 
-    /// The wide form of a value for use at `inst`. One that is free is made once, after the
-    /// value's definition, because many branches may pass it. Any other is made before `inst`.
+    /// The wide form of a value for use at `inst`. A free wide form is made once, after the value's
+    /// definition, because many branches may pass the value. Any other wide form is made before
+    /// `inst`.
     fn extended(&mut self, func: &mut Function, inst: Inst, value: Value) -> Value {
         let value = func.dfg.resolve_aliases(value);
         self.load(func, value);
@@ -274,8 +278,8 @@ impl Edges {
         Self(edges)
     }
 
-    /// The parameters that become wide: those that are extended, and those that pass them a value
-    /// in a loop, if all values that are passed for them are free.
+    /// The parameters that become wide: extended parameters, and parameters that are passed for
+    /// these in a loop. All values that are passed for a wide parameter must be free.
     fn wide_params(
         &self,
         func: &Function,
@@ -291,7 +295,7 @@ impl Edges {
                 params.insert(*narrow);
             }
         }
-        // What they get from other parameters in a loop must be wide, too.
+        // Parameters that are passed for a wide parameter in a loop must become wide, too.
         for _ in 0..ROUNDS {
             for edge in self.0.iter().filter(|edge| !edge.enters_loop) {
                 if let Some(value) = edge.passed.value.filter(|value| passed.contains(*value))

@@ -1,5 +1,5 @@
-//! Alternatives to Cranelift's optimiser, for functions with high register pressure: when they are
-//! tried, and which version of a function is kept. `optimize/mod.rs` compiles the versions.
+//! Alternatives to Cranelift's optimiser, for functions with high register pressure: when to try an
+//! alternative, and which version of a function to keep. `optimize/mod.rs` compiles the versions.
 
 pub(crate) mod schedule;
 pub(crate) mod spill;
@@ -16,10 +16,11 @@ use pirn_format::cpu::Arch;
 /// more than the optimiser saves. Then the code without the optimiser is smaller.
 pub(super) const TRIED_FRAME_BYTES: u32 = 128;
 
-/// The function is also compiled without the optimiser only if its longest block has at least this
-/// many IR instructions, and at least this percentage of the function's. Functions of many short
-/// blocks gain as well, but account for most of the compile time: comparing all functions of a Ruby
-/// interpreter makes it 5 % smaller and takes 1.36 times as long (bench `compare`, `compile`).
+/// The version without the optimiser is tried only if the longest block has at least this many IR
+/// instructions, and this percentage of all instructions. Functions of many short blocks gain as
+/// well, but account for most of the compile time. If all functions of a Ruby interpreter are
+/// compared, the code is 5 % smaller, and compilation takes 1.36 times as long (bench `compare`,
+/// `compile`).
 const TRIED_INSTRUCTIONS: usize = 100;
 const TRIED_PERCENT: usize = 5;
 
@@ -28,22 +29,24 @@ const TRIED_PERCENT: usize = 5;
 /// the time of optimised code with this value, and 0.98 with 100 (mean, bench `sodium`).
 pub(super) const SMALLER_PERCENT: usize = 97;
 
-/// If the optimised code has a frame of at least this many bytes, it is compared with the order of
-/// `schedule`, which is taken if its size is below this percentage. An order for low register
-/// pressure runs chains of computations one after another, which costs time where it saves little.
-/// BLAKE2b took 1.03 of the time with 97 % of the bytes, Keccak 0.63 with 71.
+/// Optimised code with a frame of at least this many bytes is compared with code in the order of
+/// `schedule`. The scheduled code is taken if its size is below this percentage. An order for low
+/// register pressure runs chains of computations one after another, which costs time where the
+/// order saves little. BLAKE2b took 1.03 of the time with 97 % of the bytes, Keccak 0.63 with 71.
 pub(super) const SCHEDULED_FRAME_BYTES: u32 = 256;
 pub(super) const SCHEDULED_PERCENT: usize = 90;
 
 /// The order of `schedule` is tried only if this many live values have no register at an average
-/// instruction. Of 70 functions with such a frame, in 25 programs, Keccak's gain. They have 24 and
-/// 53 such values, and in a form of one block without calls, which gains as well, 16.5.
+/// instruction. 70 functions in 25 programs have such a frame; only those of Keccak gain. Keccak's
+/// functions have 24 and 53 such values. A form of Keccak in one block without calls has 16.5, and
+/// gains as well.
 const EXCESS: u64 = 16;
 
 /// A function may be smaller without the optimiser unless the optimiser removed many instructions,
-/// and the rest shows few spills. On x86_64: at most half of the instructions are left, and the
-/// code has at most this many quarters of a byte for each translated instruction. In 25 programs
-/// two such functions would be smaller without the optimiser, by 157 and 72 bytes.
+/// and the rest shows few spills. On x86_64, this means that at most half of the instructions are
+/// left, and that the code is dense. Dense code has at most this many quarters of a byte for each
+/// translated instruction. In 25 programs two such functions would be smaller without the
+/// optimiser, by 157 and 72 bytes.
 const DENSE_QUARTERS: usize = 11;
 
 /// On aarch64, where lowering folds less, the optimised code is kept if at most this percentage of
@@ -58,7 +61,7 @@ pub(super) fn has_frame(function: &Option<CompiledFunction>, bytes: u32) -> bool
     function.as_ref().is_none_or(needs)
 }
 
-/// The other function, if its size is below this percentage of the first one's, else the first.
+/// Returns `other` if its size is below this percentage of the size of `first`, else `first`.
 pub(super) fn smaller(
     first: Option<CompiledFunction>,
     other: Option<CompiledFunction>,
@@ -70,8 +73,8 @@ pub(super) fn smaller(
     }
 }
 
-/// Whether the other function's size is below this percentage of the first one's. A function is
-/// `None` if placeholders were not found in it, or if estimates excluded it.
+/// Whether the size of `other` is below this percentage of the size of `first`. A function is
+/// `None` if its placeholders were not found, or if estimates excluded the version.
 pub(super) fn is_smaller(
     first: &Option<CompiledFunction>,
     other: &Option<CompiledFunction>,
@@ -83,7 +86,7 @@ pub(super) fn is_smaller(
     }
 }
 
-/// Whether so many values have no register that another order may help.
+/// Whether enough live values have no register that another order may help.
 pub(super) fn is_crowded(excess: u64, instructions: usize) -> bool {
     excess >= EXCESS * instructions as u64
 }

@@ -6,17 +6,17 @@
 //! the order decides how many values are spilled.
 //!
 //! This pass schedules such a block from its end to its start. An instruction is ready once all its
-//! users are scheduled. Effects keep their order: each also waits for the next effect of the old
-//! order. The pass picks the ready instruction that keeps the fewest values live, and among equals
-//! the one whose user was scheduled last (bottom-up list scheduling for registers: Goodman and Hsu,
-//! Code scheduling and register allocation in large basic blocks, 1988).
+//! users are scheduled. Effects keep their order: an effect also waits for the next effect of the
+//! old order. The pass picks the ready instruction that keeps the fewest values live. Among equals,
+//! it picks the instruction whose user was scheduled last (bottom-up list scheduling for registers:
+//! Goodman and Hsu, Code scheduling and register allocation in large basic blocks, 1988).
 //!
 //! Loads, stores, and instructions that have another effect or may trap keep their order, so a
 //! guest cannot observe the change.
 //!
 //! `optimize/mod.rs` runs the pass instead of the optimiser, on functions with a large frame and
-//! far more live values than registers. It takes the result only if its machine code is below
-//! `SCHEDULED_PERCENT` of the optimised code's size.
+//! far more live values than registers. `optimize/mod.rs` takes the result only if the machine code
+//! is below `SCHEDULED_PERCENT` of the optimised code's size.
 
 use crate::ir::block::{List, Numbers, Registers, is_free};
 use crate::ir::liveness::shared_values;
@@ -27,8 +27,8 @@ use std::collections::BinaryHeap;
 const FREE_PERCENT: usize = 75;
 
 /// Reorders the blocks whose register pressure exceeds the number of registers and most of whose
-/// instructions may move. Returns whether there was such a block; its new order may equal the old
-/// one.
+/// instructions may move. Returns whether there was such a block. The new order of a block may
+/// equal the old order.
 pub(crate) fn schedule(func: &mut Function, registers: Registers) -> bool {
     let mut is_changed = false;
     let mut shared = None;
@@ -100,12 +100,12 @@ struct Order<'a> {
     /// For each value, whether it is live above the instructions placed so far.
     live: Vec<bool>,
     /// For each value, the time at which a user was last placed: the count of placed instructions,
-    /// with that user. 0 if no user was placed.
+    /// including that user. 0 if no user was placed.
     wanted: Vec<u32>,
     /// For each instruction, the number of its successors that are not placed yet.
     successors: Vec<u32>,
     /// The ready instructions, best candidate first. An instruction is added again when its
-    /// priority rises, so the queue may also hold placed ones.
+    /// priority rises, so the queue may also hold placed instructions.
     ready: BinaryHeap<(Worth, u32)>,
 }
 

@@ -126,7 +126,7 @@ impl<'a> Spiller<'a> {
             for number in &uses {
                 self.passed[*number as usize] += 1;
             }
-            let after = self.func.layout.next_inst(*inst).expect("not the last one");
+            let after = self.func.layout.next_inst(*inst).expect("a terminator");
             let operand = self.operand(*inst, &uses);
             for number in &uses {
                 if !self.held.contains(number) && operand != Some(*number) {
@@ -216,7 +216,8 @@ impl<'a> Spiller<'a> {
 
     /// Loads a spilled value, into a register or as a memory operand.
     fn load(&mut self, number: u32, before: Inst, is_operand: bool) -> Value {
-        let place = self.places[number as usize].expect("what is in no register was stored");
+        let place =
+            self.places[number as usize].expect("a value without a register has a spill slot");
         let ty = self.func.dfg.value_type(self.names[number as usize]);
         let mut cursor = FuncCursor::new(self.func).at_inst(before);
         cursor.use_srcloc(before);

@@ -1,7 +1,7 @@
 //! Addresses of the guest's accesses, written with fewer instructions.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
-//! │ This file rewrites what the sandbox made. Every change to it wants two reviews.              │
+//! │ This file rewrites sandboxed addresses. Every change to it wants two reviews.                │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
 //! The translator makes every access `base + index + displacement`: a zero-extended index of 32
@@ -12,7 +12,7 @@
 //!
 //! * if the other addend is known to be small: a byte, or the result of a mask or a shift;
 //! * if an access at an address `0 <= d <= 65,536` bytes lower dominates this one. That access was
-//!   inside the memory or it trapped, and no memory is larger than [`MEMORY_BYTES_MAX`], which is
+//!   inside the memory or trapped, and no memory is larger than [`MEMORY_BYTES_MAX`], which is
 //!   65,536 less than 4 GiB. So `u + d` does not wrap, where `u` is the index of that access.
 //!
 //! This pass does not decide whether an access stays inside the sandbox. The rewritten access is
@@ -43,8 +43,8 @@ const _: () = assert!(GUARD_BYTES <= i32::MAX as u64);
 /// How many nested operators are examined to bound an operand.
 const DEPTH: u32 = 4;
 
-/// How many known accesses are examined for one sum, the newest ones. A guest may have any number
-/// of them, each too far from all others.
+/// How many known accesses are examined for one sum, newest first. A guest may have any number of
+/// accesses, each too far from all others.
 const KNOWN_MAX: usize = 8;
 
 /// Largest shift of an index that the addressing mode includes.
@@ -85,7 +85,8 @@ enum Visit {
 struct Access {
     inst: Inst,
     bytes: u64,
-    /// `base + index` in 64 bits, and both operands, the index before its extension from 32 bits.
+    /// `base + index` in 64 bits, and both operands; the index is the operand before its extension
+    /// from 32 bits.
     address: Value,
     base: Value,
     index: Value,
@@ -256,7 +257,7 @@ impl Fold<'_> {
         }
     }
 
-    /// Computes `base + index` from an i32 index, or from the byte that it is.
+    /// Computes `base + index` from an i32 index, or from the single byte that makes up the index.
     fn address(&mut self, access: &Access, index: Value, byte: Option<Byte>) -> Value {
         let mut cursor = FuncCursor::new(self.func).at_inst(access.inst);
         cursor.use_srcloc(access.inst);
@@ -365,7 +366,8 @@ impl Fold<'_> {
         (terms, constant.wrapping_add(of_a).wrapping_add(of_b))
     }
 
-    /// Splits the constants that were added last from an i32; returns the rest and their sum.
+    /// Splits the constants that were added last from an i32; returns the rest and the sum of the
+    /// constants.
     fn apart(&self, value: Value) -> (Value, u32) {
         let (mut rest, mut sum) = (value, 0u32);
         for _ in 0..DEPTH {

@@ -23,7 +23,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
         verify: true,
         report_blocks: false,
     };
-    let isa = isa::build(&options, diagnostics).expect("there is such a target");
+    let isa = isa::build(&options, diagnostics).expect("the target exists");
     let env = Env {
         metadata: &parsed.metadata,
         imported: parsed.metadata.imported(),
@@ -50,8 +50,8 @@ fn lines(builtin: Builtin) -> Vec<String> {
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 
-/// Every difference is masked before any other use. Under misprediction it may be negative, and the
-/// context lies below the base.
+/// Every difference is masked before any other use. Under misprediction a difference may be
+/// negative, and the context lies below the base.
 #[test]
 fn no_offset_is_negative_under_a_wrong_prediction() {
     let counted = [(Builtin::MemoryCopy, 7), (Builtin::MemoryFill, 5)];
@@ -59,7 +59,7 @@ fn no_offset_is_negative_under_a_wrong_prediction() {
         let lines = lines(builtin);
         let mut differences = 0;
         for (at, line) in lines.iter().enumerate() {
-            // A negative constant, the sum that diagnostics it, and the mask of the sum.
+            // A negative constant, the sum that uses the constant, and the mask of the sum.
             let Some((constant, _)) = line.split_once(" = iconst.i64 -") else {
                 continue;
             };

@@ -125,7 +125,7 @@ impl FuncTranslator<'_, '_> {
         element.expect("validated: an array type").storage
     }
 
-    /// Allocates an array of `len` elements, an i32, that are zero or null.
+    /// Allocates an array of `len` elements that are zero or null. `len` is an i32.
     fn new_array(&mut self, ty: u32, len: Value) -> Value {
         let log2 = i64::from(self.element(ty).log2());
         let wide = self.extend(len);
@@ -177,7 +177,7 @@ impl FuncTranslator<'_, '_> {
         let (ty, segment) = (self.word(ty), self.word(segment));
         let (start, len) = (self.extend(start), self.extend(len));
         let array = self.builtin(builtin, &[ty, segment, start, len]);
-        self.push(array.expect("it has a result"));
+        self.push(array.expect("the builtin has a result"));
     }
 
     fn array_get(&mut self, ty: u32, sign: Sign) {

@@ -26,7 +26,7 @@ use pirn_format::layout::{
 use pirn_format::types::{CompositeKind, HeapType, RefType};
 use wasmparser::Operator;
 
-/// What a check of a reference returns.
+/// The results of a check of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CastResult {
     /// Only the answer.
@@ -62,7 +62,8 @@ impl FuncTranslator<'_, '_> {
         Ok(true)
     }
 
-    /// Branches with the last operand if it has a type (`wanted`), or if it has not.
+    /// Branches with the last operand if the operand has a type or, unless `wanted`, if the operand
+    /// does not have the type.
     pub(in crate::translate) fn branch_on_cast(
         &mut self,
         depth: u32,
@@ -76,8 +77,8 @@ impl FuncTranslator<'_, '_> {
         let reference = self.pop();
         let (is_it, checked) = self.checked(reference, ty);
         let narrowed = self.narrowed(checked, is_it, ty);
-        // On the path where it does not have the type, it keeps its previous type, so there is
-        // nothing to mask.
+        // On the path without the type, the reference keeps its previous type, so no mask is
+        // needed.
         let (condition, there, here) = match wanted {
             true => (is_it, narrowed, reference),
             false => (self.is_false(is_it), reference, narrowed),
@@ -173,7 +174,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().bor(is_it, null)
     }
 
-    /// The condition, which also holds for null, adjusted to whether the type is nullable.
+    /// Adjusts `is_it`, which also holds for null, to whether the type is nullable.
     fn or_null(&mut self, reference: Value, nullable: bool, is_it: Value) -> Value {
         if nullable {
             return is_it;
@@ -260,8 +261,9 @@ impl FuncTranslator<'_, '_> {
         self.builder.seal_block(next);
     }
 
-    /// Whether the type of an id, an i32, is a type of the module or a subtype of it. The result is
-    /// an i8 and does not rely on branches (see [`is_of_defined`](Self::is_of_defined)).
+    /// Whether the type with the id `found`, an i32, is the module's type `ty` or a subtype of
+    /// `ty`. The result is an i8 and does not rely on branches (see
+    /// [`is_of_defined`](Self::is_of_defined)).
     pub(in crate::translate) fn is_subtype(&mut self, found: Value, ty: u32) -> Value {
         let metadata = self.env.metadata;
         let wanted = self.env.layout.type_id(ty);

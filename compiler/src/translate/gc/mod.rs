@@ -1,7 +1,7 @@
 //! Structs, arrays and 31-bit integers (spec 3.0, 4.6.5): allocation, reads and writes.
 //!
 //! Objects are allocated one after another in a part of the slot that works like an additional
-//! memory. Each reset releases all of it: there is no garbage collection. A reference is a word
+//! memory. Each reset releases all objects: there is no garbage collection. A reference is a word
 //! whose lowest bits are a tag (`layout.rs`). References are absolute, so instances of one group
 //! can pass them to each other:
 //!
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Allocation is an addition and a comparison. The memory after the last object is always zero,
-//! even if the guest was interrupted: the pointer to the next object is advanced before the object
-//! is written. So fields with default values are not written.
+//! even if the guest was interrupted. The reason is that code advances the pointer to the next
+//! object before it writes the object. So fields with default values are not written.
 
 mod array;
 mod cast;
@@ -246,8 +246,8 @@ impl FuncTranslator<'_, '_> {
         };
     }
 
-    /// Converts a host reference to any reference. A reference that was converted from a guest's is
-    /// converted back.
+    /// Converts a host reference to any reference. A reference that was converted from a guest
+    /// reference is converted back.
     fn any_convert_extern(&mut self) {
         let external = self.pop();
         let prefix = self
@@ -283,7 +283,7 @@ impl FuncTranslator<'_, '_> {
         let value = self.seldom(is_boxed, any, |t| {
             t.store_fuel();
             let boxed = t.builtin(Builtin::HostBox, &[external]);
-            boxed.expect("it has a result")
+            boxed.expect("the builtin has a result")
         });
         self.push(value);
     }

@@ -1,4 +1,5 @@
-//! Floating-point lanes (spec 4.3.3, lane by lane), and conversions between them and integers.
+//! Floating-point lanes (spec 4.3.3, lane by lane), and conversions between floating-point numbers
+//! and integers.
 
 use super::{Binary, FuncTranslator, Unary};
 use cranelift_codegen::ir::condcodes::FloatCC;

@@ -222,7 +222,7 @@ fn pairwise(op: &O<'_>) -> Option<(Type, Unary, Unary)> {
     })
 }
 
-/// The lanes, and the instruction that widens one half of them.
+/// The lanes, and the instruction that widens one half of the lanes.
 fn extended_product(op: &O<'_>) -> Option<(Type, Unary)> {
     Some(match op {
         O::I16x8ExtMulLowI8x16S => (I8X16, SLOW),

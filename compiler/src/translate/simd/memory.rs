@@ -65,7 +65,7 @@ impl FuncTranslator<'_, '_> {
         self.push_vector(vector);
     }
 
-    /// Loads lane 0 and sets the others to zero. Loads a float, because its register is a vector
+    /// Loads lane 0 and sets the other lanes to zero. Loads a float, because a float is in a vector
     /// register.
     fn load_zero(&mut self, memarg: &MemArg, lanes: Type) {
         let scalar = self.load_scalar(memarg, lanes);

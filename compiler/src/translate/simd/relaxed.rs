@@ -1,6 +1,7 @@
-//! Relaxed operators (spec 3.0, 4.3, "relaxed operations"). For unusual operands, each has a list
-//! of allowed results. An environment must choose the same position of the list every time.
-//! Position 0 is the deterministic profile's, and mostly the result of a non-relaxed operator.
+//! Relaxed operators (spec 3.0, 4.3, "relaxed operations"). For unusual operands, each operator has
+//! a list of allowed results. An environment must choose the same position of the list every time.
+//! Position 0 is the result of the deterministic profile, and mostly the result of a non-relaxed
+//! operator.
 //!
 //! | operators | allowed, by position | x86_64 takes | aarch64 takes |
 //! |---|---|---|---|
@@ -14,8 +15,8 @@
 //! | `dot`, `dot_add` | the second operand is signed; unsigned | 1 | 0 |
 //!
 //! The compiler takes the cheapest result. The choice depends only on the target and its features.
-//! It is the same for all lane widths. So `i16x8.relaxed_laneselect`, for which x86_64 has no
-//! instruction, spreads each lane's highest bit.
+//! The choice is the same for all lane widths. So `i16x8.relaxed_laneselect`, for which x86_64 has
+//! no instruction, spreads each lane's highest bit.
 
 use super::{FuncTranslator, translate};
 use crate::options::RelaxedSimd;
@@ -86,8 +87,8 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// The first operand where it is less, or greater, and else the second: `minps` or `maxps`, in
-    /// the form that Cranelift recognises.
+    /// For each lane, the first operand if it is less, or greater, else the second operand: `minps`
+    /// or `maxps`, in the form that Cranelift recognises.
     fn either(&mut self, lanes: Type, greater: bool) {
         let (a, b) = self.pop2_lanes(lanes);
         let [less, other] = if greater { [b, a] } else { [a, b] };
@@ -187,7 +188,8 @@ impl FuncTranslator<'_, '_> {
     }
 }
 
-/// Byte indices into two concatenated vectors: the words at even positions, and those at odd ones.
+/// Byte indices into two concatenated vectors: the words at even positions, and the words at odd
+/// positions.
 const EVEN_WORDS: [u8; 16] = [0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29];
 const ODD_WORDS: [u8; 16] = [2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30, 31];
 

@@ -93,7 +93,7 @@ fn every_relaxed_operator_compiles_for_each_level_and_option() {
                     (RelaxedSimd::Deterministic, OptLevel::Speed),
                 ] {
                     let mut options = Options::new(arch);
-                    options.cpu = CpuFeatures::level(arch, level.name).expect("it is listed");
+                    options.cpu = CpuFeatures::level(arch, level.name).expect("the level exists");
                     (options.relaxed_simd, options.opt_level) = (relaxed, opt_level);
                     let compiled = compile(&wasm, &options);
                     let error = compiled.err();
@@ -109,7 +109,7 @@ fn every_relaxed_operator_compiles_for_each_level_and_option() {
 fn a_feature_that_is_of_no_use_alone_is_no_error() {
     for opcode in RELAXED {
         let mut options = Options::new(Arch::X86_64);
-        options.cpu = options.cpu.with("fma").expect("it is a feature");
+        options.cpu = options.cpu.with("fma").expect("the feature exists");
         assert!(compile(&module(opcode), &options).is_ok(), "{opcode:#x}");
     }
 }

@@ -30,8 +30,8 @@ fn below(state: &mut u64, end: usize) -> usize {
     (*state % end as u64) as usize
 }
 
-/// A function of two blocks. The first computes, loads, stores and divides at random. The second
-/// uses some of the results.
+/// A function of two blocks. The first block computes, loads, stores and divides at random. The
+/// second block uses some of the results.
 pub(crate) fn random(mut seed: u64, insts: usize) -> Function {
     let mut func = Function::new();
     func.name = UserFuncName::testcase("random");
@@ -103,10 +103,10 @@ fn effects_keep_their_order_and_values_come_before_their_users() {
     let mut moved = 0;
     for seed in 1..300 {
         let mut func = random(seed, 20 + seed as usize);
-        verify_function(&func, &flags).expect("it is valid before");
+        verify_function(&func, &flags).expect("the function is valid before the pass");
         let before = insts(&func);
         let is_changed = schedule(&mut func, FEW);
-        verify_function(&func, &flags).expect("it is valid behind");
+        verify_function(&func, &flags).expect("the function is valid after the pass");
         let behind = insts(&func);
         assert!(is_changed || before == behind, "seed {seed}");
         moved += usize::from(before != behind);
@@ -149,7 +149,7 @@ fn what_is_computed_long_before_its_use_is_computed_beside_it() {
     let sum = values
         .into_iter()
         .reduce(|sum, value| builder.ins().iadd(sum, value));
-    builder.ins().return_(&[sum.expect("sixty")]);
+    builder.ins().return_(&[sum.expect("sixty addends")]);
     builder.seal_all_blocks();
     builder.finalize(target());
     let exceeds = |func: &Function, count: usize| {

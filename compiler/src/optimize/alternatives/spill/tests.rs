@@ -37,7 +37,7 @@ fn pressure_stays_low_and_effects_keep_their_order() {
             let kept = after.iter().filter(|inst| before.contains(inst));
             assert!(kept.eq(before), "seed {seed}");
         }
-        // Values that the second block uses as well are not spilled and come on top.
+        // Values that the second block also uses are not spilled, so they come on top of `COUNT`.
         assert!(
             !exceeds(&func, COUNT + 3),
             "seed {seed}: {}",
