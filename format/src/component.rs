@@ -1,8 +1,8 @@
-//! [`Component`]: what a compiled component has beside its one core module.
+//! [`Component`]: the description of a compiled component, beside its one core module.
 //!
 //! The compiler joins all core modules of a component into one core module. Each function that this
-//! module imports is an adapter ([`Adapter`]), and each export is named by [`memory_name`] and the
-//! functions beside it, or is the core function of an exported function of the component.
+//! module imports is an adapter ([`Adapter`]). An export is the core function of an exported
+//! function of the component, or has a name that [`memory_name`] or a similar function makes.
 //!
 //! Source: the component model's specification, "Explainer" and "CanonicalABI".
 
@@ -16,7 +16,7 @@ pub use layout::{FlatType, FlatTypes, Layout, Layouts};
 use serde::{Deserialize, Serialize};
 
 /// Most core parameters of a lifted or lowered function (CanonicalABI, `MAX_FLAT_PARAMS`). A
-/// function that has more passes them in memory.
+/// function with more parameters passes them in memory.
 pub const FLAT_PARAMS_MAX: usize = 16;
 
 /// Most core results of a lifted or lowered function (CanonicalABI, `MAX_FLAT_RESULTS`).
@@ -25,7 +25,7 @@ pub const FLAT_RESULTS_MAX: usize = 1;
 /// A compiled component.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Component {
-    /// Types of values. Each refers only to types before it.
+    /// Types of values. A type refers only to earlier types.
     pub types: Vec<DefinedType>,
     /// Types of functions.
     pub funcs: Vec<FuncType>,
@@ -33,8 +33,8 @@ pub struct Component {
     pub imports: Vec<Import>,
     /// The resource types that the component imports, as the paths of their names.
     pub imported_resources: Vec<Path>,
-    /// The resource types that the component defines. They follow the imported ones in the index
-    /// space of resource types.
+    /// The resource types that the component defines. In the index space of resource types, they
+    /// follow the imported types.
     pub resources: Vec<Resource>,
     /// Tables of handles. `None` for a number that nothing uses.
     pub tables: Vec<Option<HandleTable>>,
@@ -121,25 +121,25 @@ pub struct FuncType {
 /// An imported function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Import {
-    /// Where it is looked up.
+    /// The path of the function among the imports.
     pub path: Path,
-    /// Index of its type.
+    /// Index of the function's type.
     pub ty: u32,
 }
 
 /// A resource type that the component defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
-    /// The component instance that defines it.
+    /// The component instance that defines the resource type.
     pub instance: u32,
-    /// Whether it has a destructor. See [`destructor_name`].
+    /// Whether the resource type has a destructor. See [`destructor_name`].
     pub has_destructor: bool,
 }
 
-/// A table of handles: those of one resource type in one component instance.
+/// The handles of one resource type in one component instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandleTable {
-    /// Index of the resource type, imported ones first.
+    /// Index of the resource type; imported types come first.
     pub resource: u32,
     /// The component instance. All tables of an instance share one index space of handles.
     pub instance: u32,
@@ -161,9 +161,9 @@ pub enum StringEncoding {
 pub struct CanonicalOptions {
     /// The component instance to which the core function belongs.
     pub instance: u32,
-    /// How its strings are encoded.
+    /// The encoding of the function's strings.
     pub encoding: StringEncoding,
-    /// Number of its memory, see [`memory_name`].
+    /// Number of the function's memory, see [`memory_name`].
     pub memory: Option<u32>,
     /// Number of the function that allocates in that memory, see [`realloc_name`].
     pub realloc: Option<u32>,
@@ -172,14 +172,14 @@ pub struct CanonicalOptions {
     pub post_return: Option<u32>,
 }
 
-/// What a function that the core module imports does.
+/// The task of a function that the core module imports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Adapter {
     /// `canon lower`: calls an imported function.
     Lower {
         /// Index of the imported function.
         import: u32,
-        /// Index of its type, as the calling component instance sees it.
+        /// Index of the function's type, in the view of the calling component instance.
         ty: u32,
         /// Index of the options.
         options: u32,
@@ -201,7 +201,7 @@ pub enum Adapter {
     ExitCall,
     /// Copies a string between memories and changes its encoding.
     Transcode {
-        /// What is copied to what.
+        /// The encodings of the source and the destination.
         op: Transcode,
         /// Number of the source memory.
         from: u32,
@@ -209,9 +209,9 @@ pub enum Adapter {
         to: u32,
     },
     /// Ends the guest: a rule of the canonical ABI was broken between two component instances. The
-    /// parameter says which.
+    /// parameter is the number of the rule, see [`broken_rule`].
     Trap,
-    /// Ends the guest: it calls an import while its component instance may not be left.
+    /// Ends a guest that calls an import while the component instance may not be left.
     CannotLeave,
     /// Takes the address of memory that a lowered function requested, and returns the next request.
     Allocated,
@@ -249,11 +249,11 @@ pub enum Transcode {
 /// An exported function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Export {
-    /// Its names.
+    /// The names that lead to the function.
     pub path: Path,
-    /// Index of its type.
+    /// Index of the function's type.
     pub ty: u32,
-    /// Index of its options.
+    /// Index of the function's options.
     pub options: u32,
     /// The name of the core function among the core module's exports.
     pub core: String,
@@ -278,8 +278,8 @@ pub fn broken_rule(number: u32) -> &'static str {
     }
 }
 
-/// Name under which the core module exports memory `number`. This name and those below have a dot,
-/// so no function of a component has them.
+/// Name under which the core module exports memory `number`. This name and the names below contain
+/// a dot, unlike the names of functions of a component.
 #[must_use]
 pub fn memory_name(number: u32) -> String {
     format!("memory.{number}")

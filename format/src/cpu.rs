@@ -28,7 +28,7 @@ impl Arch {
         }
     }
 
-    /// The architecture with this command-line name; `None` if no architecture has it.
+    /// The architecture with this command-line name; `None` if there is no such architecture.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.name() == name)
@@ -43,7 +43,7 @@ impl Arch {
         }
     }
 
-    /// The architecture with this number in a header; `None` if no architecture has it.
+    /// The architecture with this number in a header; `None` if there is no such architecture.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.number() == number)
@@ -321,8 +321,9 @@ impl CpuFeatures {
 
     /// The argument of `--cpu` that gives this set.
     ///
-    /// It is the largest level that the set contains, followed by the additional features. For a
-    /// machine that lacks features of the baseline, it is the baseline with those features removed.
+    /// The argument is the largest level that the set contains, followed by the additional
+    /// features. For a machine that lacks features of the baseline, the argument is the baseline
+    /// with those features removed.
     #[must_use]
     pub fn name(self) -> String {
         let set = |level: &Level| Self::level(self.arch, level.name).unwrap_or(self);

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// The bytes are not what `aotc` writes.
+    /// The bytes are not a file that `aotc` writes.
     #[error("not a compiled module: {0}; make one with `aotc module.wasm`")]
     NotAModule(String),
     /// The file was written by a compiler of another format version.

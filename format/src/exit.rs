@@ -1,7 +1,7 @@
 //! Exits: how generated code calls the runtime.
 //!
 //! Generated code exits to the host by calling one of two routines. Their addresses are in the
-//! [`Context`](crate::layout::Context). Both use the platform's C calling convention:
+//! [`Context`](crate::layout::Context). Both routines use the platform's C calling convention:
 //!
 //! ```text
 //! host_call(vmctx, host: u64, cells)        field `host_call` of the context
@@ -9,22 +9,21 @@
 //! ```
 //!
 //! `host_call` calls a host function. Its argument `host` is the byte offset of the function's
-//! entry in the instance's table of entries. The caller reads it from
+//! entry in the instance's table of entries. The caller reads the offset from
 //! [`FuncImport::host`](crate::layout::FuncImport::host). `exit` handles all other exits: the low
-//! byte of `reason` is a [`Kind`], and the upper bits are the number of a [`Builtin`] or a
-//! [`TrapCode`].
+//! byte of `reason` is a [`Kind`], the upper bits are the number of a [`Builtin`] or [`TrapCode`].
 //!
-//! `cells` is the address of an array of 16-byte cells. It has max(parameters, results) cells, and
-//! at least one. They hold the parameters; on return, the results have overwritten them. A trap has
-//! no cells and does not return.
+//! `cells` is the address of an array of 16-byte cells. The array has max(parameters, results)
+//! cells, and at least one. The cells hold the parameters; on return, the results have overwritten
+//! them. A trap has no cells and does not return.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of one parameter or result in the arrays that cross between guest and host.
 ///
-/// A value lies at the start of its cell in little-endian order: 4 bytes for `i32` and `f32`, 8 for
-/// `i64`, `f64` and references, 16 for `v128`. The rest of the cell is unspecified.
+/// A value lies at the start of its cell in little-endian order. `i32` and `f32` take 4 bytes,
+/// `i64`, `f64` and references take 8, `v128` takes 16. The rest of the cell is unspecified.
 pub const CELL_BYTES: u32 = 16;
 
 /// Bits of the exit reason that hold the [`Kind`].
@@ -61,8 +60,8 @@ pub const fn split(reason: u64) -> Option<(Kind, u32)> {
 /// A service that generated code requests from the runtime. Each parameter and each result is a
 /// 64-bit value in its own cell.
 ///
-/// Indices (`memory`, `table`, `segment`, ...) are those of the calling module. Addresses, lengths
-/// and element counts are zero-extended. The runtime checks bounds, and raises a trap where the
+/// Indices (`memory`, `table`, `segment`, ...) refer to the calling module. Addresses, lengths and
+/// element counts are zero-extended. The runtime checks bounds, and raises a trap where the
 /// WebAssembly instruction traps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
@@ -87,8 +86,8 @@ pub enum Builtin {
     TableInit = 8,
     /// `(segment)`
     ElemDrop = 9,
-    /// `(tag, values)`: throws an exception. `values` is the address of its values, in cells. Does
-    /// not return.
+    /// `(tag, values)`: throws an exception. `values` is the address of the exception's values, in
+    /// cells. Does not return.
     Throw = 10,
     /// `(reference)`: throws the exception that an `exnref` refers to. Does not return.
     ThrowRef = 11,
@@ -97,7 +96,8 @@ pub enum Builtin {
     /// `() -> reference`: makes an `exnref` to the most recently caught exception.
     Keep = 13,
     /// `(bytes)`: makes memory accessible for a struct or an array of this size after
-    /// [`Context::heap_next`](crate::layout::Context::heap_next). It does not change `heap_next`.
+    /// [`Context::heap_next`](crate::layout::Context::heap_next). The builtin does not change
+    /// `heap_next`.
     HeapGrow = 14,
     /// `(type, segment, src, len) -> reference`: makes an array and copies its elements from a data
     /// segment.
@@ -124,7 +124,7 @@ pub enum Builtin {
     /// memory holds the expected 64 bits. A negative timeout means no timeout.
     MemoryWait64 = 22,
     /// `(memory, address, count) -> number`: wakes at most `count` waiters at this address, and
-    /// returns how many it woke.
+    /// returns the number of woken waiters.
     MemoryNotify = 23,
 }
 
@@ -241,8 +241,8 @@ impl Builtin {
     }
 }
 
-/// The faults that end a guest (spec 4.4, "traps"). Some report that the host has no more memory
-/// for the guest, as [`MemoryExhausted`](Self::MemoryExhausted) does. Other errors of host
+/// The faults that end a guest (spec 4.4, "traps"). Some faults report that the host has no more
+/// memory for the guest, as [`MemoryExhausted`](Self::MemoryExhausted) does. Other errors of host
 /// functions have no code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
@@ -272,7 +272,7 @@ pub enum TrapCode {
     NullReference = 11,
     /// The system has no memory for a page on its first access.
     MemoryExhausted = 12,
-    /// The guest used all its fuel. Only code compiled to count fuel raises it.
+    /// The guest used all its fuel. Only code compiled to count fuel raises this trap.
     OutOfFuel = 13,
     /// `call_ref` of a null reference.
     NullFunctionReference = 14,
@@ -297,7 +297,7 @@ pub enum TrapCode {
     /// `memory.atomic.wait32` or `memory.atomic.wait64` on a memory that is not shared.
     ExpectedSharedMemory = 24,
     /// The host would need more memory for the guest than its limit allows. Only the runtime raises
-    /// it; it appears in no module's trap table.
+    /// this trap, so no module's trap table contains its code.
     HostMemoryExhausted = 25,
 }
 
@@ -337,7 +337,8 @@ impl TrapCode {
         Self::ALL.get((number as usize).checked_sub(1)?).copied()
     }
 
-    /// The message for this trap; that of the WebAssembly spec test suite where the suite has one.
+    /// The message for this trap: the message of the WebAssembly spec test suite, if the suite has
+    /// one.
     #[must_use]
     pub const fn message(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! The initial contents of memory 0, stored sparsely as runs of pages.
 //!
-//! The file holds only pages that have a byte other than zero. Runs are in ascending order. They
+//! The file holds only pages that have a byte other than zero. Runs are in ascending order, and
 //! neither overlap nor touch. [`Section::Image`](crate::sections::Section::Image) holds the pages
 //! of all runs, one after the other.
 
@@ -77,7 +77,7 @@ pub fn sum_runs(runs: &[ImageRun], memory_bytes: u64) -> Option<u64> {
         if run.is_empty() || run.start() < free_from || run.start() + run.len() > memory_bytes {
             return None;
         }
-        // Two runs that touch are an error: they are written as one run.
+        // Two runs that touch are an error: the compiler writes them as one run.
         free_from = run.start() + run.len() + IMAGE_PAGE_BYTES;
         total += run.len();
     }

@@ -1,6 +1,6 @@
 //! The instance context: defines all offsets that generated code and the runtime share.
 //!
-//! Generated code receives a single pointer, `vmctx`. It is the base of memory 0. The instance's
+//! Generated code receives a single pointer, `vmctx`, which is the base of memory 0. The instance's
 //! own data lies below it. A guest cannot form an address in that data, because guest addresses are
 //! unsigned offsets from the base:
 //!
@@ -14,7 +14,8 @@
 //! ```
 //!
 //! The parts grow downwards: element 0 of each part has the highest address. [`InstanceLayout`]
-//! places every part in the instance area. It is a pure function of the module's [`Counts`].
+//! places every part in the instance area. The layout is a pure function of the module's
+//! [`Counts`].
 
 use core::mem::{offset_of, size_of};
 
@@ -22,14 +23,14 @@ use core::mem::{offset_of, size_of};
 pub const MEMORY_REACH_BYTES: u64 = 1 << 32;
 
 /// Inaccessible bytes after [`MEMORY_REACH_BYTES`]. An access needs no bounds check if its static
-/// offset plus its size is at most this.
+/// offset plus its size is at most this number.
 pub const GUARD_BYTES: u64 = 32 << 20;
 
 /// Bytes of one page of linear memory (spec 4.2.8).
 pub const WASM_PAGE_BYTES: u64 = 64 << 10;
 
-/// Most pages of a memory: one less than a 32-bit address space holds. Generated code relies on it:
-/// a valid index plus the bytes of one page does not wrap around in 32 bits.
+/// Most pages of a memory: one less than a 32-bit address space holds. Generated code relies on
+/// this limit: a valid index plus the bytes of one page does not wrap around in 32 bits.
 pub const MEMORY_PAGES_MAX: u64 = MEMORY_REACH_BYTES / WASM_PAGE_BYTES - 1;
 
 /// Most bytes of a memory.
@@ -37,7 +38,7 @@ pub const MEMORY_BYTES_MAX: u64 = MEMORY_PAGES_MAX * WASM_PAGE_BYTES;
 
 /// Bytes of one page of an initial memory image in the file, on every target.
 ///
-/// It is a unit of the format, not the page size of any machine.
+/// This page is a unit of the format, not the page size of any machine.
 pub const IMAGE_PAGE_BYTES: u64 = 4096;
 
 /// Bytes of one global: the widest value is a `v128`.
@@ -86,8 +87,7 @@ pub const EXTERNAL_SHIFT: u32 = 48;
 /// Bytes of a row in the table of types: the length of the type's supertype chain, and the chain's
 /// position.
 ///
-/// A chain starts with the root type and ends with the direct supertype. It holds the 4-byte id of
-/// each.
+/// A chain is an array of 4-byte type ids, from the root type to the direct supertype.
 pub const TYPE_ROW_BYTES: u32 = 8;
 
 /// Base and current size of a linear memory, as generated code reads them.
@@ -110,20 +110,20 @@ pub struct TableDesc {
     pub elements: u64,
 }
 
-/// What generated code needs to call an imported function.
+/// The data that generated code needs to call an imported function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct FuncImport {
     /// Address of code with the guest's calling convention. Imported host functions of one type
     /// share a trampoline.
     pub code: u64,
-    /// First argument of that code: the context of the instance that defines the function. For a
-    /// host function it is the address of this [`FuncImport`].
+    /// First argument of `code`: the context of the instance that defines the function. For a host
+    /// function, the argument is the address of this [`FuncImport`].
     pub vmctx: u64,
     /// Context of the instance that imports a host function. Null if a module defines the function.
     pub instance: u64,
-    /// Byte offset of the host function's entry in the instance's table of entries, as the caller
-    /// passes it to [`Context::host_call`]: the trampoline, or a function that calls the import.
+    /// Byte offset of the host function's entry in the instance's table of entries. The caller, a
+    /// trampoline or a function that calls the import, passes the offset to [`Context::host_call`].
     pub host: u64,
 }
 
@@ -133,7 +133,7 @@ pub struct FuncImport {
 pub struct FuncRef {
     /// Address of code with the guest's calling convention.
     pub code: u64,
-    /// First argument of that code, see [`FuncImport::vmctx`].
+    /// First argument of `code`, see [`FuncImport::vmctx`].
     pub vmctx: u64,
     /// Process-wide id of the function's type. Equal ids mean equal types.
     pub type_id: u32,
@@ -141,17 +141,18 @@ pub struct FuncRef {
     pub reserved: u32,
 }
 
-/// The fixed fields of an instance. They end where memory 0 begins.
+/// The fixed fields of an instance. The fields end where memory 0 begins.
 ///
-/// The alignment is part of the layout that generated code shares: it is no padding against false
-/// sharing, and does not follow the processor's cache lines.
+/// The alignment is part of the layout that generated code shares. The alignment is no padding
+/// against false sharing, and does not follow the processor's cache lines.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Context {
     /// Private to the runtime: generated code does not access it.
     pub runtime: [u64; RUNTIME_WORDS],
     /// Address of the next struct or array of this instance; 0 if the module makes none. All bytes
-    /// after it are zero. Generated code therefore advances it before it writes to a new object.
+    /// from this address on are zero. Generated code therefore advances this field before it writes
+    /// to a new object.
     pub heap_next: u64,
     /// End of the accessible memory for structs and arrays.
     pub heap_end: u64,
@@ -162,10 +163,11 @@ pub struct Context {
     /// instance that the running call can reach. The runtime writes this field and
     /// `exception_values` together.
     pub exception_tag: u64,
-    /// Address of the values of that exception, in cells. Valid until the guest calls a function.
+    /// Address of the values of the most recently caught exception, in cells. Valid until the guest
+    /// calls a function.
     pub exception_values: u64,
-    /// Remaining fuel, if the code counts it. Negative once the guest used more than it had. The
-    /// runtime writes it when a call starts and between calls.
+    /// Remaining fuel, if the code counts fuel. Negative once the guest used more fuel than it had.
+    /// The runtime writes this field when a call starts and between calls.
     pub fuel: i64,
     /// Address of the runtime's record of the running call. The exit routine reads it.
     pub activation: u64,
@@ -173,7 +175,7 @@ pub struct Context {
     pub exit: u64,
     /// Address of the routine that calls a host function, see [`crate::exit`].
     pub host_call: u64,
-    /// Descriptor of memory 0, if the module defines it; otherwise all zero.
+    /// Descriptor of memory 0, if the module defines memory 0; otherwise all zero.
     pub memory: MemoryDesc,
 }
 
@@ -267,8 +269,8 @@ pub const INSTANCE_AREA_BYTES_MAX: u64 = 1 << 30;
 
 /// Layout of a module's instance area. All offsets are relative to `vmctx` and negative.
 ///
-/// * A global's cell holds its value. For an imported *mutable* global it holds the address of the
-///   owner's cell. An imported immutable global is copied.
+/// * A global's cell holds its value. For an imported *mutable* global, the cell holds the address
+///   of the owner's cell. An imported immutable global is copied.
 /// * A table's cell holds a [`TableDesc`], or, for an imported table, the address of the owner's
 ///   [`TableDesc`].
 /// * A memory's cell holds, for an imported memory, the address of the owner's [`MemoryDesc`]. If
@@ -451,7 +453,7 @@ mod tests {
             let layout = InstanceLayout::new(counts).unwrap();
             let mut at = -(layout.bytes() as i32);
             for (offset, bytes) in cells(&layout) {
-                prop_assert!(offset >= at, "cell at {offset} overlaps what ends at {at}");
+                prop_assert!(offset >= at, "cell at {offset} overlaps the cell that ends at {at}");
                 prop_assert_eq!(offset % bytes.min(8), 0);
                 at = offset + bytes;
             }

@@ -1,10 +1,11 @@
 //! The module format: everything that `aotc` writes and the runtime reads.
 //!
-//! Compiler and runtime share only this crate. It has no unsafe code, makes no system call of its
-//! own and depends on no compiler. Its modules are:
+//! Compiler and runtime share only this crate. This crate has no unsafe code, makes no system call
+//! of its own and depends on no compiler. Its modules are:
 //!
 //! * [`layout`]: offsets of the context, globals, tables and function references of an instance,
-//!   relative to the context pointer. Generated code and the runtime take every offset from there.
+//!   relative to the context pointer. Generated code and the runtime take every offset from this
+//!   module.
 //! * [`exit`]: the numbers that generated code passes when it leaves the guest.
 //! * [`header`], [`sections`]: the fixed part of a compiled module, read before the file is mapped.
 //! * [`metadata`], [`types`]: the variable part: types, imports, exports, segments, names.
@@ -38,6 +39,7 @@ pub use error::FormatError;
 
 /// Version of everything in this crate. The runtime refuses a module of another version.
 ///
-/// It changes with every change to the context layout, exit numbers, header or metadata, or to a
-/// property that generated code relies on. Compiler and runtime of one version always agree.
+/// The version changes with every change to the context layout, exit numbers, header or metadata,
+/// or to a property that generated code relies on. Compiler and runtime of one version always
+/// agree.
 pub const FORMAT_VERSION: u32 = 15;

@@ -1,4 +1,4 @@
-//! The variable part of a compiled module. `open` and `prepare` read it; requests never do.
+//! The variable part of a compiled module. `open` and `prepare` read this part; requests never do.
 //!
 //! The encoding is [postcard], whose wire format is fixed and documented. The content hash of the
 //! file is checked before the metadata is decoded.
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub struct Metadata {
     /// Name of the module from its name section.
     pub name: Option<String>,
-    /// Types. Each refers only to types before it and types in its recursion group.
+    /// Types. A type refers only to earlier types and to types in its recursion group.
     pub types: Vec<SubType>,
     /// Recursion groups of the types.
     pub groups: Groups,
@@ -53,11 +53,11 @@ pub struct Metadata {
     /// Functions that can be referred to, ascending.
     ///
     /// These are exported functions, the start function, and functions in an element segment, in a
-    /// global's initial value or in `ref.func`. Each has a [`FuncRef`](crate::layout::FuncRef) at
-    /// its position in this list.
+    /// global's initial value or in `ref.func`. Each function in the list has a
+    /// [`FuncRef`](crate::layout::FuncRef) at its position in the list.
     pub escaped: Vec<u32>,
-    /// Text offset of the code of every function. For an imported function, this is the trampoline
-    /// that calls a host function.
+    /// Text offset of the code of every function. For an imported function, the offset of the
+    /// trampoline that calls a host function.
     pub code: Vec<u32>,
     /// For every type, the text offset of the trampoline through which the host calls functions of
     /// the type. `None` if no function of the type can be referred to.
@@ -66,13 +66,13 @@ pub struct Metadata {
     pub elements: Vec<ElementSegment>,
     /// Data segments, in order.
     pub data: Vec<DataSegment>,
-    /// Whether the module imports or exports a table, or has an instruction that changes one. If
-    /// not, a reset need not restore the tables, and the host cannot change them.
+    /// Whether the module imports or exports a table, or has an instruction that changes a table.
+    /// Otherwise a reset need not restore the tables, and the host cannot change them.
     pub tables_change: bool,
     /// Whether the module allocates on the instance's heap: structs, arrays or boxed references.
     pub heap: bool,
     /// Whether the code counts fuel in [`Context::fuel`](crate::layout::Context::fuel), and traps
-    /// when it is used up.
+    /// when the fuel is used up.
     pub fuel: bool,
     /// Names of functions from the name section, by function index, ascending.
     pub func_names: Vec<(u32, String)>,
@@ -80,12 +80,12 @@ pub struct Metadata {
     pub snapshot: Option<Snapshot>,
     /// If the module was a component, its types, imports and exports.
     pub component: Option<Component>,
-    /// What the module was compiled from, and how. A snapshot has that of the module that its code
-    /// comes from.
+    /// The input and the settings of the compilation. A snapshot has the `source` of the module
+    /// that its code comes from.
     pub source: Source,
 }
 
-/// What a module was compiled from, and how. Nothing but people and tools reads it.
+/// The input and the settings of a compilation. Only people and tools read this data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// SHA-256 of the `.wasm` file, which `sha256sum` prints, too.
@@ -136,7 +136,8 @@ pub enum ExportItem {
 pub struct ConstExpr(pub Vec<ConstOp>);
 
 impl ConstExpr {
-    /// Whether evaluating it allocates on the heap. Then every instance evaluates it for itself.
+    /// Whether evaluation allocates on the heap. Then every instance evaluates the expression for
+    /// itself.
     #[must_use]
     pub fn allocates(&self) -> bool {
         self.0.iter().any(|op| {
@@ -242,10 +243,10 @@ impl ElementItems {
 pub struct DataSegment {
     /// When the segment is copied to a memory.
     pub mode: SegmentMode,
-    /// Start of its bytes in [`Section::Data`](crate::sections::Section::Data). Unused, with a
-    /// length of 0, if the segment is part of the image.
+    /// Start of the segment's bytes in [`Section::Data`](crate::sections::Section::Data). Unused,
+    /// with a length of 0, if the segment is part of the image.
     pub start: u32,
-    /// Number of its bytes in that section.
+    /// Number of the segment's bytes in that section.
     pub len: u32,
 }
 
@@ -422,8 +423,7 @@ impl Metadata {
         self.count_imports(|ty| matches!(ty, ExternType::Global(_)))
     }
 
-    /// Numbers of imports of each kind. Each of the four methods that it calls walks through all
-    /// imports.
+    /// Numbers of imports of each kind. Walks through all imports four times.
     #[must_use]
     pub fn imported(&self) -> Imported {
         Imported {
@@ -438,8 +438,8 @@ impl Metadata {
         self.imports.iter().filter(|import| is(&import.ty)).count() as u32
     }
 
-    /// The memories that the module defines. The descriptor of the first one is in the context, and
-    /// only the first one may have an image.
+    /// The memories that the module defines. The descriptor of the first such memory is in the
+    /// context. Only a snapshot has images of the other memories.
     #[must_use]
     pub fn own_memories(&self) -> &[MemoryType] {
         self.memories
@@ -469,7 +469,7 @@ impl Metadata {
         }
     }
 
-    /// Where the parts of the instance area lie; `None` if it is too large.
+    /// Where the parts of the instance area lie; `None` if the area is too large.
     #[must_use]
     pub fn layout(&self) -> Option<InstanceLayout> {
         InstanceLayout::new(self.counts())

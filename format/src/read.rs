@@ -1,7 +1,7 @@
 //! [`Checked`]: the check of a whole compiled module, before the runtime maps or runs any part of
 //! it.
 //!
-//! The checks find damage, another version and foreign files. They do not protect against a
+//! The checks find damage, another version and foreign files. The checks do not protect against a
 //! malicious file: its machine code can do anything. A compiled module must be trusted like a
 //! program. The content hash only shows that the file is unchanged since the compiler wrote it.
 
@@ -153,7 +153,7 @@ impl Checked {
     }
 }
 
-/// Bytes of the images of all memories but the first. `None` if their runs are invalid.
+/// Bytes of the images of all memories but the first. `None` if the runs are invalid.
 fn further_image_bytes(metadata: &Metadata) -> Option<u64> {
     let Some(snapshot) = &metadata.snapshot else {
         return Some(0);

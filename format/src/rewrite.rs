@@ -1,7 +1,7 @@
 //! [`snapshot`]: the file of a snapshot, from the file of its module.
 //!
-//! The code and the tables about it stay where they are, so nothing that refers to them changes.
-//! The last segment, which held the image, is replaced:
+//! The code and its tables stay where they are, so no reference to them changes. The last segment,
+//! which held the image, is replaced:
 //!
 //! ```text
 //! from aotc    │ LOAD r │ LOAD rx .text │ LOAD rw │ LOAD r .pirn.image │ symbols, section headers
@@ -25,12 +25,12 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _}
 /// The sections that a snapshot has in its last segment, in order.
 const REPLACED: [Section; 3] = [Section::Image, Section::ImageRuns, Section::Metadata];
 
-/// The file of a snapshot with this metadata, whose code is that of `file`. `file` may be the file
-/// of a snapshot, too.
+/// The file of a snapshot with this metadata and the code of `file`. `file` may itself be a
+/// snapshot.
 ///
 /// `runs` are the runs of the image of the first memory that the module defines. `pages` are the
-/// pages of all images, in the order of the memories. The result depends on nothing else, and
-/// [`Checked::new`] accepts it if these parts agree.
+/// pages of all images, in the order of the memories. The result depends only on these arguments,
+/// and [`Checked::new`] accepts the result if the arguments agree.
 ///
 /// # Errors
 ///
@@ -129,8 +129,8 @@ const SH_OFFSET: usize = 24;
 const SH_SIZE: usize = 32;
 const P_ALIGN: usize = 48;
 
-/// Offset of the program header of the last segment, which starts at `start` or is absent, and the
-/// offset in the file where the segment ends.
+/// Offset of the program header of the last segment, and the offset in the file where the segment
+/// ends. The segment starts at `start` or is absent.
 fn last_segment(file: &[u8], start: u64) -> Result<(usize, u64), FormatError> {
     let (elf_header, segments) = object_file(file)?;
     let is_last =
@@ -160,7 +160,7 @@ fn last_segment(file: &[u8], start: u64) -> Result<(usize, u64), FormatError> {
     Ok((at, end))
 }
 
-/// Writes the program header at `at` as that of a read-only segment.
+/// Writes the program header of a read-only segment at `at`.
 fn write_segment(out: &mut [u8], at: usize, range: core::ops::Range<u64>, align: u64) {
     let (start, bytes) = (range.start, range.end - range.start);
     out[at..at + 4].copy_from_slice(&elf::PT_LOAD.to_le_bytes());

@@ -2,17 +2,17 @@
 
 use crate::layout::IMAGE_PAGE_BYTES;
 
-/// Bytes of the page that the aarch64 instruction ADRP counts in.
+/// Bytes of the page that is the unit of the aarch64 instruction ADRP.
 ///
 /// AArch64 code addresses the text with ADRP. Therefore the text must be loaded at a multiple of
 /// this size.
 pub const ADRP_BYTES: u64 = 1 << 12;
 
-/// A part of a compiled module. The header has a table of their positions.
+/// A part of a compiled module. The header has a table of the positions of all sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Section {
-    /// Machine code. Text offsets count from its start.
+    /// Machine code. Text offsets count from the start of this section.
     Text = 0,
     /// Array of [`CodeEntry`](crate::traps::CodeEntry), ascending: all functions, trampolines and
     /// stubs in the text.

@@ -1,14 +1,14 @@
 //! Text that a guest, a client or a file chose, on its way to a log, a terminal or an error line.
 //!
-//! There is one rule, [`is_plain`]: which characters are written as they are. All others are
-//! escaped, so that the text cannot add a line, move the cursor, or change the order in which a
-//! terminal shows the characters after it. The functions differ only in how they write an escape.
+//! There is one rule: characters that [`is_plain`] accepts are written as they are. All other
+//! characters are escaped, so that the text cannot add a line, move the cursor, or reorder later
+//! characters on a terminal. The functions differ only in how they write an escape.
 
 use core::fmt::{self, Display, Formatter, Write as _};
 
-/// Characters that are not control characters, and are not plain either: line and paragraph
-/// separators, and format characters, such as those that change the direction of text or that
-/// nobody sees. First and last of each range, ascending (Unicode 17, general categories Cf, Zl and
+/// Characters that are not plain, besides control characters: line and paragraph separators, and
+/// format characters. Some format characters change the direction of text, others are invisible.
+/// The first and last character of each range, ascending (Unicode 17, general categories Cf, Zl and
 /// Zp).
 const INVISIBLE: [(char, char); 20] = [
     ('\u{ad}', '\u{ad}'),
@@ -133,7 +133,7 @@ impl Display for Ascii<'_> {
 mod tests {
     use super::*;
 
-    /// Characters with which a text could forge a line or what a terminal shows.
+    /// Characters with which a text could forge a line or the display of a terminal.
     const HOSTILE: [char; 22] = [
         '\0',
         '\t',

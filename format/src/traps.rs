@@ -104,7 +104,7 @@ impl CodeKind {
 /// One range of code in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeEntry {
-    /// Text offset of its first byte.
+    /// Text offset of the first byte of the range.
     pub start: u32,
     /// Length in bytes, without padding.
     pub len: u32,
@@ -116,7 +116,7 @@ impl CodeEntry {
     /// Bytes of an encoded entry.
     pub const BYTES: usize = 16;
 
-    /// Encodes it as `start, len, kind, index`.
+    /// Encodes the entry as `start, len, kind, index`.
     #[must_use]
     pub fn encode(self) -> [u8; Self::BYTES] {
         let (kind, index) = self.kind.numbers();
@@ -140,8 +140,8 @@ impl<'a> CodeTable<'a> {
 
     /// Views and checks encoded entries.
     ///
-    /// Returns `None` unless they are complete, ascending, disjoint and of known kinds, and each
-    /// has at least one byte of code.
+    /// Returns `None` unless the entries are complete, ascending, disjoint and of known kinds, and
+    /// each entry has at least one byte of code.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
@@ -187,7 +187,7 @@ impl<'a> CodeTable<'a> {
     }
 }
 
-/// An instruction that may fault, and the trap that its fault means.
+/// An instruction that may fault, and the trap that the fault means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrapEntry {
     /// Text offset of the instruction.
@@ -200,7 +200,7 @@ impl TrapEntry {
     /// Bytes of an encoded entry.
     pub const BYTES: usize = 8;
 
-    /// Encodes it as `offset, code`.
+    /// Encodes the entry as `offset, code`.
     #[must_use]
     pub fn encode(self) -> [u8; Self::BYTES] {
         words([self.offset, self.code])
@@ -221,8 +221,8 @@ impl<'a> TrapTable<'a> {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries. `None` if they are incomplete or not ascending, or if no [`TrapCode`]
-    /// has an entry's number.
+    /// Views encoded entries. `None` if the entries are incomplete or not ascending, or if no
+    /// [`TrapCode`] has an entry's number.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
@@ -231,7 +231,7 @@ impl<'a> TrapTable<'a> {
         is_sound.then_some(table)
     }
 
-    /// Number of the trap code for the instruction at a text offset, if it may fault.
+    /// Number of the trap code for the instruction at a text offset, if the instruction may fault.
     #[must_use]
     pub fn code(&self, offset: u32) -> Option<u32> {
         Some(self.0.field(self.0.find(offset)?, 1))
@@ -257,8 +257,8 @@ pub struct SiteEntry {
     /// Text offset of an instruction that may trap, or of the last byte of a call. So a call and
     /// the instruction at its return address have different offsets.
     pub offset: u32,
-    /// Offset of the WebAssembly instruction from the start of the `.wasm` file. If functions
-    /// are inlined there, it is the offset of the outermost inlined call.
+    /// Offset of the WebAssembly instruction from the start of the `.wasm` file. If the instruction
+    /// is in inlined functions, the offset of the outermost inlined call.
     pub wasm: u32,
 }
 
@@ -266,7 +266,7 @@ impl SiteEntry {
     /// Bytes of an encoded entry.
     pub const BYTES: usize = 8;
 
-    /// Encodes it as `offset, wasm`.
+    /// Encodes the entry as `offset, wasm`.
     #[must_use]
     pub fn encode(self) -> [u8; Self::BYTES] {
         words([self.offset, self.wasm])
@@ -287,29 +287,29 @@ impl<'a> SiteTable<'a> {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not complete and ascending.
+    /// Views encoded entries; `None` if the entries are not complete and ascending.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
         table.0.is_sound(false).then_some(table)
     }
 
-    /// WebAssembly offset of the instruction at a text offset, if it is known.
+    /// WebAssembly offset of the instruction at a text offset, if the map contains the instruction.
     #[must_use]
     pub fn wasm_offset(&self, offset: u32) -> Option<u32> {
         Some(self.0.field(self.0.find(offset)?, 1))
     }
 }
 
-/// A function that is inlined where an instruction of the address map is. If functions are inlined
-/// in one another, there is an entry for each, innermost first.
+/// An inlined function that contains an instruction of the address map. Nested inlined functions
+/// have one entry each, innermost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InlinedEntry {
     /// Text offset, as in [`SiteEntry`].
     pub offset: u32,
     /// Index of the function.
     pub func: u32,
-    /// Offset of its WebAssembly instruction from the start of the `.wasm` file.
+    /// Offset of the WebAssembly instruction in this function, from the start of the `.wasm` file.
     pub wasm: u32,
 }
 
@@ -317,7 +317,7 @@ impl InlinedEntry {
     /// Bytes of an encoded entry.
     pub const BYTES: usize = 12;
 
-    /// Encodes it as `offset, func, wasm`.
+    /// Encodes the entry as `offset, func, wasm`.
     #[must_use]
     pub fn encode(self) -> [u8; Self::BYTES] {
         words([self.offset, self.func, self.wasm])
@@ -338,8 +338,8 @@ impl<'a> InlinedTable<'a> {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not complete and ascending, or name a function at
-    /// or above `funcs`.
+    /// Views encoded entries; `None` if the entries are not complete and ascending, or name a
+    /// function at or above `funcs`.
     #[must_use]
     pub fn new(bytes: &'a [u8], funcs: u32) -> Option<Self> {
         let table = Self(Records(bytes));
@@ -358,7 +358,7 @@ impl<'a> InlinedTable<'a> {
     }
 }
 
-/// A call whose exceptions are caught: where execution continues, and with which stack pointer.
+/// A call with an exception handler: the landing pad, and the stack pointer there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerEntry {
     /// Text offset of the call's return address.
@@ -373,7 +373,7 @@ impl HandlerEntry {
     /// Bytes of an encoded entry.
     pub const BYTES: usize = 12;
 
-    /// Encodes it as `offset, handler, frame_bytes`.
+    /// Encodes the entry as `offset, handler, frame_bytes`.
     #[must_use]
     pub fn encode(self) -> [u8; Self::BYTES] {
         words([self.offset, self.handler, self.frame_bytes])
@@ -394,7 +394,7 @@ impl<'a> HandlerTable<'a> {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not complete and ascending.
+    /// Views encoded entries; `None` if the entries are not complete and ascending.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));

@@ -75,19 +75,19 @@ impl ValType {
         )
     }
 
-    /// Whether its values are references to functions.
+    /// Whether values of this type are references to functions.
     #[must_use]
     pub const fn is_func_ref(self) -> bool {
         matches!(self, Self::Ref(ty) if matches!(ty.heap.top(), HeapType::Func))
     }
 
-    /// Whether its values are references to exceptions.
+    /// Whether values of this type are references to exceptions.
     #[must_use]
     pub const fn is_exn_ref(self) -> bool {
         matches!(self, Self::Ref(ty) if matches!(ty.heap.top(), HeapType::Exn))
     }
 
-    /// Index of the module-defined type that it refers to, if any.
+    /// Index of the module-defined type that this type refers to, if any.
     #[must_use]
     pub const fn type_index(self) -> Option<u32> {
         match self {
@@ -114,10 +114,10 @@ impl ValType {
         }
     }
 
-    /// Whether each of its values is also a value of `wanted` (spec 3.3, matching).
+    /// Whether each value of this type is also a value of `wanted` (spec 3.3, matching).
     ///
-    /// The type indices of both must mean the same types. `is_sub(a, b)` says whether type `a` is
-    /// type `b` or is declared as a subtype of it.
+    /// Type indices must mean the same types in `self` and `wanted`. `is_sub(a, b)` says whether
+    /// type `a` is type `b` or a declared subtype of type `b`.
     #[must_use]
     pub fn matches(self, wanted: Self, is_sub: impl FnOnce(u32, u32) -> bool) -> bool {
         match (self, wanted) {
@@ -158,7 +158,7 @@ pub struct FuncType {
 }
 
 impl FuncType {
-    /// Types of its parameters and results.
+    /// Types of the parameters and results.
     pub fn values(&self) -> impl Iterator<Item = ValType> {
         self.params.iter().chain(&self.results).copied()
     }
@@ -185,9 +185,9 @@ impl fmt::Display for FuncType {
 /// The type of a global (spec 2.3.11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GlobalType {
-    /// Type of the value it holds.
+    /// Type of the global's value.
     pub content: ValType,
-    /// Whether `global.set` may change it.
+    /// Whether `global.set` may change the global.
     pub mutable: bool,
 }
 
@@ -202,13 +202,13 @@ impl fmt::Display for GlobalType {
     }
 }
 
-/// The type of addresses in a memory or table, and of its sizes (spec 3.0, 2.3.10).
+/// The type of addresses in a memory or table, and of sizes (spec 3.0, 2.3.10).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AddrType {
     /// 32 bits.
     #[default]
     I32,
-    /// 64 bits. A memory uses only the lower 32 of them, see
+    /// 64 bits. A memory uses only the lower 32 bits, see
     /// [`MEMORY_BYTES_MAX`](crate::layout::MEMORY_BYTES_MAX).
     I64,
 }
@@ -246,7 +246,7 @@ impl AddrType {
 pub struct TableType {
     /// A reference type.
     pub element: ValType,
-    /// The type of its indices.
+    /// The type of the table's indices.
     pub address: AddrType,
     /// Initial number of elements.
     pub min: u64,
@@ -265,9 +265,9 @@ impl fmt::Display for TableType {
 /// are in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemoryType {
-    /// The type of its addresses.
+    /// The type of the memory's addresses.
     pub address: AddrType,
-    /// The size of its pages.
+    /// The size of the memory's pages.
     pub page: PageSize,
     /// Initial number of pages.
     pub min: u64,
@@ -304,14 +304,14 @@ impl PageSize {
 }
 
 impl MemoryType {
-    /// Initial size in bytes; `None` if it does not fit in 64 bits.
+    /// Initial size in bytes; `None` if the size does not fit in 64 bits.
     #[must_use]
     pub const fn min_bytes(&self) -> Option<u64> {
         self.min.checked_mul(self.page.bytes())
     }
 
-    /// Initially accessible bytes: the initial size, rounded up to a page of 64 KiB. `None` if it
-    /// does not fit in 64 bits.
+    /// Initially accessible bytes: the initial size, rounded up to a page of 64 KiB. `None` if the
+    /// size does not fit in 64 bits.
     ///
     /// Generated code does not touch the bytes that rounding adds.
     #[must_use]
@@ -355,7 +355,7 @@ pub enum ExternType {
     Memory(MemoryType),
     /// A global.
     Global(GlobalType),
-    /// A tag, by index into the module's types. The parameters of that function type are the
+    /// A tag, by index into the module's types. The parameters of the function type are the
     /// exception's values.
     Tag(u32),
 }

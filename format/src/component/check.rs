@@ -22,7 +22,8 @@ impl Component {
             ty => layouts.value(ty).map(drop),
         };
         self.types.iter().flat_map(values).try_for_each(value)?;
-        // Bounds the number of instances by the size of the file: hosts keep handles for each one.
+        // Bounds the number of instances by the size of the file: hosts keep handles for each
+        // instance.
         let exported = |name: String| match exported(&name) {
             true => Ok(()),
             false => damaged(&format!("the core module exports no \"{name}\"")),
@@ -124,7 +125,7 @@ impl Component {
     }
 }
 
-/// The types that a type is made of.
+/// The types that a type directly contains.
 fn values(ty: &super::DefinedType) -> Vec<ValueType> {
     use super::DefinedType as Ty;
     match ty {

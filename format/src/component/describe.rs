@@ -2,13 +2,13 @@
 
 use super::{Component, DefinedType, FuncType, ValueType};
 
-/// Most bytes of a described type. The rest of a longer one is left out.
+/// Most bytes of a described type. A longer description is cut.
 const DESCRIBED_MAX: usize = 200;
 
 /// Most bytes of a described type of a function in messages.
 const DESCRIBED_FUNC_MAX: usize = 1000;
 
-/// At most this many bytes of a text, and three dots if there were more.
+/// At most `bytes_max` bytes of a text, and three dots if the text was longer.
 #[must_use]
 pub fn cut(mut text: String, bytes_max: usize) -> String {
     const DOTS: &str = "...";
@@ -29,7 +29,7 @@ impl Component {
         cut(text, DESCRIBED_MAX)
     }
 
-    /// The type of a function, for messages: one of more than 1,000 bytes is cut.
+    /// The type of a function, for messages. A description of more than 1,000 bytes is cut.
     #[must_use]
     pub fn describe_func_shortly(&self, func: &FuncType) -> String {
         cut(self.describe_func(func), DESCRIBED_FUNC_MAX)

@@ -6,11 +6,12 @@ use crate::error::FormatError;
 use core::fmt;
 use core::ops::Deref;
 
-/// Most bytes of a value in memory. No value of a component that fits into a memory has more, and
-/// with it no sum below overflows.
+/// Most bytes of a value in memory. Types of larger values are refused, so that no sum below
+/// overflows.
 const BYTES_MAX: u32 = 1 << 28;
 
-/// Most core values that a value is flattened to. A value of more is passed in memory.
+/// Most core values that a value is flattened to. A value with more core values is passed in
+/// memory.
 const FLAT_MAX: usize = 16;
 
 /// The core type of a flattened value.
@@ -38,7 +39,7 @@ impl FlatType {
     }
 }
 
-/// The core types of a flattened value, of which there are at most 16.
+/// The core types of a flattened value, at most 16.
 #[derive(Clone, Copy)]
 pub struct FlatTypes {
     types: [FlatType; FLAT_MAX],
@@ -60,7 +61,7 @@ impl FlatTypes {
         }
     }
 
-    /// These types and another one. `None` if there are too many.
+    /// These types and one more type. `None` if there are too many.
     fn with(mut self, ty: FlatType) -> Option<Self> {
         *self.types.get_mut(usize::from(self.len))? = ty;
         self.len += 1;
@@ -90,20 +91,20 @@ impl PartialEq for FlatTypes {
 
 impl Eq for FlatTypes {}
 
-/// How a type of value is represented.
+/// The representation of a type of value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes in a memory.
     pub bytes: u32,
     /// Alignment in a memory: 1, 2, 4 or 8 bytes.
     pub align: u32,
-    /// Its core types. `None` if there are more than 16.
+    /// The core types of a flattened value. `None` if there are more than 16.
     pub flat: Option<FlatTypes>,
-    /// For a variant, option, result or enum, the bytes of its discriminant.
+    /// For a variant, option, result or enum, the bytes of the discriminant.
     pub discriminant: u32,
     /// For a variant, option or result, the offset of the payload. For a record or tuple, 0.
     pub payload: u32,
-    /// Whether a value has memory of its own: it is or has a string or a list.
+    /// Whether a value has memory of its own: the value is or contains a string or a list.
     pub allocates: bool,
 }
 
@@ -140,7 +141,7 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// [`FormatError::Damaged`] if a type refers to one that is not before it, has no case, or has
+    /// [`FormatError::Damaged`] if a type refers to itself or to a later type, has no case, or has
     /// more than 2^28 bytes.
     pub fn of(types: &[DefinedType]) -> Result<Self, FormatError> {
         let mut layouts = Self(Vec::with_capacity(types.len()));

@@ -1,7 +1,7 @@
 //! Detects the features of the running CPU.
 //!
-//! This is the only conditional compilation outside the runtime's `sys` and `switch/arch`. The
-//! compiler and the runtime both call it, so that they agree about the machine.
+//! This file is compiled conditionally by architecture; `format/tests/tidy.rs` lists all such
+//! files. The compiler and the runtime both call [`detect`], so that they agree about the machine.
 
 use super::{Arch, CpuFeatures};
 

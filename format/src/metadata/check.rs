@@ -275,7 +275,7 @@ fn offset(
 }
 
 /// Checks the tables of a snapshot. A snapshot must have no start function, no initial values of
-/// tables and no active segments: instantiation has run them before the snapshot was taken.
+/// tables and no active segments: instantiation has handled these before the snapshot was taken.
 fn snapshot(m: &Metadata, subtypes: &Subtypes<'_>) -> Result<(), FormatError> {
     let Some(snapshot) = &m.snapshot else {
         return Ok(());

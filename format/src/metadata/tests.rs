@@ -163,7 +163,7 @@ fn every_index_out_of_range_is_refused_by_name() {
             |m| m.globals[0].content = ValType::nullable(func(1)),
             "type of a reference",
         ),
-        // A type names those before it and those of its group.
+        // A type names only earlier types and types of its group.
         (|m| m.types[0] = func_of(func(1)), "type of a reference"),
         (
             |m| m.types[0] = func_of(HeapType::Concrete(CompositeKind::Array, 0)),

@@ -30,9 +30,9 @@ pub enum CompositeType {
 /// The type of a field of a struct, or of the elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldType {
-    /// What it stores.
+    /// The type of the stored value.
     pub storage: StorageType,
-    /// Whether the guest may change it.
+    /// Whether the guest may change the field.
     pub mutable: bool,
 }
 
@@ -107,7 +107,7 @@ impl SubType {
         }
     }
 
-    /// The types of its values: parameters and results, fields, or elements.
+    /// The types of the values in this type: parameters and results, fields, or elements.
     pub fn values(&self) -> impl Iterator<Item = ValType> {
         let (func, fields): (&[&[ValType]], &[FieldType]) = match &self.composite {
             CompositeType::Func(ty) => (&[&ty.params, &ty.results], &[]),
@@ -180,11 +180,11 @@ impl fmt::Display for CompositeType {
 
 /// Where the fields of all structs of a module lie, by type index.
 ///
-/// Fields are laid out in declaration order. Each is aligned to its size, but at most to
+/// Fields are laid out in declaration order. Each field is aligned to its size, but at most to
 /// [`OBJECT_ALIGN`]. Therefore an inherited field has the same offset as in the supertype.
 #[derive(Debug, Clone, Default)]
 pub struct Layouts {
-    /// For each type: index of its first field in `offsets`, and bytes of the struct.
+    /// For each type: index of the first field in `offsets`, and bytes of the struct.
     types: Vec<(u32, u32)>,
     offsets: Vec<u32>,
 }

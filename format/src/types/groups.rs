@@ -54,14 +54,15 @@ impl Groups {
 /// The function calls `number` for each recursion group. References to types before the group are
 /// replaced by their numbers. References to types in the group are replaced by their position in
 /// the group, with a flag bit. `number` must append one number for each type of the group to its
-/// second argument. It must append the same numbers whenever it gets an equal group. Two types are
-/// therefore equal if their groups are equal and they have the same position in them.
+/// second argument. `number` must append the same numbers whenever it gets an equal group. Two
+/// types are therefore equal if their groups are equal and the types have equal positions in the
+/// groups.
 ///
 /// # Panics
 ///
 /// If a type refers to a type after its group, or if the groups are invalid. The validator and the
-/// check of [`Metadata`](crate::metadata::Metadata) exclude both. Also if `number` appends more or
-/// fewer numbers than the group has types.
+/// check of [`Metadata`](crate::metadata::Metadata) exclude both. Panics, too, if `number` appends
+/// more or fewer numbers than the group has types.
 pub fn number_types<'a>(
     types: &'a [SubType],
     groups: &Groups,
@@ -160,7 +161,6 @@ mod tests {
         // `one`: a type that refers to itself, then two types that refer to each other. `other`: a
         // function type, the same two types, the type that refers to itself, and a reference to
         // that type.
-        // to it.
         let one = [node(0), node(2), node(1)];
         let other = [func(&[]), node(2), node(1), node(3), node(3)];
         let found = numbers(&[(&one, &[(1, 2)]), (&other, &[(1, 2)])]);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A reference type (spec 3.0, 2.3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RefType {
-    /// Whether null is one of its values.
+    /// Whether null is a value of the type.
     pub nullable: bool,
     /// Type of the referenced value when the reference is not null.
     pub heap: HeapType,
@@ -39,7 +39,7 @@ pub enum HeapType {
     Exn,
     /// Bottom type of exceptions: only null references have it.
     NoExn,
-    /// The type with this index in its module, which is of this kind.
+    /// The type of this kind with this index in the module.
     Concrete(CompositeKind, u32),
 }
 
@@ -93,8 +93,8 @@ impl HeapType {
         )
     }
 
-    /// Whether this type is `wanted` or a subtype of it. `is_sub` compares two type indices, see
-    /// [`ValType::matches`](super::ValType::matches).
+    /// Whether this type is `wanted` or a subtype of `wanted`. `is_sub` compares two type indices,
+    /// see [`ValType::matches`](super::ValType::matches).
     #[must_use]
     pub fn matches(self, wanted: Self, is_sub: impl FnOnce(u32, u32) -> bool) -> bool {
         match (self, wanted) {

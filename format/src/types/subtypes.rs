@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 
 /// Compares the types of a module (spec 3.0, 3.3, matching).
 ///
-/// The types must have passed the check of their structure: no type refers to a type after its
-/// recursion group, and each supertype precedes its subtypes. The metadata of
-/// [`Checked`](crate::read::Checked) has passed that check.
+/// The structure of the types must be checked: no type refers to a type after its recursion group,
+/// and each supertype precedes its subtypes. The metadata of [`Checked`](crate::read::Checked) has
+/// passed that check.
 #[derive(Debug)]
 pub struct Subtypes<'a> {
     types: &'a [SubType],
@@ -42,7 +42,7 @@ impl<'a> Subtypes<'a> {
         exists && (a == b || number(a) == number(b))
     }
 
-    /// Whether type `found` is type `wanted`, or one of its declared subtypes.
+    /// Whether type `found` is type `wanted`, or a declared subtype of type `wanted`.
     #[must_use]
     pub fn is_subtype(&self, found: u32, wanted: u32) -> bool {
         let exists = (found as usize) < self.types.len();
@@ -98,7 +98,7 @@ impl<'a> Subtypes<'a> {
         found.len() == wanted.len() && both.all(|(found, wanted)| self.matches(*found, *wanted))
     }
 
-    /// The guest reads and writes a mutable field, so both types must be the same.
+    /// The guest reads and writes a mutable field, so both field types must be the same.
     fn fields_match(&self, found: FieldType, wanted: FieldType) -> bool {
         let storage = |found, wanted| match (found, wanted) {
             (StorageType::Val(found), StorageType::Val(wanted)) => self.matches(found, wanted),
