@@ -1,8 +1,9 @@
-//! [`Account`]: counts the host memory and the files of one instance, and refuses what exceeds its
-//! limits.
+//! [`Account`]: counts the host memory and the files of one instance, and refuses requests beyond
+//! the limits.
 //!
 //! A change of a counter writes a cache line that all threads of the guest share. Therefore only
-//! operations that allocate or free change a counter. Writes to extents that exist do not.
+//! operations that allocate or free memory change a counter. A write to an existing extent changes
+//! no counter.
 
 use crate::error::FileError;
 use crate::limits::Limits;
@@ -51,7 +52,8 @@ fn take(counter: &AtomicU64, number: u64, max: u64) -> Result<(), FileError> {
     taken.map(drop).map_err(|_| FileError::NoSpace)
 }
 
-/// What one node has taken of an [`Account`]. Dropping it gives everything back.
+/// The bytes and files that one node has taken from an [`Account`]. Dropping the charge gives them
+/// back.
 #[derive(Debug)]
 pub(crate) struct Charge {
     account: Arc<Account>,
@@ -75,7 +77,7 @@ impl Charge {
         Ok(charge)
     }
 
-    /// Takes nothing, for the root of an instance.
+    /// An empty charge, for the root of an instance.
     pub(crate) fn none(account: &Arc<Account>) -> Self {
         Self {
             account: Arc::clone(account),

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 impl MemoryBase {
-    /// A base with a root directory and nothing in it. All callers share one.
+    /// A base with an empty root directory. All callers share one allocation.
     #[must_use]
     pub fn empty() -> Self {
         static EMPTY: OnceLock<MemoryBase> = OnceLock::new();
@@ -39,7 +39,7 @@ impl MemoryBase {
     ///
     /// # Errors
     ///
-    /// As those functions, and for a path that is neither a directory nor a regular file.
+    /// As these two functions, and for a path that is neither a directory nor a regular file.
     pub fn open(path: &Path, limits: &BaseLimits) -> Result<Self, BaseError> {
         let failed = |error| BaseError::Io {
             path: path.display().to_string(),
@@ -61,7 +61,7 @@ impl MemoryBase {
 
     /// Copies a directory of the host into memory. Later changes of the directory do not show.
     ///
-    /// Symbolic links are copied and not followed. Files with several names keep them.
+    /// Symbolic links are copied and not followed. A file with several names keeps all of them.
     ///
     /// # Errors
     ///
@@ -81,8 +81,8 @@ impl MemoryBase {
     /// # Errors
     ///
     /// [`BaseError`] for an archive that is broken, cut or compressed, exceeds a limit, or has an
-    /// entry that is refused: a device or FIFO, a sparse file, a name twice, an absolute name,
-    /// one with `..`, a name below a file or a symbolic link, a hard link to no earlier file.
+    /// entry that is refused: a device or FIFO, a sparse file, a name twice, an absolute name, a
+    /// name with `..`, a name below a file or a symbolic link, a hard link to no earlier file.
     pub fn from_tar(archive: impl Read, limits: &BaseLimits) -> Result<Self, BaseError> {
         let mut builder = BaseBuilder::new(limits);
         archive::read(archive, &mut builder)?;

@@ -6,18 +6,19 @@ use crate::limits::{EXTENT_OVERHEAD_BYTES, FILE_BYTES_MAX};
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-/// Bytes of an extent that is complete. A write to a file of the base copies up to as many.
+/// Bytes of an extent that is complete. A write to a file of the base copies up to this number of
+/// bytes.
 pub(crate) const EXTENT_BYTES: usize = 64 << 10;
 /// Bytes of the smallest extent. An extent at the end of a file grows by doubling.
 const EXTENT_BYTES_MIN: usize = 512;
-/// What holes read as.
+/// The bytes that a read of a hole returns.
 static ZEROS: [u8; EXTENT_BYTES] = [0; EXTENT_BYTES];
 
 /// The bytes of one file.
 ///
-/// Extent `n` holds the bytes from `n * EXTENT_BYTES` on, and replaces those of the base. Bytes
-/// after its end, up to the next extent, are zero. Where there is no extent, bytes are those of the
-/// base, and zero after the base's end.
+/// Extent `n` holds the bytes from `n * EXTENT_BYTES` on, and replaces the base's bytes. Bytes
+/// after its end, up to the next extent, are zero. Where there is no extent, the base's bytes show,
+/// and zeros after the base's end.
 #[derive(Debug)]
 pub(crate) struct Contents {
     size: u64,
@@ -42,8 +43,8 @@ impl Contents {
         self.size
     }
 
-    /// Calls `sink` for the bytes from `offset` on, in order, at most `len` of them. `base` is all
-    /// bytes of the base. Returns the number of bytes.
+    /// Calls `sink` for at most `len` bytes from `offset` on, in order. `base` is all bytes of the
+    /// base. Returns the number of bytes.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl Contents {
         Ok(at.saturating_sub(offset) as usize)
     }
 
-    /// The longest run of bytes from `at` on that lie together, up to `end`. Not empty.
+    /// The longest contiguous run of bytes from `at` to at most `end`. The run is not empty.
     fn piece<'a>(&'a self, base: &'a [u8], at: u64, end: u64) -> &'a [u8] {
         let (slot, start) = split(at);
         let slot_end = ((slot + 1) * EXTENT_BYTES as u64).min(end);
@@ -96,8 +97,8 @@ impl Contents {
     /// # Errors
     ///
     /// [`FileError::NoSpace`] or [`FileError::TooLarge`] if not a single byte could be written, or
-    /// the first error of `fill`. Then the buffer of the last call has an unspecified part of what
-    /// `fill` wrote, except that the file did not get longer.
+    /// the first error of `fill`. Then the buffer of the last call has an unspecified part of the
+    /// bytes that `fill` wrote. The file did not get longer.
     pub(crate) fn write<E: From<FileError>>(
         &mut self,
         base: &[u8],
@@ -119,7 +120,7 @@ impl Contents {
                 Err(error) => return Err(error.into()),
             };
             if let Err(error) = fill(&mut extent[start..start + some]) {
-                // Nothing may stay after the end of the file: it would show once the file grows.
+                // No byte may stay after the end of the file: it would show once the file grows.
                 self.free_behind_end();
                 return Err(error);
             }
@@ -187,7 +188,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Frees what a write that failed left after the end of the file.
+    /// Frees the bytes that a failed write left after the end of the file.
     pub(crate) fn free_behind_end(&mut self) {
         self.cut(self.size);
     }
@@ -209,7 +210,8 @@ impl Contents {
             extent.truncate(start);
             extent.shrink_to_fit();
         }
-        // Another thread may spend the bytes at once. Therefore they are free by now.
+        // Another thread may allocate the returned bytes at once. So the memory is freed before the
+        // counter drops.
         self.charge.less(bytes);
         if size < self.base.len() as u64 {
             self.base.end = self.base.start + size as usize;
@@ -277,7 +279,8 @@ mod tests {
         expected[70_000..70_003].fill(255);
         assert_eq!(all(&contents, &base), expected);
         assert_eq!(account.bytes(), EXTENT_BYTES as u64 + EXTENT_OVERHEAD_BYTES);
-        // Cut within the base, and grown again: the rest is zero.
+        // Cut the file within the base's bytes, then grow it again: the bytes after the cut are
+        // zero.
         contents.set_size(180_000).unwrap();
         contents.set_size(190_000).unwrap();
         expected[180_000..].fill(0);

@@ -11,12 +11,12 @@ use crate::walk::{Follow, Place, walk};
 use core::fmt;
 use std::sync::Arc;
 
-/// An open directory of one instance's files: those of a base, which other instances share, and
+/// An open directory of one instance's files: the files of a base, which other instances share, and
 /// the instance's own changes above them.
 ///
-/// [`new`](Self::new) makes a tree and opens its root. Clones, and files and directories opened
-/// through it, belong to the same tree. The tree is freed with the last of them. All operations may
-/// be called from several threads at once.
+/// [`new`](Self::new) makes a tree and opens its root. Clones of a directory, and files and
+/// directories opened through it, belong to the same tree. The tree is freed with the last of these
+/// handles. All operations may be called from several threads at once.
 ///
 /// Paths are relative, and none leads out of the directory that it is resolved from.
 ///
@@ -46,9 +46,9 @@ pub struct MemoryDir {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct OpenOptions {
-    /// To read.
+    /// Opens the file to read.
     pub read: bool,
-    /// To write.
+    /// Opens the file to write.
     pub write: bool,
     /// Makes the file if it does not exist (`O_CREAT`).
     pub create: bool,
@@ -62,7 +62,7 @@ pub struct OpenOptions {
     pub no_follow: bool,
 }
 
-/// What a path named that was opened.
+/// The file or directory that [`MemoryDir::open`] opened.
 #[derive(Debug)]
 pub enum Opened {
     /// A file.
@@ -81,7 +81,7 @@ impl fmt::Debug for MemoryDir {
 }
 
 impl Opened {
-    /// The file, if it is one.
+    /// The file, if the path named a file.
     #[must_use]
     pub fn into_file(self) -> Option<MemoryFile> {
         match self {
@@ -90,7 +90,7 @@ impl Opened {
         }
     }
 
-    /// The directory, if it is one.
+    /// The directory, if the path named a directory.
     #[must_use]
     pub fn into_dir(self) -> Option<MemoryDir> {
         match self {
@@ -101,7 +101,7 @@ impl Opened {
 }
 
 impl MemoryDir {
-    /// The root of a new tree. It costs two allocations, however large the base is.
+    /// The root of a new tree. A tree costs two allocations, however large the base is.
     #[must_use]
     pub fn new(base: &MemoryBase, limits: Limits) -> Self {
         let (tree, node) = Tree::new(base, limits);
@@ -112,15 +112,15 @@ impl MemoryDir {
         }
     }
 
-    /// The same directory, through which nothing can be changed. The file or directory can still
-    /// be changed through others that are not read-only.
+    /// A read-only handle to this directory. Handles that are not read-only can still change the
+    /// directory and its files.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.is_read_only = true;
         self
     }
 
-    /// Whether nothing can be changed through it.
+    /// Whether this handle is read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
@@ -139,7 +139,7 @@ impl MemoryDir {
         self.tree.account().files()
     }
 
-    /// Whether both are the same directory of the same tree.
+    /// Whether both handles name the same directory of the same tree.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.node, &other.node)
@@ -198,7 +198,7 @@ impl MemoryDir {
                     self.change()?;
                     match self.create(&place.directory, name)? {
                         Some(file) => return Ok(Opened::File(self.file(file, options))),
-                        // Another thread made it meanwhile.
+                        // Another thread made the file meanwhile.
                         None => continue,
                     }
                 }
@@ -208,7 +208,7 @@ impl MemoryDir {
         }
     }
 
-    /// Opens what exists.
+    /// Opens an existing file or directory.
     fn open_found(
         &self,
         place: &Place,
@@ -326,7 +326,7 @@ impl MemoryDir {
     ///
     /// # Errors
     ///
-    /// [`FileError`], as readlink(2) has it: [`FileError::Invalid`] for anything else.
+    /// [`FileError`], as readlink(2) has it: [`FileError::Invalid`] for a file or directory.
     pub fn read_link(&self, path: &str) -> Result<String, FileError> {
         let found = self.walk(path, Follow::Slash)?.find(&self.tree)?;
         let target = self.tree.target(&found).ok_or(FileError::Invalid)?;
@@ -361,7 +361,7 @@ impl MemoryDir {
         Ok(())
     }
 
-    /// Sets the times of what a path names.
+    /// Sets the times of the file that a path names.
     ///
     /// # Errors
     ///
@@ -383,8 +383,9 @@ impl MemoryDir {
         Ok(())
     }
 
-    /// At most `entries_max` entries after the position `cookie`: 0 is the start, and each entry
-    /// has the position after it. No entries are left if the result is empty.
+    /// At most `entries_max` entries after the position `cookie`. Position 0 is the start of the
+    /// directory, and the cookie of an entry is the position after that entry. If the result is
+    /// empty, no entries are left.
     ///
     /// Positions stay valid while the directory changes. An entry that exists from the first call
     /// to the last is listed exactly once. A new name gets a position after all others. So a caller
@@ -428,7 +429,7 @@ impl MemoryDir {
             self.tree.node(&place.directory, name)?;
         }
         let mut names = place.directory.exclusive();
-        // Another thread may have exchanged it for a directory.
+        // Another thread may have replaced the file by a directory.
         let is_directory = |found: Found| self.tree.kind(&found) == FileKind::Directory;
         if names.find(name).is_some_and(is_directory) {
             return Err(FileError::IsDirectory);
@@ -441,7 +442,7 @@ impl MemoryDir {
         Ok(())
     }
 
-    /// Removes an empty directory. Open handles to it can create no entries.
+    /// Removes an empty directory. Open handles to the directory can create no entries.
     ///
     /// # Errors
     ///
@@ -537,8 +538,8 @@ impl MemoryDir {
     }
 
     /// Renames a file, directory or symbolic link to `new_path` below `to`. Replaces a file or
-    /// symbolic link there, and an empty directory if a directory is renamed. Other threads see
-    /// the old name or the new one.
+    /// symbolic link there, and an empty directory if a directory is renamed. Other threads see the
+    /// old name or the new name.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub enum FileError {
     /// `ENOTEMPTY`: the directory has entries.
     #[error("directory not empty")]
     NotEmpty,
-    /// `ELOOP`: the path has too many symbolic links, or ends in one that may not be followed.
+    /// `ELOOP`: the path has too many symbolic links, or ends in a link that may not be followed.
     #[error("too many symbolic links")]
     Loop,
     /// `ENAMETOOLONG`: a name or a path exceeds its limit.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// An open file of an instance.
 ///
-/// It has no position: the caller keeps one. Clones share the file. Several threads may use it at
-/// once: readers share a lock, and a writer has it alone. The lock belongs to this file only.
+/// The file has no position: the caller keeps one. Clones share the file. Several threads may use
+/// the file at once: readers share its lock, and a writer holds the lock alone.
 #[derive(Debug, Clone)]
 pub struct MemoryFile {
     node: Arc<FileNode>,
@@ -31,13 +31,13 @@ impl MemoryFile {
         }
     }
 
-    /// Whether it was opened to read.
+    /// Whether the file was opened to read.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.reads
     }
 
-    /// Whether it was opened to write.
+    /// Whether the file was opened to write.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.writes
@@ -55,14 +55,14 @@ impl MemoryFile {
         self.node.stat()
     }
 
-    /// Whether both are the same file of the same instance.
+    /// Whether both handles name the same file of the same instance.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.node, &other.node)
     }
 
-    /// Reads bytes from `offset` on into `bytes`. Returns their number: less than asked at the end
-    /// of the file, and 0 after it.
+    /// Reads bytes from `offset` on into `bytes`. Returns the number of read bytes: less than the
+    /// length of `bytes` at the end of the file, and 0 after the end.
     ///
     /// # Errors
     ///
@@ -95,8 +95,9 @@ impl MemoryFile {
         }
     }
 
-    /// Writes bytes at `offset`. Returns their number: less than asked if the limit of bytes is
-    /// reached. A gap between the end of the file and `offset` becomes a hole.
+    /// Writes bytes at `offset`. Returns the number of written bytes: less than the length of
+    /// `bytes` if the limit of bytes is reached. A gap between the end of the file and `offset`
+    /// becomes a hole.
     ///
     /// # Errors
     ///
@@ -107,8 +108,8 @@ impl MemoryFile {
         written.map(|(_, written)| written)
     }
 
-    /// Writes bytes at the end of the file, wherever that is when the file's lock is taken. Returns
-    /// the offset of the first byte and the number of bytes.
+    /// Writes bytes at the end that the file has when its lock is taken. Returns the offset of the
+    /// first byte and the number of bytes.
     ///
     /// # Errors
     ///
@@ -117,15 +118,15 @@ impl MemoryFile {
         self.write_pieces(None, bytes.len(), copy_from(bytes))
     }
 
-    /// Calls `fill` with each destination buffer in order, `len` bytes in total, in place. They
-    /// begin at `offset`, or at the end of the file if it is `None`. `fill` must write the whole
-    /// buffer, and must not use this file. Returns the offset of the first byte and the number of
-    /// bytes.
+    /// Calls `fill` with each destination buffer in order, `len` bytes in total, in place. The
+    /// buffers begin at `offset`, or at the end of the file if `offset` is `None`. `fill` must
+    /// write the whole buffer, and must not use this file. Returns the offset of the first byte and
+    /// the number of bytes.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at), and the first error of `fill`. What the earlier calls of
-    /// `fill` wrote is then in the file, and perhaps a part of the failed piece.
+    /// As [`write_at`](Self::write_at), and the first error of `fill`. The file then has the bytes
+    /// of the earlier calls of `fill`, and perhaps a part of the failed buffer.
     pub fn write_pieces<E: From<FileError>>(
         &self,
         offset: Option<u64>,
@@ -166,7 +167,7 @@ impl MemoryFile {
     }
 }
 
-/// Fills room with the next bytes of a slice.
+/// Fills each buffer with the next bytes of a slice.
 fn copy_from(bytes: &[u8]) -> impl FnMut(&mut [u8]) -> Result<(), FileError> {
     let mut at = 0;
     move |room| {

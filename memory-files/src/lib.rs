@@ -1,9 +1,9 @@
 //! Files in memory for guests: a tree of directories, files and symbolic links for each instance.
 //!
 //! A [`MemoryBase`] is made once, of a directory or a tar archive, and never changes. All instances
-//! share it. A [`MemoryDir`] is an open directory of one instance: the base, and the instance's own
-//! changes in a layer above it. Making a layer costs the same for a base of any size. Dropping it
-//! frees all that the instance wrote.
+//! share a base. A [`MemoryDir`] is an open directory of one instance: the base, and the instance's
+//! own changes in a layer above it. Making a layer costs the same for a base of any size. Dropping
+//! a layer frees all that the instance wrote.
 //!
 //! ```text
 //!   instance 1: layer                 instance 2: layer
@@ -12,10 +12,10 @@
 //!              MemoryBase: nodes, sorted names, one allocation of bytes
 //! ```
 //!
-//! Operations have the semantics of POSIX. They need no system call of their own: the time of
+//! Operations have the semantics of POSIX. Operations need no system call of their own: the time of
 //! changes comes from the kernel's coarse clock ([`now`]), which the vDSO reads. The allocator and
-//! a contended lock may make one. Host memory that an instance uses is counted and limited
-//! ([`Limits`]).
+//! a contended lock may make a system call. Host memory that an instance uses is counted and
+//! limited ([`Limits`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The limits of bases and instances, and what each thing costs.
+//! The limits of bases and instances, and the bytes charged for nodes, names and extents.
 
 /// Longest name of a directory entry in bytes, as Linux has it (`NAME_MAX`).
 pub const NAME_BYTES_MAX: usize = 255;
@@ -6,11 +6,12 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const PATH_BYTES_MAX: usize = 4096;
 /// Most symbolic links that one path may follow, as Linux has it (path_resolution(7)).
 pub const LINKS_FOLLOWED_MAX: u32 = 40;
-/// Largest size of a file in bytes. A file with holes may have it and use no memory.
+/// Largest size of a file in bytes. A file with holes may have this size and use no memory.
 pub const FILE_BYTES_MAX: u64 = 1 << 40;
 
-/// Bytes charged for a file or symbolic link that the instance made or opened: its node, and
-/// the first node of the map of its extents. The test `accounting` holds all of these charges.
+/// Bytes charged for a file or symbolic link that the instance made or opened: its node, and the
+/// first node of the map of its extents. The tests in `accounting.rs` check that the charges cover
+/// the heap memory.
 pub(crate) const NODE_BYTES: u64 = 896;
 /// Bytes charged for a directory that the instance made or opened: its node, and the first nodes of
 /// the maps that hold its names.
@@ -30,7 +31,7 @@ pub struct Limits {
     /// instance has not changed do not count. 64 MiB by default.
     pub bytes_max: u64,
     /// Files, directories and symbolic links that the instance made and that exist or are open.
-    /// Those of the base do not count. 65,536 by default.
+    /// Files of the base do not count. 65,536 by default.
     pub files_max: u64,
 }
 
@@ -43,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-/// The limits of a base. Making a larger one is an error.
+/// The limits of a base. Making a larger base is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BaseLimits {
     /// Bytes in all files and in the targets of all symbolic links together. 1 GiB by default.

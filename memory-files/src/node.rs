@@ -1,9 +1,9 @@
 //! The nodes of one instance's layer: files, directories and symbolic links.
 //!
 //! Opening a file of the base creates a node for it in the instance's layer. Files and directories
-//! have one lock each. No operation waits for a file's lock while it holds that of a directory: the
-//! caller's closure runs with the file locked, and may use directories. No operation holds a
-//! directory's lock while it waits for that of another directory, except by [`lock_all`], which
+//! have one lock each. No operation waits for a file's lock while it holds a directory's lock: the
+//! caller's closure runs with the file locked, and may use directories. No operation holds one
+//! directory's lock while it waits for another directory's lock, except by [`lock_all`], which
 //! takes locks in the order of inode numbers.
 
 mod directory;
@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// Whether two nodes are one.
+    /// Whether both are the same node of one instance.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.inode() == other.inode()
     }

@@ -7,10 +7,12 @@ use crate::walk::Place;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Renames `from` to `to`. Both have names.
+/// Renames the entry `from` to `to`. Fails with [`FileError::Busy`] if one of the places has no
+/// name.
 ///
-/// The function looks at both names, then locks all directories that it changes, then checks that
-/// the names still lead to the same nodes. If they do not, it starts again.
+/// The function looks up both names, then locks all directories that it changes, then checks that
+/// the names still lead to the same nodes. If a name leads to another node, the function starts
+/// again.
 pub(crate) fn rename(tree: &Tree, from: &Place, to: &Place) -> Result<(), FileError> {
     let (old, new) = (from.name(FileError::Busy)?, to.name(FileError::Busy)?);
     let is_within = Arc::ptr_eq(&from.directory, &to.directory);
@@ -22,7 +24,7 @@ pub(crate) fn rename(tree: &Tree, from: &Place, to: &Place) -> Result<(), FileEr
             Err(error) => return Err(error),
         };
         let directory = directory(&node);
-        // Only this keeps two threads from moving two directories into each other.
+        // Only this lock keeps two threads from moving two directories into each other.
         let moves = (directory.is_some() && !is_within).then(|| tree.lock_moves());
         if let Some(moved) = directory {
             check_cycle(moved, &to.directory)?;
@@ -54,7 +56,7 @@ pub(crate) fn rename(tree: &Tree, from: &Place, to: &Place) -> Result<(), FileEr
             return Err(FileError::NotFound);
         }
         if target.as_ref().is_some_and(|target| target.is(&node)) {
-            // Two names of one file: POSIX leaves both.
+            // Both are names of one file: rename(2) then leaves both names.
             return Ok(());
         }
         if let Some(target) = target.as_ref().and_then(self::directory)
@@ -63,7 +65,8 @@ pub(crate) fn rename(tree: &Tree, from: &Place, to: &Place) -> Result<(), FileEr
             return Err(FileError::NotEmpty);
         }
         let replaced = locked.of(&to.directory).insert(new, node.clone())?;
-        // This cannot fail: the name leads to a node of the layer, so that it costs nothing.
+        // The removal cannot fail: the name leads to a node of the layer, so removing it charges no
+        // bytes.
         let removed = locked.of(&from.directory).remove(old)?;
         if let Some(moved) = directory {
             moved.set_parent(Arc::downgrade(&to.directory));
@@ -76,7 +79,7 @@ pub(crate) fn rename(tree: &Tree, from: &Place, to: &Place) -> Result<(), FileEr
         if let Some(replaced) = &replaced {
             tree.unlink(replaced);
         }
-        // Memory is freed here, without a lock.
+        // The nodes are freed here, where no lock is held.
         drop((replaced, removed, target));
         return Ok(());
     }
@@ -101,7 +104,8 @@ fn check_cycle(moved: &Arc<DirectoryNode>, to: &Arc<DirectoryNode>) -> Result<()
     Ok(())
 }
 
-/// Checks that a directory replaces a directory only, and anything else no directory.
+/// Checks that a directory replaces only a directory, and that a file or symbolic link replaces no
+/// directory.
 fn check_kinds(node: &Node, target: Option<&Node>, to: &Place) -> Result<(), FileError> {
     let is_directory = directory(node).is_some();
     match target.map(|target| directory(target).is_some()) {

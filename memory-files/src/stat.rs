@@ -1,10 +1,10 @@
-//! [`Stat`]: what an instance sees of a file, and the clock that gives files their times.
+//! [`Stat`]: the attributes of a file, and the clock that gives files their times.
 
 use core::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::SystemTime;
 
-/// What kind of thing a path names.
+/// Whether a path names a file, a directory or a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// A regular file.
@@ -20,7 +20,7 @@ pub enum FileKind {
 pub struct Stat {
     /// A number that is unique in the instance, and does not change while the instance lives.
     pub inode: u64,
-    /// What it is.
+    /// The kind.
     pub kind: FileKind,
     /// Names of a file or symbolic link; 2 and the number of subdirectories for a directory.
     pub links: u64,
@@ -34,7 +34,7 @@ pub struct Stat {
     pub changed: SystemTime,
 }
 
-/// The reported size of a directory in bytes, that of a block on most file systems.
+/// The reported size of a directory in bytes: the size of a block on most file systems.
 pub(crate) const DIRECTORY_BYTES: u64 = 4096;
 
 /// The three times of a node.
@@ -45,7 +45,7 @@ pub(crate) struct Times {
     pub(crate) changed: SystemTime,
 }
 
-/// A time to set: `None` leaves it as it is.
+/// Times to set. `None` leaves a time unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewTimes {
     /// The time of the last access.
@@ -86,8 +86,9 @@ impl Times {
 /// The time that files get, with the resolution of the kernel's tick (1 to 10 ms), which Linux's
 /// own file systems use.
 ///
-/// The kernel's vDSO answers from a page of memory. The coarse clock needs no hardware counter, so
-/// this is no system call, even on a virtual machine whose counter needs one.
+/// The kernel's vDSO answers from a page of memory. The coarse clock needs no hardware counter. So
+/// reading it makes no system call, even on a virtual machine whose hardware counter needs a system
+/// call.
 #[must_use]
 pub fn now() -> SystemTime {
     let now = clock_gettime(ClockId::RealtimeCoarse);

@@ -1,4 +1,4 @@
-//! [`Tree`]: what the directories and files of one instance share.
+//! [`Tree`]: the state that all directories and files of one instance share.
 
 use crate::account::{Account, Charge};
 use crate::base::{Content, MemoryBase, ROOT, inode};
@@ -43,12 +43,12 @@ impl Tree {
         self.moves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Charges a node that the instance makes, and bytes besides.
+    /// Charges one node that the instance makes, and `bytes` bytes.
     pub(crate) fn charge(&self, bytes: u64) -> Result<Charge, FileError> {
         Charge::take(&self.account, bytes, 1)
     }
 
-    /// The kind of what a name leads to.
+    /// The kind of the node that a name leads to.
     pub(crate) fn kind(&self, found: &Found) -> FileKind {
         match found {
             Found::Node(node) => node.kind(),
@@ -56,11 +56,11 @@ impl Tree {
         }
     }
 
-    /// The attributes of what a name leads to.
+    /// The attributes of the node that a name leads to.
     pub(crate) fn stat(&self, found: &Found) -> Stat {
         match found {
             Found::Node(node) => node.stat(),
-            // The file may have been opened by another of its names.
+            // The file may have been opened by another name.
             Found::Base(number) if self.is_linked(*number) => {
                 let opened = self.linked(*number);
                 opened.map_or_else(|| self.base.stat(*number), |node| node.stat())
@@ -69,7 +69,7 @@ impl Tree {
         }
     }
 
-    /// The target of a symbolic link, if a name leads to one.
+    /// The target of a symbolic link; `None` if the name leads to no symbolic link.
     pub(crate) fn target(&self, found: &Found) -> Option<Arc<str>> {
         match found {
             Found::Node(Node::Link(link)) => Some(Arc::clone(link.target())),
@@ -86,7 +86,7 @@ impl Tree {
         self.base.kind(number) != FileKind::Directory && self.base.links(number) > 1
     }
 
-    /// The node of the layer for a name, made if the name leads to the base.
+    /// The node of the layer for a name. Makes the node if the name leads to a node of the base.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Tree {
         }
         let mut names = directory.exclusive();
         match names.find(name) {
-            // Another thread was here first.
+            // Another thread has made the node meanwhile.
             Some(Found::Node(node)) => Ok(node),
             Some(Found::Base(number)) => {
                 let node = self.open(number, directory)?;
@@ -152,7 +152,8 @@ impl Tree {
         linked.get(&number).cloned()
     }
 
-    /// Whether removing a name of this must open it first, because other names lead to it, too.
+    /// Whether a node of the base has several names. Then the removal of one name must first open
+    /// the node, because the layer's node counts the names.
     pub(crate) fn has_other_names(&self, found: &Found) -> bool {
         matches!(found, Found::Base(number) if self.is_linked(*number))
     }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 /// Whether the last name of a path is followed if it is a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// Never: for operations on names.
+    /// Never. Operations on names use this variant.
     Never,
-    /// Only if a slash follows it.
+    /// Only if a slash follows the last name.
     Slash,
     /// Always.
     Always,
@@ -41,11 +41,12 @@ impl Place {
         self.name.as_deref().ok_or(error)
     }
 
-    /// What the path leads to.
+    /// The node that the path leads to.
     ///
     /// # Errors
     ///
-    /// [`FileError::NotFound`], and [`FileError::NotDirectory`] if a slash follows another thing.
+    /// [`FileError::NotFound`], and [`FileError::NotDirectory`] if a slash follows the name of a
+    /// file.
     pub(crate) fn find(&self, tree: &Tree) -> Result<Found, FileError> {
         let Some(name) = &self.name else {
             return Ok(Found::Node(Node::Directory(Arc::clone(&self.directory))));
@@ -81,8 +82,9 @@ impl Place {
 ///
 /// # Errors
 ///
-/// [`FileError`] for a path that is empty, too long or absolute, leads out of the directory, has
-/// a name that is missing, too long, or no directory, or too many symbolic links.
+/// [`FileError`] for a path that is empty, too long or absolute, that leads out of the directory,
+/// or that has too many symbolic links. Also for a name that is too long, or an inner name that is
+/// missing or no directory.
 pub(crate) fn walk(
     tree: &Tree,
     start: &Arc<DirectoryNode>,
@@ -90,7 +92,8 @@ pub(crate) fn walk(
     follow: Follow,
 ) -> Result<Place, FileError> {
     check(path)?;
-    // The directories from the start to the current one: `..` returns to the one before.
+    // The directories above the current directory, from the start on: `..` returns to the last
+    // directory of this list.
     let mut directories: SmallVec<[Arc<DirectoryNode>; 8]> = SmallVec::new();
     let mut directory = Arc::clone(start);
     let (mut text, mut at) = (Cow::Borrowed(path), 0);
@@ -152,7 +155,7 @@ pub(crate) fn walk(
     }
 }
 
-/// Refuses paths that no directory has.
+/// Refuses paths that are invalid in every directory.
 fn check(path: &str) -> Result<(), FileError> {
     match path {
         "" => Err(FileError::NotFound),

@@ -8,7 +8,7 @@ use std::io::{self, BufRead as _, BufReader, Read};
 use std::time::SystemTime;
 use tar::{Archive, Entry, EntryType};
 
-/// Most bytes of an archive for each entry that are not contents: headers, long names, padding.
+/// Most bytes of an archive for each entry, besides the contents: headers, long names, padding.
 const HEADER_BYTES_MAX: u64 = 4096;
 /// Most bytes of one entry's headers: its long name, its long target, and its PAX records, in which
 /// Linux's extended attributes have 64 KiB each. The reader of archives holds them in memory.
@@ -97,13 +97,13 @@ fn add(
     Ok(size)
 }
 
-/// The target of a link, or nothing.
+/// The target of a link; empty if there is no target.
 fn target(entry: &Entry<'_, impl Read>) -> Vec<u8> {
     let target = entry.link_name_bytes();
     target.unwrap_or_default().into_owned()
 }
 
-/// Whether an entry has holes, in GNU's form or that of PAX.
+/// Whether an entry has holes, in the form of GNU or of PAX.
 fn is_sparse(entry: &mut Entry<'_, impl Read>) -> io::Result<bool> {
     if entry.header().entry_type() == EntryType::GNUSparse {
         return Ok(true);
@@ -157,7 +157,7 @@ impl<R: Read> Read for Bounded<'_, R> {
     }
 }
 
-/// Refuses an archive that begins as a compressed file.
+/// Refuses an archive that begins like a compressed file.
 fn refuse_compressed(source: &mut BufReader<impl Read>) -> Result<(), BaseError> {
     const FORMATS: [(&[u8], &str); 4] = [
         (&[0x1f, 0x8b], "gzip"),

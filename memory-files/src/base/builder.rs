@@ -27,7 +27,8 @@ struct Node {
     kind: Kind,
     links: u64,
     modified: SystemTime,
-    /// Whether an entry names the directory. Others are made for the entries below them.
+    /// Whether an entry names the directory. A directory without an entry is made for the entries
+    /// below it.
     is_listed: bool,
 }
 
@@ -59,12 +60,12 @@ impl BaseBuilder {
         &self.limits
     }
 
-    /// Adds a directory, and those above it that are missing.
+    /// Adds a directory, and the missing directories above it.
     ///
     /// # Errors
     ///
-    /// [`BaseError`] for an invalid or existing path, or one below a file or a symbolic link; for
-    /// a limit.
+    /// [`BaseError`] for an invalid or existing path, for a path below a file or a symbolic link,
+    /// or at a limit.
     pub fn directory(&mut self, path: &str, modified: SystemTime) -> Result<(), BaseError> {
         let node = match self.place(path)? {
             None => ROOT,
@@ -85,7 +86,8 @@ impl BaseBuilder {
     ///
     /// # Errors
     ///
-    /// As [`directory`](Self::directory), and for contents that cannot be read or are shorter.
+    /// As [`directory`](Self::directory), and for contents that cannot be read or have fewer than
+    /// `size` bytes.
     pub fn file(
         &mut self,
         path: &str,
@@ -96,7 +98,8 @@ impl BaseBuilder {
         let (parent, name) = self.new_place(path)?;
         self.check_bytes(path, size)?;
         let start = self.bytes.len();
-        // A source may announce more than it has. Reserve no more than it may be trusted for.
+        // A source may announce more bytes than it has. So the announced size reserves at most 1
+        // MiB.
         self.bytes.reserve(size.min(1 << 20) as usize);
         let found = contents.take(size).read_to_end(&mut self.bytes);
         let added = match found {
@@ -149,7 +152,8 @@ impl BaseBuilder {
     ///
     /// # Errors
     ///
-    /// As [`directory`](Self::directory), and if `existing` is neither of this builder.
+    /// As [`directory`](Self::directory), and if `existing` names no file or symbolic link of this
+    /// builder.
     pub fn hard_link(&mut self, path: &str, existing: &str) -> Result<(), BaseError> {
         let (parent, name) = self.new_place(path)?;
         self.check_files(path)?;

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 struct Level {
     dir: Dir,
     path: String,
-    /// Names that are left, in descending order.
+    /// Names that are not read yet, in descending order.
     names: Vec<String>,
 }
 
@@ -27,7 +27,8 @@ pub(super) fn read(dir: &Dir, builder: &mut BaseBuilder) -> Result<(), BaseError
     let root = dir.try_clone().map_err(failed(""))?;
     builder.directory(".", modified(&root.dir_metadata().map_err(failed(""))?))?;
     let names = names(&root, "", builder, 0)?;
-    // Names in all levels. Each becomes a file or a further name of one.
+    // Names that are not read yet, in all levels. Each name becomes a node or a further name of a
+    // node, so it counts against the limit.
     let mut names_left = names.len() as u64;
     let mut levels = vec![Level {
         dir: root,

@@ -8,8 +8,9 @@ use thiserror::Error;
 const SHOWN_CHARS_MAX: usize = 512;
 
 /// A path of a hostile source, on one line, and cut if it is long. Control characters, separators
-/// of lines and invisible characters are escaped as in a Rust string. These include all that
-/// `pirn_format::text` escapes; this crate depends on no other.
+/// of lines and invisible characters are escaped as in a Rust string. `pirn_format::text` escapes
+/// no other characters. This crate depends on no other crate of the repository, so it cannot use
+/// that function.
 struct Shown<'a>(&'a str);
 
 impl fmt::Display for Shown<'_> {
@@ -36,8 +37,8 @@ pub enum BaseError {
     Io {
         /// The entry, or the archive's part.
         path: String,
-        /// What the system or the archive's reader said. It is part of the message, and therefore
-        /// not the error's source.
+        /// The error of the system or of the archive's reader. The message contains its text, so it
+        /// is not the error's source.
         error: io::Error,
     },
     /// An entry is neither file, directory nor symbolic link.
@@ -48,7 +49,7 @@ pub enum BaseError {
     Kind {
         /// The entry.
         path: String,
-        /// What it is.
+        /// The kind of the entry.
         kind: &'static str,
     },
     /// An entry's name is not UTF-8.
@@ -62,7 +63,7 @@ pub enum BaseError {
     Path {
         /// The entry.
         path: String,
-        /// What is wrong with it.
+        /// The defect of the path.
         problem: &'static str,
     },
     /// Two entries of an archive have the same path.
@@ -82,7 +83,7 @@ pub enum BaseError {
         path: String,
         /// The part of its path, or the target.
         part: String,
-        /// What it has to be.
+        /// The kind that the part must have.
         wanted: &'static str,
     },
     /// An entry has fewer bytes than it announced.
@@ -103,7 +104,7 @@ pub enum BaseError {
     Limit {
         /// The entry.
         path: String,
-        /// What is counted.
+        /// The counted things, in the words of the message.
         what: &'static str,
         /// The limit.
         max: u64,

@@ -17,7 +17,8 @@ pub struct MemoryBase(Arc<Arrays>);
 
 pub(super) struct Arrays {
     pub(super) nodes: Vec<BaseNode>,
-    /// The entries of all directories. Those of one directory are adjacent and sorted by name.
+    /// The entries of all directories. The entries of one directory are adjacent and sorted by
+    /// name.
     pub(super) entries: Vec<BaseEntry>,
     /// The contents of all files.
     pub(super) bytes: Box<[u8]>,
@@ -32,7 +33,7 @@ pub(super) struct BaseNode {
     pub(super) modified: SystemTime,
 }
 
-/// What a node of the base holds.
+/// The contents of a node of the base.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
     /// The range of a file's bytes.
@@ -66,7 +67,7 @@ impl MemoryBase {
         self.0.bytes.len()
     }
 
-    /// What a node holds.
+    /// The contents of a node.
     pub(crate) fn content(&self, node: u32) -> &Content {
         &self.0.nodes[node as usize].content
     }
@@ -143,7 +144,7 @@ impl MemoryBase {
     }
 }
 
-/// The inode number of a node of the base. The instance's own nodes have numbers after these.
+/// The inode number of a node of the base. The instance's own nodes have higher numbers.
 pub(crate) fn inode(node: u32) -> u64 {
     u64::from(node) + 1
 }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 pub(crate) struct DirectoryNode {
     inode: u64,
     names: RwLock<Names>,
-    /// The directory that contains this one. It changes only while the instance's lock for moves
-    /// is held.
+    /// The directory that contains this directory. The parent changes only while the instance's
+    /// lock for moves is held.
     parent: Mutex<Weak<DirectoryNode>>,
 }
 
@@ -47,7 +47,8 @@ impl DirectoryNode {
         self.inode
     }
 
-    // Functions that hold a lock do not panic. A poisoned lock would protect a whole state.
+    // No function panics while it holds the lock. So even a poisoned lock protects consistent
+    // names.
     pub(crate) fn shared(&self) -> RwLockReadGuard<'_, Names> {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +57,7 @@ impl DirectoryNode {
         self.names.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a name leads to.
+    /// The node that a name leads to.
     pub(crate) fn find(&self, name: &str) -> Option<Found> {
         self.shared().find(name)
     }
@@ -93,7 +94,7 @@ impl DirectoryNode {
 }
 
 impl fmt::Debug for DirectoryNode {
-    /// Shows no names: output of a deep tree would overflow the stack.
+    /// Prints no names: printing a deep tree would overflow the stack.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DirectoryNode")
             .field("inode", &self.inode)
@@ -141,10 +142,10 @@ impl Locked<'_> {
     ///
     /// # Panics
     ///
-    /// If the directory is not among those that were locked.
+    /// If the directory was not locked.
     pub(crate) fn of(&mut self, directory: &DirectoryNode) -> &mut Names {
         let mut locked = self.0.iter_mut();
         let found = locked.find(|(inode, _)| *inode == directory.inode);
-        &mut found.expect("a directory that was locked").1
+        &mut found.expect("the caller locked the directory").1
     }
 }

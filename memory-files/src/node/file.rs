@@ -16,20 +16,20 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// A file.
 pub(crate) struct FileNode {
     inode: u64,
-    /// The base that the file has bytes of.
+    /// The base, if the file comes from a base.
     base: Option<MemoryBase>,
-    /// Its bytes among those of the base, at first.
+    /// The range of the file's initial bytes among all bytes of the base.
     base_range: Range<usize>,
-    /// Whether the contents may differ from those of the base. Set before the first change, and
-    /// never cleared. Until then readers need no lock, so that threads that read one file of the
-    /// base write to no common cache line.
+    /// Whether the contents may differ from the base's contents. Set before the first change, and
+    /// never cleared. While it is false, readers need no lock, so that threads that read one file
+    /// of the base write to no common cache line.
     is_changed: AtomicBool,
     links: AtomicU64,
-    /// On cache lines of its own: threads that write to different files do not share one.
+    /// On cache lines of its own: threads that write to different files do not share a cache line.
     state: CachePadded<RwLock<FileState>>,
 }
 
-/// What the lock of a file protects.
+/// The state that a file's lock protects.
 pub(crate) struct FileState {
     contents: Contents,
     times: Times,
@@ -74,13 +74,13 @@ impl FileNode {
         })
     }
 
-    // A closure of the caller may panic while it reads. That leaves the state as it is.
+    // A closure of the caller may panic while it reads. Such a panic leaves the state unchanged.
     fn shared(&self) -> RwLockReadGuard<'_, FileState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A closure that panicked while it wrote may have left bytes after the end of the file. They
-    /// are freed before the file can grow.
+    /// Locks the state for a change. A closure that panicked while it wrote may have left bytes
+    /// after the end of the file. These bytes are freed before the file can grow.
     fn exclusive(&self) -> RwLockWriteGuard<'_, FileState> {
         self.state.write().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();
@@ -90,7 +90,7 @@ impl FileNode {
         })
     }
 
-    /// The state, of which the caller changes the contents.
+    /// Locks the state for a change of the contents.
     fn changing(&self) -> RwLockWriteGuard<'_, FileState> {
         let state = self.exclusive();
         self.is_changed.store(true, Release);
@@ -132,8 +132,8 @@ impl FileNode {
         state.contents.read(self.base_bytes(), offset, len, sink)
     }
 
-    /// Writes at an offset, or at the end if there is none. Returns the offset and the number of
-    /// bytes.
+    /// Writes at `offset`, or at the end of the file if `offset` is `None`. Returns the offset and
+    /// the number of bytes.
     pub(crate) fn write<E: From<FileError>>(
         &self,
         offset: Option<u64>,
@@ -179,7 +179,7 @@ impl FileNode {
         self.links.fetch_add(1, Relaxed);
     }
 
-    /// Counts one name less. Returns whether none is left.
+    /// Counts one name less. Returns whether no name is left.
     pub(crate) fn unlink(&self) -> bool {
         self.links.fetch_sub(1, Relaxed) == 1
     }
@@ -191,7 +191,7 @@ impl FileNode {
 }
 
 impl fmt::Debug for FileNode {
-    /// Shows no contents.
+    /// Prints no contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileNode")
             .field("inode", &self.inode)
@@ -260,7 +260,7 @@ impl LinkNode {
         self.links.fetch_add(1, Relaxed);
     }
 
-    /// Counts one name less. Returns whether none is left.
+    /// Counts one name less. Returns whether no name is left.
     pub(crate) fn unlink(&self) -> bool {
         self.links.fetch_sub(1, Relaxed) == 1
     }

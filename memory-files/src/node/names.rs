@@ -1,4 +1,5 @@
-//! [`Names`]: the entries of one directory of the layer, above those of a directory of the base.
+//! [`Names`]: the entries of one directory of the layer, above the entries of a directory of the
+//! base.
 
 use super::Node;
 use crate::account::Charge;
@@ -20,23 +21,23 @@ const FIRST_COOKIE: u64 = 3;
 pub struct DirEntry {
     /// The name.
     pub name: String,
-    /// The inode number. That of `..` is that of the directory itself.
+    /// The inode number. `..` has the directory's own inode number.
     pub inode: u64,
     /// The kind.
     pub kind: FileKind,
-    /// The position after this entry. It stays valid while the directory changes.
+    /// The position after this entry. The position stays valid while the directory changes.
     pub cookie: u64,
 }
 
-/// What the lock of a directory protects.
+/// The names that a directory's lock protects.
 ///
-/// Names of the base never move. `changed` records those that were opened, replaced or removed.
-/// Each other name has a cookie, which is its place in listings.
+/// Names of the base never move. `changed` records which of them were opened, replaced or removed.
+/// Each name that the instance added has a cookie, which is its place in listings.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// The directory of the base, if it has one there.
+    /// The directory of the base, if this directory comes from the base.
     base: Option<(MemoryBase, u32)>,
-    /// By position in the directory of the base. `None` is a removed name.
+    /// Changed names of the base, by their position in its directory. `None` is a removed name.
     changed: BTreeMap<u32, Option<Node>>,
     /// Number of removed names among `changed`.
     removed: usize,
@@ -50,7 +51,7 @@ pub(crate) struct Names {
     charge: Charge,
 }
 
-/// What a name leads to.
+/// The node that a name leads to.
 #[derive(Debug, Clone)]
 pub(crate) enum Found {
     /// A node of the layer.
@@ -60,7 +61,7 @@ pub(crate) enum Found {
 }
 
 impl Names {
-    /// The names of a new directory, or those of a directory of a base. `charge` covers the node.
+    /// The names of a new directory, or of a directory of a base. `charge` covers the node.
     pub(crate) fn new(base: Option<(MemoryBase, u32)>, times: Times, charge: Charge) -> Self {
         let entries = base.as_ref().map_or(0, |(base, node)| base.len(*node));
         let directories = base
@@ -94,7 +95,7 @@ impl Names {
         self.own.is_empty() && self.removed == self.base_len()
     }
 
-    /// What a name leads to.
+    /// The node that a name leads to.
     pub(crate) fn find(&self, name: &str) -> Option<Found> {
         let Some(position) = self.position(name) else {
             let (_, node) = self.own.get(self.cookies.get(name)?)?;
@@ -109,7 +110,7 @@ impl Names {
         }
     }
 
-    /// Records the node of the layer for a name that leads to the base.
+    /// Records the node of the layer for a name that leads to a node of the base.
     ///
     /// # Errors
     ///
@@ -122,12 +123,12 @@ impl Names {
         Ok(())
     }
 
-    /// Lets a name lead to a node. The caller drops the node that it led to before, once no lock
-    /// is held.
+    /// Lets a name lead to a node. Returns the node that the name led to before. The caller must
+    /// drop that node when it holds no lock.
     ///
     /// # Errors
     ///
-    /// [`FileError::NoSpace`] at the limit of bytes. Nothing has changed then.
+    /// [`FileError::NoSpace`] at the limit of bytes. Then no name has changed.
     pub(crate) fn insert(&mut self, name: &str, node: Node) -> Result<Option<Found>, FileError> {
         let is_directory = matches!(node, Node::Directory(_));
         let before = self.find(name);
@@ -191,7 +192,7 @@ impl Names {
         }
     }
 
-    /// All nodes of the layer, which leaves none.
+    /// Removes and returns all nodes of the layer.
     pub(crate) fn take_nodes(&mut self) -> Vec<Node> {
         let changed = core::mem::take(&mut self.changed).into_values().flatten();
         let own = core::mem::take(&mut self.own).into_values();
@@ -204,8 +205,9 @@ impl Names {
         self.next_cookie
     }
 
-    /// At most `max` entries after the position `cookie` and before the position `end`; 0 is the
-    /// start. `inode` is that of the directory. A removed directory has none.
+    /// At most `max` entries after the position `cookie` and before the position `end`; position 0
+    /// is the start. `inode` is the inode number of the directory. A removed directory has no
+    /// entries.
     pub(crate) fn list(&self, inode: u64, cookie: u64, end: u64, max: usize) -> Vec<DirEntry> {
         if self.is_removed {
             return vec![];
