@@ -19,9 +19,9 @@ const GLOBAL_CHARS: usize = 88;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Signed {
-    /// The key that made it.
+    /// The key that made the signature.
     pub key: KeyId,
-    /// Its trusted comment, which the key has signed, too, as [`printable`] text.
+    /// The trusted comment, which the key has signed, too, as [`printable`] text.
     pub comment: String,
 }
 
@@ -29,21 +29,23 @@ pub struct Signed {
 ///
 /// # Errors
 ///
-/// [`SignatureError`], which says how the bytes differ from those that were signed.
+/// [`SignatureError`], which says how `bytes` differ from the signed bytes.
 pub fn check(bytes: &[u8], signature: &str, keys: &[PublicKey]) -> Result<Signed, SignatureError> {
     Candidate::new(signature, keys)?.verify(bytes)
 }
 
-/// A signature that names a trusted key, before the bytes are known. It proves nothing yet.
+/// A signature that names a trusted key, before the bytes are known. A candidate proves nothing
+/// yet.
 pub(crate) struct Candidate<'a> {
     signature: Signature,
     id: KeyId,
-    /// The trusted keys with that id. Two keys may have one id, which is no proof.
+    /// The trusted keys with the id `id`. Two keys may have the same id, because anyone can make a
+    /// key with any id.
     keys: Vec<&'a PublicKey>,
 }
 
 impl<'a> Candidate<'a> {
-    /// Parses a signature. Refuses what no bytes can make good.
+    /// Parses a signature. Refuses a signature that is invalid for any bytes.
     pub(crate) fn new(text: &str, keys: &'a [PublicKey]) -> Result<Self, SignatureError> {
         if keys.is_empty() {
             return Err(SignatureError::NoKeys);
@@ -57,7 +59,7 @@ impl<'a> Candidate<'a> {
                 trusted: trusted.join(", "),
             });
         };
-        // The library says of the legacy format that it cannot be checked in pieces.
+        // Only for the legacy format does the library refuse a check in pieces.
         if let Err(Error::UnsupportedLegacyMode) = first.inner().verify_stream(&signature) {
             return Err(SignatureError::Legacy);
         }
@@ -68,8 +70,8 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// Refuses a file whose length is not the one that the signature claims, if it claims any. So
-    /// that a file is not read that cannot be the signed one.
+    /// Refuses a file whose length differs from the length that the signature claims, if it claims
+    /// a length. So a file that cannot be the signed file is not read.
     pub(crate) fn check_length(&self, found: u64) -> Result<(), SignatureError> {
         match Claims::of(self.signature.trusted_comment()) {
             Some(Claims { bytes: signed, .. }) if signed != found => {
@@ -100,7 +102,7 @@ fn parse(text: &str) -> Result<(Signature, KeyId), SignatureError> {
         let why = format!("it has more than {SIGNATURE_BYTES_MAX} bytes");
         return Err(malformed(why));
     }
-    // The library reads four lines and ignores what follows.
+    // The library reads four lines and ignores further lines.
     let lines: Vec<&str> = text.lines().collect();
     let [comment, line, _, last] = *lines else {
         let why = format!("it has {}, a signature has 4", counted_lines(lines.len()));
@@ -130,8 +132,8 @@ fn parse(text: &str) -> Result<(Signature, KeyId), SignatureError> {
     }
 }
 
-/// How bytes differ from those that a signature claims to be of. Only for a signature that does
-/// not hold.
+/// Explains how the file differs from the signed file. Call this function only for a signature that
+/// does not hold.
 fn difference(bytes: &[u8], comment: &str, key: KeyId) -> SignatureError {
     let found = bytes.len() as u64;
     let Some(claims) = Claims::of(comment) else {

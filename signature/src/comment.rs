@@ -4,19 +4,19 @@
 //! timestamp:1767225600 <tab> file:module.so <tab> hashed <tab> bytes:12345 <tab> blake3:...
 //! ```
 //!
-//! The first three are minisign's own. Length and hash serve messages only: they say how the file
-//! at hand differs from the one that was signed. The signature decides, never the comment.
+//! minisign writes the first three fields, too. The length and the hash serve messages only: they
+//! say how the file differs from the signed file. The signature decides, never the comment.
 
 use std::ffi::OsStr;
 
-/// What a trusted comment says of the file that was signed. Nothing of it is proven.
+/// The claims of a trusted comment about the signed file. Nothing proves these claims.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Claims<'a> {
     pub(crate) bytes: u64,
     pub(crate) blake3: &'a str,
 }
 
-/// The trusted comment for a file of this name and content, signed at this time.
+/// The trusted comment for a file with this name and these bytes, signed at this time.
 #[must_use]
 pub fn describe(name: &OsStr, bytes: &[u8], unix_seconds: u64) -> String {
     let name = printable(&name.to_string_lossy());
@@ -24,9 +24,10 @@ pub fn describe(name: &OsStr, bytes: &[u8], unix_seconds: u64) -> String {
     format!("timestamp:{unix_seconds}\tfile:{name}\thashed\tbytes:{count}\tblake3:{hash}")
 }
 
-/// Text of others in one line that a terminal only prints: a space stands for a tab. Other control
-/// characters, separators of lines and invisible characters are escaped as in a Rust string. These
-/// include all that `pirn_format::text` escapes; this crate depends on no other.
+/// Makes untrusted text one line that a terminal only prints. A space replaces a tab. Other control
+/// characters, separators of lines and invisible characters are escaped as in a Rust string.
+/// `pirn_format::text` escapes no other characters. This crate depends on no other crate of the
+/// repository, so it cannot use that function.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
@@ -41,9 +42,9 @@ pub fn printable(text: &str) -> String {
 }
 
 impl<'a> Claims<'a> {
-    /// The claims of a trusted comment, if it has both.
+    /// The claims of a trusted comment, if it has both a length and a hash.
     pub(crate) fn of(comment: &'a str) -> Option<Self> {
-        // The last field of a name wins: a file name has no tabs, so the last ones are `aotc`'s.
+        // The last field of a name wins: a file name has no tabs, so the last fields are `aotc`'s.
         let field = |name: &str| {
             let mut fields = comment.rsplit('\t');
             fields.find_map(|field| field.strip_prefix(name)?.strip_prefix(':'))

@@ -35,7 +35,7 @@ pub enum SignatureError {
         /// The defect.
         why: String,
     },
-    /// The signature is one of minisign before 2022, or of `minisign -l`.
+    /// The signature was made by minisign before 2022, or by `minisign -l`.
     #[error(
         "its signature has minisign's legacy format (Ed), only the prehashed format (ED) is \
          accepted; sign it again without -l"
@@ -52,7 +52,7 @@ pub enum SignatureError {
         /// The trusted keys.
         trusted: String,
     },
-    /// The file has fewer or more bytes than the signed one.
+    /// The file has fewer or more bytes than the signed file.
     #[error(
         "it has {found} bytes, its signature is of {signed} bytes: it was cut, replaced, or \
          compiled again without --sign; copy it again, or sign it again"
@@ -63,7 +63,7 @@ pub enum SignatureError {
         /// Bytes of the file that was signed, as the signature file says.
         signed: u64,
     },
-    /// The file has the length of the signed one, and other content.
+    /// The file has the length of the signed file, but other bytes.
     #[error(
         "it has hash {found}, its signature is of {signed}: it was replaced, or compiled again \
          without --sign; sign it again, or restore the signed file"
@@ -71,10 +71,11 @@ pub enum SignatureError {
     Content {
         /// First half of the BLAKE3 hash of the file.
         found: String,
-        /// The same part of the hash of the file that was signed, as the signature file says.
+        /// First half of the hash of the signed file, as the signature file says.
         signed: String,
     },
-    /// The signature does not hold, and the signature file does not say of which file it is.
+    /// The signature does not hold, and its comment claims no length and no hash of the signed
+    /// file.
     #[error(
         "its {found} bytes are not what key {key} signed (the signature says \"{comment}\"); sign \
          it again, or restore the signed file"
@@ -87,7 +88,8 @@ pub enum SignatureError {
         /// The trusted comment, without control characters. Nothing has proven it.
         comment: String,
     },
-    /// The signature does not hold, although it claims to be of this very file.
+    /// The signature does not hold, although its comment claims the length and the hash of this
+    /// file.
     #[error(
         "its signature names this file, but key {key} did not make it: the signature was changed, \
          or another key has this id; sign it again, or restore the signature"
@@ -105,16 +107,16 @@ pub enum KeyError {
     /// The key cannot be read.
     #[error("cannot read it: {0}")]
     Unreadable(io::Error),
-    /// It is a secret key.
+    /// The text is a secret key.
     #[error(
         "it is a secret key, a public key is needed; give the .pub file, and keep the secret key \
          from machines that only verify"
     )]
     Secret,
-    /// It is a signature.
+    /// The text is a signature.
     #[error("it is a signature, a public key is needed; give the .pub file of the key")]
     Signature,
-    /// It is something else.
+    /// The text is neither a key nor a signature.
     #[error("it is not a public key: {0}; give a .pub file, as `aotc keygen` writes it")]
     NotAKey(String),
 }

@@ -1,4 +1,4 @@
-//! [`read_signed`]: reads a module and its signature, each once, and checks them.
+//! [`read_signed`]: reads a module and its signature, each file once, and checks the signature.
 
 use crate::check::{Candidate, SIGNATURE_BYTES_MAX, Signed};
 use crate::error::{KeyError, SignatureError};
@@ -10,13 +10,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Reason why a module was not read as a signed one.
+/// Reason why a signed module was not read.
 #[derive(Debug, Error)]
 pub enum ReadSignedError {
     /// The module cannot be read.
     #[error("cannot read it: {0}")]
     Module(io::Error),
-    /// The signature is missing, damaged, or not of this module and these keys.
+    /// The signature is missing or damaged, or none of the keys made it for this module.
     #[error(transparent)]
     Signature(#[from] SignatureError),
 }
@@ -135,7 +135,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
 /// Reads a file that had `found` bytes when it was opened.
 fn read(file: File, found: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
-    // Files of some file systems, such as /proc, have more than their length.
+    // Files of some file systems, such as /proc, have more bytes than their reported length.
     if found <= bytes_max {
         let mut file = file.take(bytes_max.saturating_add(1));
         file.read_to_end(&mut bytes)?;
@@ -155,8 +155,8 @@ fn invalid(why: String) -> io::Error {
 mod tests {
     use super::*;
 
-    /// A signature that cannot be of the file is refused before the file is read. A file over the
-    /// limit shows the order: reading it is another error.
+    /// A signature that cannot belong to the file is refused before the file is read. The test
+    /// shows the order by a file over the limit: reading that file is another error.
     #[test]
     fn the_file_is_not_read_if_its_signature_cannot_hold() {
         use minisign::KeyPair;
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_signed_module_is_read_up_to_its_limit() {
-        // Of minisign's own tests: a signature of "test" that names no length.
+        // A signature of "test" that names no length, from minisign's own tests.
         let key = "untrusted comment: minisign public key E7620F1842B4E81F\n\
                    RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\n";
         let signature = "untrusted comment: signature from minisign secret key\n\

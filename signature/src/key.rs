@@ -16,7 +16,7 @@ pub struct PublicKey {
     id: KeyId,
 }
 
-/// What a text is that may be a key.
+/// The kind of a text that may be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// A secret key without a password.
@@ -27,12 +27,13 @@ pub enum KeyKind {
     Public,
     /// A signature.
     Signature,
-    /// None of these.
+    /// Another text.
     Other,
 }
 
 impl KeyKind {
-    /// What a text seems to be. Only the algorithms at the start of its second line are read.
+    /// The kind that a text seems to have. Reads the algorithms and the length of the second line,
+    /// and whether the third line is a trusted comment.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let line = text.lines().nth(1).unwrap_or_default();
@@ -63,7 +64,7 @@ impl PublicKey {
     ///
     /// # Errors
     ///
-    /// [`KeyError`], which says what the text is instead.
+    /// [`KeyError`], which names the kind that the text has instead.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         match KeyKind::of(text) {
             KeyKind::SecretPlain | KeyKind::SecretEncrypted => return Err(KeyError::Secret),

@@ -9,7 +9,7 @@
 //! A signature covers every byte of the module. [`read_signed`] returns the bytes that it checked,
 //! so the caller need not read the file again: a file that changes after the check changes nothing.
 //!
-//! `aotc` and the runtime share this crate. It makes no signatures.
+//! `aotc` and the runtime share this crate. The crate makes no signatures.
 //!
 //! [minisign]: https://jedisct1.github.io/minisign/
 

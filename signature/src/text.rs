@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-/// Number of a key: eight random bytes, which are in the public key and in each signature.
+/// Number of a key: eight random bytes, which the public key and each signature contain.
 ///
-/// It tells keys apart in messages. It proves nothing: anyone can make a key with any id.
+/// Messages name keys by their ids. An id proves nothing: anyone can make a key with any id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyId(pub u64);
 
@@ -32,7 +32,7 @@ pub(crate) fn counted_lines(count: usize) -> String {
     format!("{count} line{}", if count == 1 { "" } else { "s" })
 }
 
-/// The six bits that a character of base64 is.
+/// The six bits that a character of base64 stands for.
 fn sextet(character: u8) -> Option<u8> {
     match character {
         b'A'..=b'Z' => Some(character - b'A'),
