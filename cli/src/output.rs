@@ -51,12 +51,12 @@ impl Output {
         }
     }
 
-    /// Writes a module and its signature. Both are on the disk under temporary names before either
-    /// gets its own.
+    /// Writes a module and its signature. Both files are on the disk under temporary names before
+    /// one of them is renamed.
     ///
     /// The signature gets its name first, so that a reader of the new module finds its signature.
-    /// Between the two renames, and for good if the second fails, the earlier module has a
-    /// signature that is not its own, and is refused.
+    /// Between the two renames, and for good if the second fails, the earlier module lies beside
+    /// the signature of the new module, and is refused.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Output {
 }
 
 /// Writes the signature of a module that exists. A reader finds the earlier signature or the new
-/// one, and never a part of one.
+/// signature, never a part of a signature.
 ///
 /// # Errors
 ///
@@ -128,21 +128,21 @@ pub fn is_same(path: &Path, other: &Path) -> bool {
     path.is_file() && (path.dev(), path.ino()) == (other.dev(), other.ino())
 }
 
-/// Opens a file to append to, which is made if it does not exist, or a pipe or a device. Refuses a
+/// Opens a file, a pipe or a device to append to it. Makes a file that does not exist. Refuses a
 /// pipe that no process reads: opening it would wait for a reader, perhaps for ever.
 ///
 /// # Errors
 ///
 /// The error of the system, or [`ErrorKind::NotConnected`] for a pipe without a reader.
 pub fn append_to(path: &Path) -> io::Result<File> {
-    // In directories such as /tmp, Linux refuses to open pipes of others with O_CREAT.
+    // In directories such as /tmp, Linux refuses to open pipes of other users with O_CREAT.
     let file = File::options()
         .append(true)
         .create(!path.exists())
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path)
         .map_err(|error| match Errno::from_io_error(&error) {
-            // Only pipes and sockets give this error, and some devices that are not there.
+            // Only pipes, sockets and some missing devices give this error.
             Some(Errno::NXIO) => {
                 let why = "no process reads it; start the reader of the pipe first, or name a file";
                 io::Error::new(ErrorKind::NotConnected, why)

@@ -1,4 +1,4 @@
-//! Error messages for an invalid command line: one line each, like all errors.
+//! Error messages for an invalid command line: one line each, like all errors of the programs.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
