@@ -20,7 +20,7 @@ thread_local! {
     static HEAP: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Number of allocations of this thread so far, also of those that are freed.
+/// Number of allocations of this thread so far. Freed allocations count, too.
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
@@ -35,8 +35,7 @@ pub fn heap_bytes() -> isize {
     HEAP.get()
 }
 
-/// Calls `f`. Returns its result, and the maximum of this thread's live bytes during the call minus
-/// those before.
+/// Calls `f`. Returns its result, and how far this thread's live bytes rose during the call.
 pub fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     let before = LIVE.get();
     PEAK.set(before);
@@ -44,7 +43,7 @@ pub fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     (result, PEAK.get() - before)
 }
 
-/// Counts from 0 on, and forgets the maximum.
+/// Sets the live bytes and their maximum to 0.
 pub fn start() {
     LIVE.set(0);
     PEAK.set(0);

@@ -18,7 +18,7 @@ pub fn every(sample: usize) -> usize {
     every.unwrap_or_else(|| panic!("{CAMPAIGN} is {told:?}, and not a number from 1 on"))
 }
 
-/// Returns how many of `all` checks run: one of `sample` by default, and at least one.
+/// Returns how many of `all` checks run: one of `sample` by default, and at least one check.
 pub fn share(all: u64, sample: usize) -> u64 {
     (all / every(sample) as u64).max(1)
 }

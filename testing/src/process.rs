@@ -36,7 +36,7 @@ fn run(test: &str, case: &str) -> Output {
         .args(["--exact", test, "--include-ignored", "--nocapture"])
         .env(CASE, case);
     let output = command.output().expect("the program starts");
-    // A test program without a test of that name succeeds too, so check that one test ran.
+    // A test program without a test of this name succeeds, too, so check that one test ran.
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains("running 1 test"), "{test}, {case}: {told}");
     output
@@ -56,7 +56,7 @@ pub fn child(case: &str) -> Output {
 pub fn case() -> String {
     // SAFETY: alarm(2) takes no pointers.
     unsafe { libc::alarm(CASE_SECONDS_MAX) };
-    std::env::var(CASE).expect("the other tests say which")
+    std::env::var(CASE).expect("the parent names the case")
 }
 
 /// Runs a case in a child process (see [`child`]) and checks its exit code.
@@ -96,7 +96,7 @@ pub fn not_here(what: &str) -> ! {
 }
 
 /// Makes the kernel refuse a system call of this thread from now on (seccomp(2)). With `argument`,
-/// the kernel refuses only calls with that second argument.
+/// the kernel refuses only calls whose second argument is `argument`.
 ///
 /// # Panics
 ///

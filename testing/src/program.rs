@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// The runner with which cargo ran the tests; empty if there is none.
+/// The runner with which cargo ran the tests; empty if cargo used none.
 fn runner() -> String {
     let arch = std::env::consts::ARCH.to_uppercase();
     std::env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER")).unwrap_or_default()
@@ -14,8 +14,8 @@ pub fn has_runner() -> bool {
     !runner().is_empty()
 }
 
-/// A command for a program of the tests' target. It uses the runner with which cargo ran the tests,
-/// if there is one (The Cargo Book, "Configuration", `target.<triple>.runner`).
+/// A command for a program of the tests' target. The command uses the runner with which cargo ran
+/// the tests, if there is a runner (The Cargo Book, "Configuration", `target.<triple>.runner`).
 pub fn program(path: impl AsRef<OsStr>) -> Command {
     let runner = runner();
     let mut words = runner.split_whitespace();

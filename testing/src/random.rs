@@ -1,4 +1,4 @@
-//! [`Random`]: pseudo-random numbers for tests, the same in each run.
+//! [`Random`]: pseudo-random numbers for tests. Each run gets the same numbers.
 
 /// A generator with its state: Steele and Vigna, "SplitMix64".
 pub struct Random(pub u64);

@@ -1,5 +1,5 @@
-//! Finds the sources of crates that cargo has downloaded. Tests read files of other projects there,
-//! so that the repository has no copies of them.
+//! Finds the sources of crates that cargo has downloaded. Tests read files of other projects from
+//! these sources, so that the repository has no copies of such files.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ impl Locked {
                 archive: archives.join(format!("{name}.crate")),
                 sources: registry.path().join(&name),
             };
-            // Cargo writes this file when all others are there.
+            // Cargo writes `.cargo-ok` after all other files of the crate.
             let is_whole = cached.sources.join(".cargo-ok").exists();
             is_whole.then_some(cached)
         });

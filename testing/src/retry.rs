@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Maximum number of attempts. On a busy machine the timer is late again and again.
 const ATTEMPTS_MAX: usize = 10_000;
-/// Longest limit of an attempt. It only bounds how long a test can run that never succeeds.
+/// Longest limit of an attempt. This limit only bounds the run time of a test that never succeeds.
 const LIMIT_MAX: Duration = Duration::from_secs(100);
 
 /// Calls `attempt` with a limit, and with twice the limit while it returns `None`. On a busy
@@ -55,12 +55,13 @@ pub enum Passed<T> {
     Within(T),
 }
 
-/// Calls `attempt` until the limit passes within the tested operation. Each attempt has twice the
-/// limit if the last one's passed too early, and half of it if it passed too late.
+/// Calls `attempt` until the limit passes within the tested operation. If the limit of an attempt
+/// passed too early, the next attempt has twice that limit. If it passed too late, the next attempt
+/// has half of that limit.
 ///
 /// # Panics
 ///
-/// If no limit of many passes within the operation.
+/// If no limit passes within the operation, after many attempts.
 pub fn with_fitting_limit<T>(first: Duration, mut attempt: impl FnMut(Duration) -> Passed<T>) -> T {
     let mut limit = first;
     for _ in 0..ATTEMPTS_MAX {

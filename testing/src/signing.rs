@@ -6,9 +6,9 @@ use std::ffi::OsStr;
 
 /// A pair of keys.
 pub struct Pair {
-    /// Both, in the form of the library that signs.
+    /// Both keys, in the form of the library that signs.
     pub pair: KeyPair,
-    /// The public one, in the form of the crate that checks.
+    /// The public key, in the form of the crate that checks.
     pub public: PublicKey,
 }
 

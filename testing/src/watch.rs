@@ -1,7 +1,7 @@
 //! Ends a test that hangs: prints its name and the stacks of all threads, and ends the process.
 //!
-//! A thread of its own looks at all threads of the process now and then. The test harness runs each
-//! test in a thread of its own, so such a thread is as old as its test's run. A thread that is
+//! A watching thread looks at all threads of the process now and then. The test harness runs each
+//! test in a new thread, so the age of that thread is the run time of the test. A thread that is
 //! older than the limit gets a signal, whose handler records the thread's stack. Only if the stack
 //! shows the harness as the caller is the thread a test: other threads may live longer.
 //!
@@ -26,13 +26,14 @@ use std::{fs, thread};
 
 /// Environment variable with the limit in seconds.
 const SECONDS: &str = "PIRN_TEST_SECONDS";
-/// Seconds that a test may run. The slowest take one minute on an idle machine.
+/// Seconds that a test may run. The slowest tests take one minute on an idle machine.
 const SECONDS_MAX: u64 = 1500;
 /// Most frames of a stack that are printed.
 const FRAMES_MAX: usize = 64;
-/// How long a thread may take to record its stack. A thread that blocks all signals never does.
+/// How long a thread may take to record its stack. A thread that blocks all signals never records
+/// its stack.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// Bytes of the watching thread's stack. It reads the symbols of its program.
+/// Bytes of the watching thread's stack. The watching thread reads the symbols of its program.
 const WATCH_STACK_BYTES: usize = 512 << 10;
 
 /// The thread that is to record its stack.
@@ -65,7 +66,7 @@ pub fn main_thread() {
     MAIN_IS_A_TEST.store(true, Ordering::Relaxed);
 }
 
-/// A thread, and the moment of its start in clock ticks since the machine's.
+/// The id of a thread, and its start in clock ticks since the machine's start.
 type Thread = (i32, u64);
 
 /// Reads `/proc/self/task` (proc_pid_task(5)). Empty without `/proc`.
@@ -88,7 +89,7 @@ fn watch_tests(limit: Duration) {
     let mut known: Vec<(Thread, Instant)> = vec![];
     let mut no_tests: Vec<Thread> = vec![];
     loop {
-        // The limit is no deadline of a test: it ends what would never end.
+        // The limit is no deadline of a test: it ends tests that would never end.
         thread::sleep((limit / 20).max(Duration::from_millis(50)));
         let now = threads();
         known.retain(|(thread, _)| now.contains(thread));
@@ -131,8 +132,8 @@ extern "C" fn handle(_: c_int) {
     {
         return;
     }
-    // SAFETY: an `AtomicPtr` has the layout of a pointer, and `STACK` has `FRAMES_MAX` of them. The
-    // exchange above makes this thread the only one that writes to it.
+    // SAFETY: an `AtomicPtr` has the layout of a pointer, and `STACK` has `FRAMES_MAX` elements.
+    // The exchange above makes this thread the only writer of `STACK`.
     unsafe {
         let frames = STACK.as_ptr().cast_mut().cast::<*mut c_void>();
         let depth = libc::backtrace(frames, FRAMES_MAX as c_int);
@@ -177,7 +178,7 @@ fn record(pid: i32, thread: i32) -> Vec<usize> {
         .collect()
 }
 
-/// Prints the name of the test, its stack, and those of the other threads. Ends the process.
+/// Prints the name of the test, its stack, and the stacks of the other threads. Ends the process.
 fn report(
     pid: i32,
     limit: Duration,
@@ -292,7 +293,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    /// Waits for ever, as another thread does.
+    /// Waits for ever, as does a second thread.
     #[test]
     #[ignore = "run by another test, in a process of its own"]
     fn hangs() {
