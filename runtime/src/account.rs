@@ -2,8 +2,8 @@
 //! has used.
 //!
 //! Each slot of a region has one account. An instance opens the account of its slot when it first
-//! counts something, which clears the account. An instance that counts nothing never accesses it.
-//! The instances of a group share the account of the first instance.
+//! counts something, which clears the account. An instance that counts nothing never accesses its
+//! account. The instances of a group share the account of the first instance.
 
 use crate::sys::clock;
 use core::sync::atomic::Ordering::Relaxed;
@@ -24,7 +24,7 @@ use thiserror::Error;
 pub struct HostBytesError {
     /// Bytes that the host holds for the guest.
     pub held: usize,
-    /// Bytes that it was asked to hold in addition.
+    /// Bytes that the host was asked to hold in addition.
     pub asked: usize,
     /// Maximum number of bytes that the host may hold.
     pub limit: usize,

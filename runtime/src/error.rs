@@ -75,7 +75,7 @@ pub enum LinkError {
         found: String,
         /// The type that the module imports.
         wanted: String,
-        /// What the embedder should do.
+        /// The remedy for the embedder.
         remedy: &'static str,
     },
     /// The module has a 64-bit memory, and imports from an interface that supports only 32-bit
@@ -154,7 +154,7 @@ pub enum InstantiateError {
         /// Number of slots.
         slots: u32,
     },
-    /// A segment did not fit, or the start function or that of
+    /// A segment did not fit, or the start function or the function of
     /// [`Prepared::call_first`](crate::Prepared::call_first) did not return.
     #[error("the module's start failed: {0}")]
     Start(#[from] CallError),
@@ -181,7 +181,7 @@ pub enum CallError {
     /// The guest trapped.
     #[error(transparent)]
     Trap(#[from] Trap),
-    /// The guest threw an exception that nothing in it caught.
+    /// The guest threw an exception that no handler of the guest caught.
     #[error("{0}")]
     Exception(Exception),
     /// A host function ended the call.
@@ -205,11 +205,10 @@ pub enum CallError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The call is invalid: for example a wrong function, parameter or instance.
-    // Boxed to keep `CallError` small: every result of a call has room for one.
+    // Boxed to keep `CallError` small: every result of a call has room for a `CallError`.
     #[error(transparent)]
     Invalid(Box<InvalidCall>),
-    /// A host function looked up a function that its guest does not export, or that has another
-    /// type.
+    /// A host function looked up a function that its guest does not export, or whose type differs.
     #[error(transparent)]
     Lookup(Box<LinkError>),
     /// The system refused a resource that the call needs.
@@ -235,8 +234,9 @@ impl CallError {
     }
 }
 
-/// An operation that the state of an instance, or of a call, does not allow. It changes nothing,
-/// except that a refused [`Instance::snapshot`](crate::Instance::snapshot) ends the instance.
+/// An operation that the state of an instance, or of a call, does not allow. A refused operation
+/// changes nothing, except that a refused [`Instance::snapshot`](crate::Instance::snapshot) ends
+/// the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{operation} of {state}; {}", self.remedy())]
 pub struct StateError {
@@ -248,7 +248,7 @@ pub struct StateError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// A call, or the start of one.
+    /// A call, or the start of a call in steps.
     Call,
     /// [`Instance::resume`](crate::Instance::resume).
     Resume,
@@ -270,7 +270,7 @@ pub enum Operation {
     ChangeTable,
     /// [`Instance::snapshot`](crate::Instance::snapshot).
     Snapshot,
-    /// A nested call by a method of [`Caller`](crate::Caller), or a look-up for one.
+    /// A nested call by a method of [`Caller`](crate::Caller), or a look-up for a nested call.
     Nest,
     /// `memory.atomic.wait32` or `memory.atomic.wait64` of the guest, in a nested call.
     Wait,
@@ -411,7 +411,7 @@ pub enum FuelError {
     /// A call of the instance is suspended.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The module's code does not count what it executes.
+    /// The module's code does not count fuel.
     #[error("module does not count fuel; compile it with `aotc --fuel`")]
     NotCounted,
     /// The id of a member comes from another group.

@@ -1,6 +1,6 @@
 //! Guest memory as the host sees it: views, populated pages, and memories that instances share.
 //!
-//! It is above the region, because a view fills the missing pages of a tracked slot itself.
+//! This module uses the region, because a view fills the missing pages of a tracked slot itself.
 
 pub(crate) mod populate;
 pub(crate) mod shared;

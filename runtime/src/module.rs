@@ -42,16 +42,17 @@ pub(crate) struct Inner {
     layout: InstanceLayout,
     /// The initial contents of the first memory that the module defines.
     image: Image,
-    /// The contents of each further memory that the module defines. Only snapshots have any.
+    /// The contents of each further memory that the module defines. Only snapshots have such
+    /// contents.
     further: Vec<Image>,
-    /// Initial size of that memory, in bytes.
+    /// Initial size of the first memory that the module defines, in bytes.
     memory_bytes: u64,
     /// Number of imports of each kind.
     imported: Imported,
-    /// Number of instances that used more memory than a slot keeps track of. No longer exact above
-    /// [`LARGE_WORKING_SETS`].
+    /// Number of instances that used more memory than a slot keeps track of. The number is not
+    /// exact above [`LARGE_WORKING_SETS`].
     large_working_sets: AtomicU32,
-    /// The exports by name, once one is looked up in a module that has many.
+    /// The exports by name. Made at the first look-up in a module with many exports.
     exports: OnceLock<HashMap<Box<str>, ExportItem>>,
 }
 
@@ -61,10 +62,10 @@ pub(crate) struct Inner {
     reason = "there are few modules, and calls read their code"
 )]
 enum Origin {
-    /// In its own file, mapped.
+    /// In the module's own file, mapped.
     File(Code),
     /// In the file of this module, from which the snapshot was made in this process. A snapshot of
-    /// a snapshot names that module, too, so it always has a file.
+    /// a snapshot names that module, too, so the named module always has a file.
     Snapshot(Module),
 }
 
@@ -73,7 +74,7 @@ struct Code {
     loaded: Loaded,
     /// Process-wide ids of the module's types.
     types: types::Numbers,
-    /// Offsets of the fields of its structs.
+    /// Offsets of the fields of the module's structs.
     structs: Layouts,
 }
 
@@ -105,7 +106,7 @@ impl fmt::Display for ExternType {
 }
 
 /// The open modules. Files with equal contents are mapped once, so that slots that are warm for one
-/// handle are warm for all.
+/// handle are warm for all handles.
 static OPEN: ForkLock<Vec<Weak<Inner>>> = ForkLock::new(Rank::new(0), vec![]);
 
 impl Module {
@@ -138,10 +139,10 @@ impl Module {
 
     /// Checks that one of these keys signed a file that `aotc` wrote, and maps the checked bytes.
     ///
-    /// The signature lies beside the file, under its name with `.minisig` after it, as
-    /// `aotc --sign` and minisign write it. Each of the two files is read once, and the module has
-    /// at most 4 GiB. The signature is checked before anything else is read from the bytes. What is
-    /// mapped is a sealed copy of the checked bytes, so nobody can change it later.
+    /// The signature lies beside the file, under the file's name plus `.minisig`. minisign and
+    /// `aotc --sign` write such files. Each of the two files is read once, and the module has at
+    /// most 4 GiB. The signature is checked before anything else is read from the bytes. The module
+    /// maps a sealed copy of the checked bytes, so nobody can change the code later.
     ///
     /// As with [`from_bytes`](Self::from_bytes), debuggers know the functions only as long as the
     /// process lives, profilers do not know them, and one file descriptor stays open. A signature
@@ -149,8 +150,8 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Signature`], which says what disagrees, and otherwise as
-    /// [`from_bytes`](Self::from_bytes).
+    /// [`OpenError::Signature`], which says how the file and the signature disagree, and otherwise
+    /// as [`from_bytes`](Self::from_bytes).
     pub fn open_signed(path: impl AsRef<Path>, keys: &[PublicKey]) -> Result<Self, OpenError> {
         fork_lock::hold_over_forks();
         Self::from_file(load::File::signed(path.as_ref(), keys)?)
@@ -158,10 +159,11 @@ impl Module {
 
     /// Proves that a file's machine code stays in its sandbox, and maps a copy of the proven bytes.
     ///
-    /// The file is read once, so nobody can exchange it after the proof. `pirn-verify` says what is
-    /// proven, and which modules it refuses because it does not know their code. As with
-    /// [`from_bytes`](Self::from_bytes), debuggers know the functions only as long as the process
-    /// lives, profilers do not know them, and one file descriptor stays open.
+    /// The file is read once, so nobody can exchange it after the proof. The documentation of
+    /// `pirn-verify` names the proven properties, and the modules that the proof refuses because it
+    /// does not know their code. As with [`from_bytes`](Self::from_bytes), debuggers know the
+    /// functions only as long as the process lives, profilers do not know them, and one file
+    /// descriptor stays open.
     ///
     /// # Errors
     ///
@@ -174,7 +176,7 @@ impl Module {
     }
 
     fn from_file(file: load::File) -> Result<Self, OpenError> {
-        // Held until the module is in the list, so that no content is mapped twice.
+        // The lock is held until the module is in the list, so that no content is mapped twice.
         let mut open = OPEN.take();
         open.retain(|module| module.strong_count() > 0);
         let alive: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
@@ -221,11 +223,11 @@ impl Module {
         Ok(Self(inner))
     }
 
-    /// A module with the code of this one and another initial state. The code stays mapped once.
+    /// A module with the code of this module and another initial state. The code stays mapped once.
     /// `images` are the contents of all memories that the module defines.
     ///
-    /// `metadata` must have as many items of each kind as this module's, with the same types except
-    /// for the initial sizes of memories and tables. Then the instance area has the same layout.
+    /// `metadata` must have the items of this module's metadata, in number and types. Only the
+    /// initial sizes of memories and tables may differ. Then the instance area has the same layout.
     ///
     /// # Errors
     ///
@@ -285,9 +287,9 @@ impl Module {
         })
     }
 
-    /// Minimum value of [`RegionBuilder::memories`](crate::RegionBuilder::memories) for its
-    /// instances. This is the number of memories that the module defines, plus one after the first
-    /// if it makes structs or arrays.
+    /// Minimum value of [`RegionBuilder::memories`](crate::RegionBuilder::memories) for instances
+    /// of the module. Each memory that the module defines counts. A module that makes structs or
+    /// arrays needs one more memory after the first.
     #[must_use]
     pub fn memories(&self) -> u32 {
         let own = self.own_memories().len() as u32;
@@ -328,7 +330,7 @@ impl Module {
         &self.0.metadata
     }
 
-    /// The export with a name. For look-ups of all exports of a module, of which there may be many.
+    /// The export with a name. Fast even if a caller looks up each of many exports.
     pub(crate) fn export(&self, name: &str) -> Option<ExportItem> {
         const FEW: usize = 32;
         let exports = &self.0.metadata.exports;
@@ -360,19 +362,19 @@ impl Module {
         self.0.imported
     }
 
-    /// Number of the memory whose place holds the structs and arrays, if the module makes any.
-    /// Never the first memory.
+    /// Number of the memory whose place holds the structs and arrays, if the module makes structs
+    /// or arrays. Never the number of the first memory.
     pub(crate) fn heap(&self) -> Option<u32> {
         let heap = (self.own_memories().len() as u32).max(1);
         self.0.metadata.heap.then_some(heap)
     }
 
-    /// Offsets of the fields of its structs.
+    /// Offsets of the fields of the module's structs.
     pub(crate) fn structs(&self) -> &Layouts {
         &self.0.code().structs
     }
 
-    /// Process-wide ids of its types. Types are equal if and only if their ids are equal.
+    /// Process-wide ids of the module's types. Types are equal if and only if their ids are equal.
     pub(crate) fn type_ids(&self) -> &[u32] {
         self.0.code().types.as_slice()
     }
@@ -428,15 +430,15 @@ impl Module {
     }
 
     /// Whether [`Instance::snapshot`](crate::Instance::snapshot) made this module, in this process
-    /// or in the one that saved it.
+    /// or in the process that saved the snapshot.
     #[must_use]
     pub fn is_snapshot(&self) -> bool {
         self.0.metadata.snapshot.is_some()
     }
 
     /// End of the last non-zero page in further memory `number`: 1 is the second memory that the
-    /// module defines. A module that is no snapshot has no such image: each instance copies the
-    /// data segments.
+    /// module defines. A module that is no snapshot has no image of further memories: each instance
+    /// copies the data segments.
     pub(crate) fn further_image_end(&self, number: u32) -> usize {
         let image = self.0.further.get(number as usize - 1);
         image.map_or(0, Image::end)
@@ -455,12 +457,12 @@ impl Module {
     /// The file of the module: [`from_bytes`](Self::from_bytes) of these bytes is an equal module.
     /// The same state gives the same bytes.
     ///
-    /// For a snapshot, the code is read from the file of the module that it was made of. A module
-    /// with the content of one that is open already has the path of the first.
+    /// The code of a snapshot is read from the file of the module from which the snapshot was made.
+    /// A module with the content of an open module has the open module's path.
     ///
     /// # Errors
     ///
-    /// [`OpenError::Read`] if that file cannot be read, and [`OpenError::Replaced`] if its path now
+    /// [`OpenError::Read`] if the file cannot be read, and [`OpenError::Replaced`] if the path now
     /// has another content.
     pub fn to_bytes(&self) -> Result<Vec<u8>, OpenError> {
         let code = self.0.code();
@@ -493,7 +495,7 @@ impl Module {
         self.0.image.pieces(self.0.image_section())
     }
 
-    /// The page of the image at an offset in memory 0; `None` if it is all zeros. A page has
+    /// The page of the image at an offset in memory 0; `None` if the page is all zeros. A page has
     /// [`IMAGE_PAGE_BYTES`](pirn_format::layout::IMAGE_PAGE_BYTES).
     pub(crate) fn image_page(&self, offset: usize) -> Option<&[u8]> {
         self.0.image_at(self.0.image_source(offset))
@@ -506,7 +508,7 @@ impl Module {
 
     /// Records that an instance used more memory than a slot keeps track of.
     pub(crate) fn note_large_working_set(&self) {
-        // Relaxed: this is only a hint.
+        // Relaxed, because the count is only a hint.
         let seen = self.0.large_working_sets.load(Ordering::Relaxed);
         self.0
             .large_working_sets
@@ -523,7 +525,7 @@ impl Module {
         self.0.image.bytes()
     }
 
-    /// Whether it defines a memory, however small.
+    /// Whether the module defines a memory, however small.
     pub(crate) fn has_memory(&self) -> bool {
         !self.own_memories().is_empty()
     }
@@ -544,7 +546,7 @@ impl Module {
     }
 }
 
-/// The first of these names, in one line.
+/// The first few names, in one line.
 #[cold]
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const LISTED_MAX: usize = 8;
@@ -566,7 +568,8 @@ const LARGE_WORKING_SETS: u32 = 3;
 
 /// Functions that the signal handler may call: they take no lock and do not allocate.
 impl Inner {
-    /// The mapped file and its types. A snapshot uses those of the module that it was made from.
+    /// The mapped file and its types. A snapshot uses the file and the types of the module from
+    /// which it was made.
     #[inline]
     fn code(&self) -> &Code {
         match &self.origin {
@@ -575,7 +578,8 @@ impl Inner {
         }
     }
 
-    /// The pages of the image in the file. A snapshot's image holds its pages itself.
+    /// The section of the file that holds the pages of the image. A snapshot's image holds its
+    /// pages itself.
     fn image_section(&self) -> &[u8] {
         self.code().loaded.section(Section::Image)
     }

@@ -1,5 +1,5 @@
-//! The process's signal handler: what it does with faults and interrupts of guests, and the hook by
-//! which tracked memory is filled.
+//! The process's signal handler for faults and interrupts of guests, and the hook that fills
+//! tracked memory.
 
 mod handler;
 pub(crate) mod page_fault;

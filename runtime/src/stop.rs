@@ -3,9 +3,10 @@
 //! A guest that can be stopped has a [`Control`]. To stop the guest, a thread writes to the
 //! control's word. The lowest byte of that word is the *interrupt flag*. Unless the flag is
 //! [`GO`](crate::switch::interrupt_flag::GO), no guest code is entered or resumed: the routines of
-//! [`crate::switch`] check it last. Any other value means that the flag is set. Guest code itself
-//! never checks it. Instead, a signal is sent to the thread that runs the guest. If the handler
-//! finds the flag set and the program counter in guest code, it makes the guest leave.
+//! [`crate::switch`] check the flag as their last step. Any other value means that the flag is set.
+//! Guest code itself never checks the flag. Instead, the stopping thread sends a signal to the
+//! thread that runs the guest. If the handler finds the flag set and the program counter in guest
+//! code, the handler makes the guest leave.
 //!
 //! ```text
 //!   killer, timer thread                     thread that runs the guest
@@ -14,9 +15,9 @@
 //!                                  └───────▶ handler: flag set and in guest code: leave
 //! ```
 //!
-//! A signal that comes too early, too late, or to a thread that now runs something else does
-//! nothing: it only requests a check of the flag. A signal can be lost because it arrives during
-//! another signal's handler. The timer thread therefore repeats it as long as the call runs.
+//! A signal that comes too early, too late, or to a thread that now runs other code does no harm.
+//! It only requests a check of the flag. A signal can be lost because it arrives during another
+//! signal's handler. The timer thread therefore repeats the signal as long as the call runs.
 
 mod bounds;
 mod control;

@@ -1,7 +1,7 @@
-//! The state of instances: what a module needs, worked out once, and what lies in a slot.
+//! The state of instances: the parts that are computed once for a module, and the parts in a slot.
 //!
 //! Host functions have no types here: a [`host_func::HostFunc`] is an entry and the function that
-//! it points to. The code that calls guests is above.
+//! it points to. The module `call`, which calls guests, uses this module.
 
 pub(crate) mod access;
 pub(crate) mod bulk;

@@ -1,4 +1,4 @@
-//! The switch between the host's stack and a guest's: the one assembly path in and out.
+//! The switch between the host's stack and a guest's stack: the only assembly path in and out.
 //!
 //! ```text
 //!   host stack                 Activation (in the context)          guest stack
@@ -12,14 +12,14 @@
 //!   └──────────────┘  └───────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! [`start`] stores the host's stack pointer in the [`Activation`]. On top of the host stack it
-//! leaves the address of the function that answers the guest's requests, and the address to
-//! continue at when the guest leaves. A request of the guest is answered on the host stack, as a
-//! call from `start`. No Rust frame is ever on a guest stack. So [`resume`] can resume a guest that
-//! has left, from any host frame.
+//! [`start`] stores the host's stack pointer in the [`Activation`]. On top of the host stack,
+//! `start` leaves two addresses. The first address is of the function that answers the guest's
+//! requests. The second address is of the code that continues when the guest leaves. A request of
+//! the guest is answered on the host stack, as a call from `start`. No Rust frame is ever on a
+//! guest stack. So [`resume`] can, from any host frame, resume a guest that has left.
 //!
-//! While these routines use the `host_sp` of an [`Activation`], the `start` or `resume` that set it
-//! has not returned. Only the crate's `call` module calls these functions.
+//! While these routines use the `host_sp` of an [`Activation`], the `start` or `resume` that set
+//! the `host_sp` has not returned. Only the crate's `call` module calls these functions.
 
 pub(crate) mod activation;
 pub(crate) mod arch;

@@ -1,5 +1,5 @@
-//! All system calls of the runtime. They go through nix. A comment at each call of libc says what
-//! nix lacks there.
+//! All system calls of the runtime. The calls go through nix. A comment at each direct call of libc
+//! gives the reason.
 
 pub(crate) mod clock;
 pub(crate) mod fork;

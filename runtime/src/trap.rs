@@ -12,8 +12,8 @@ pub use frame::Frame;
 pub use pirn_format::exit::TrapCode;
 use pirn_format::text;
 
-/// A fault of a guest (spec 4.4, "traps"). It ends the call, never the process. The instance can be
-/// called again, and the guest's earlier changes to its state remain.
+/// A fault of a guest (spec 4.4, "traps"). A trap ends the call, never the process. The instance
+/// can be called again, and the guest's earlier changes to its state remain.
 #[derive(Debug, Clone)]
 pub struct Trap {
     code: TrapCode,
@@ -22,7 +22,7 @@ pub struct Trap {
 
 impl Trap {
     /// Creates a trap for a host function to return: the guest's call of the function traps with
-    /// this code.
+    /// the code `code`.
     #[must_use]
     pub fn new(code: TrapCode) -> Self {
         Self { code, trace: None }
@@ -62,7 +62,7 @@ impl Trap {
         self.backtrace().first()?.wasm_offset()
     }
 
-    /// The trap and its backtrace, a line each, without a line break at the end.
+    /// The trap and the frames of its backtrace, a line each, without a line break at the end.
     #[must_use]
     pub fn report(&self) -> String {
         report(self.described(), self.trace.as_deref())
@@ -102,8 +102,8 @@ impl From<TrapCode> for Trap {
     }
 }
 
-/// An exception that no handler in the guest caught. It ends the call. The instance can be called
-/// again, and the guest's earlier changes to its state remain.
+/// An exception that no handler in the guest caught. Such an exception ends the call. The instance
+/// can be called again, and the guest's earlier changes to its state remain.
 #[derive(Debug, Clone)]
 pub struct Exception(Box<(Option<String>, Vec<Value>, Box<Trace>)>);
 
@@ -113,8 +113,8 @@ impl Exception {
         Self(Box::new((tag, values, trace)))
     }
 
-    /// The name by which the module that threw the exception imports or exports its tag, if it
-    /// does.
+    /// The name by which the throwing module imports or exports the exception's tag, if there is
+    /// such a name.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.0.0.as_deref()
@@ -127,13 +127,13 @@ impl Exception {
     }
 
     /// The WebAssembly functions that the exception left, innermost first, at most 64. If a
-    /// function caught the exception and threw it again, the list continues there.
+    /// function caught the exception and threw it again, the list continues at the second throw.
     #[must_use]
     pub fn backtrace(&self) -> &[Frame] {
         self.0.2.frames()
     }
 
-    /// The exception and its backtrace, a line each, without a line break at the end.
+    /// The exception and the frames of its backtrace, a line each, without a line break at the end.
     #[must_use]
     pub fn report(&self) -> String {
         report(self.described(), Some(&self.0.2))
@@ -160,7 +160,7 @@ impl fmt::Display for Exception {
     }
 }
 
-/// Formats a description and the frames, one per line.
+/// Formats a description and the frames, one frame per line.
 fn report(mut what: String, trace: Option<&Trace>) -> String {
     let frames = trace.map_or(&[][..], Trace::frames);
     for (depth, frame) in frames.iter().enumerate() {
@@ -178,11 +178,11 @@ pub struct Interruption(Box<(Option<Duration>, Option<Box<Trace>>)>);
 
 impl Interruption {
     pub(crate) fn new(limit: Option<Duration>, trace: Option<Box<Trace>>) -> Self {
-        // Boxed, because every result of a call has room for it.
+        // Boxed, because every result of a call has room for an interruption.
         Self(Box::new((limit, trace)))
     }
 
-    /// The end of a call whose time was over when the host, not the guest, worked for the call.
+    /// The end of a call whose time was over while the host, not the guest, worked for the call.
     #[must_use]
     pub fn in_host(limit: Duration) -> Self {
         Self::new(Some(limit), None)

@@ -37,13 +37,13 @@ pub enum Value {
     ExnRef(Option<ExnRef>),
     /// A reference of type `anyref`, or null.
     ///
-    /// It is a 31-bit number, a reference to a struct or an array, or a converted reference of the
-    /// host.
+    /// The reference is a 31-bit number, a reference to a struct or an array, or a converted
+    /// reference of the host.
     AnyRef(Option<AnyRef>),
 }
 
 impl Value {
-    /// Its type. For a reference, this is the nullable type.
+    /// The type of the value. For a reference, this is the nullable type.
     #[must_use]
     pub fn ty(&self) -> ValType {
         match self {
@@ -67,7 +67,7 @@ impl Value {
     }
 
     /// Whether the value has a type. A non-null reference never fits a type that a module defines,
-    /// because the host cannot check that type here.
+    /// because this method cannot check that type.
     pub(crate) fn fits(&self, ty: ValType) -> bool {
         let ValType::Ref(ty) = ty else {
             return self.ty() == ty;
@@ -122,7 +122,7 @@ impl fmt::Display for Value {
 }
 
 impl Cell {
-    /// Reads a value of a type. The instance with this id has written it.
+    /// Reads a value of a type, which the instance with the id `instance_id` has written.
     #[inline]
     pub(crate) fn value(self, ty: ValType, instance_id: InstanceId) -> Value {
         match ty {

@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn answer<T>(
 ///
 /// `call` must be the [`Call`] of a running guest, with the same `T`. `vmctx`, `entry` and `cells`
 /// must come from an exit of that guest. The entry must belong to a `C`, and `cells` must point to
-/// as many cells as that host function has.
+/// the cells of that host function.
 pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
     vmctx: *mut u8,
     entry: *const HostEntry,
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
     }
 }
 
-/// [`answer_host`] for a call that can be stopped. It is a separate function, so that the common
+/// [`answer_host`] for a call that can be stopped. This is a separate function, so that the common
 /// path saves few registers.
 ///
 /// # Safety

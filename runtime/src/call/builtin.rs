@@ -1,13 +1,13 @@
-//! Builtins: WebAssembly instructions that the runtime executes (spec 4.4.6 and 4.4.7). They grow
-//! memories and tables, write in bulk, and drop segments.
+//! Builtins: WebAssembly instructions that the runtime executes (spec 4.4.6 and 4.4.7). Builtins
+//! grow memories and tables, write in bulk, and drop segments.
 //!
 //! Every bound is checked here before the first byte is written. The checks use 64-bit arithmetic
 //! on values that the guest cannot change during the check.
 //!
 //! # Safety
 //!
-//! This file owns one fact. The ranges of a [`Bulk`] that it makes lie in memories, tables or
-//! arrays of the call's members.
+//! This file owns one fact. The ranges of each [`Bulk`] that the file makes lie in memories, tables
+//! or arrays of the call's members.
 #![allow(unsafe_code)]
 
 use super::grow::{NOT_GROWN, grow_memory, grow_table};
@@ -119,24 +119,24 @@ pub(crate) fn run<T>(
         }
         Builtin::ArrayInitData => {
             let bytes = data_part(data_left(member, index(0)), word(2), word(3))?;
-            // SAFETY: generated code has checked that the array has so many bytes there. Objects do
-            // not move.
+            // SAFETY: generated code has checked that the array has `bytes.len()` bytes from that
+            // address on. Objects do not move.
             return Ok(Some(unsafe {
                 Bulk::copy(word(1) as *mut u8, bytes.as_ptr(), bytes.len())
             }));
         }
         Builtin::ArrayInitElem => {
             check_elements(member, index(0), word(2), word(3))?;
-            // SAFETY: generated code has checked that the array has so many elements there. Objects
-            // do not move.
+            // SAFETY: generated code has checked that the array has `word(3)` elements from that
+            // address on. Objects do not move.
             return Ok(Some(unsafe {
                 Bulk::elements(word(1) as *mut u64, index(0), word(2), word(3))
             }));
         }
         Builtin::ArrayCopy => {
             let (to, from) = (word(0) as *mut u8, word(1) as *const u8);
-            // SAFETY: generated code has checked that both arrays have so many bytes there. Objects
-            // do not move.
+            // SAFETY: generated code has checked that both arrays have `word(2)` bytes from these
+            // addresses on. Objects do not move.
             return Ok(Some(unsafe { Bulk::copy(to, from, word(2) as usize) }));
         }
         Builtin::HostBox => {

@@ -15,7 +15,7 @@ use core::{ptr, slice};
 use pirn_format::exit::TrapCode;
 
 impl Bulk {
-    /// Performs the write for a member, or the rest of it.
+    /// Performs the write for a member, or the rest of the write.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Bulk {
 ///
 /// # Safety
 ///
-/// As [`Bulk::copy`]. Fewer bytes than all must be written.
+/// As [`Bulk::copy`]. `done` must be less than the length of the write.
 unsafe fn chunk<T>(write: &Write, done: usize, member: &Member<T>) -> Result<usize, TrapCode> {
     let mut bytes = CHUNK_BYTES.min(write.bytes - done);
     let mut at = done;

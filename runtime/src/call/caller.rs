@@ -115,8 +115,8 @@ impl<'a, T> Caller<'a, T> {
         unsafe { &mut *self.data }
     }
 
-    /// Memory 0 of the calling instance. It is empty if there is none, or if it is a shared memory
-    /// of the host ([`shared_memory`](Self::shared_memory)).
+    /// Memory 0 of the calling instance. The view is empty if there is no memory 0, or if memory 0
+    /// is a shared memory of the host ([`shared_memory`](Self::shared_memory)).
     #[must_use]
     #[inline]
     pub fn memory(&self) -> Memory<'_> {
@@ -166,9 +166,9 @@ impl<'a, T> Caller<'a, T> {
 
     /// Counts `bytes` of the host's own memory as held for the guest.
     ///
-    /// Call it before you allocate memory that outlives this host call, or whose size the guest
-    /// decides. [`release_host_bytes`](Self::release_host_bytes) gives the bytes back, and so does
-    /// the end of the instance. The instances of a group share one sum.
+    /// Call this method before you allocate memory that outlives this host call, or whose size the
+    /// guest decides. [`release_host_bytes`](Self::release_host_bytes) gives the bytes back, and so
+    /// does the end of the instance. The instances of a group share one sum.
     ///
     /// # Errors
     ///
@@ -213,24 +213,25 @@ impl<'a, T> Caller<'a, T> {
     /// The memory that pointers of an interface like WASI preview 1 refer to, and the data, both
     /// mutable.
     ///
-    /// It is the memory that the calling instance exports as `memory`, or memory 0 if there is no
-    /// such export. If it is a shared memory of the host, the view is empty: see
-    /// [`interface_split_shared`](Self::interface_split_shared).
+    /// The interface memory is the memory that the calling instance exports as `memory`, or memory
+    /// 0 without such an export. If the interface memory is a shared memory of the host, the view
+    /// is empty: see [`interface_split_shared`](Self::interface_split_shared).
     #[inline]
     pub fn interface_split(&mut self) -> (MemoryMut<'_>, &mut T) {
         // SAFETY: the caller of `new` ensured that the instance runs only in nested calls. `self`
-        // is borrowed mutably, so there is none. The data is the host's, outside the memory.
+        // is borrowed mutably, so there is no nested call. The data belongs to the host and lies
+        // outside the memory.
         unsafe { (interface_view_mut(self.vmctx), &mut *self.data) }
     }
 
-    /// As [`interface_split`](Self::interface_split), and the memory if it is a shared memory of
-    /// the host. The view is then empty.
+    /// As [`interface_split`](Self::interface_split), and the interface memory if it is a shared
+    /// memory of the host. The view is then empty.
     ///
     /// The shared memory is borrowed: a clone would write to a count that all threads share.
     #[inline]
     pub fn interface_split_shared(&mut self) -> (Option<&SharedMemory>, MemoryMut<'_>, &mut T) {
-        // SAFETY: the context is initialised, and its instance keeps its imports alive. They are
-        // the host's, outside the view and the data.
+        // SAFETY: the context is initialised, and its instance keeps its imports alive. Shared
+        // memories belong to the host and lie outside the view and the data.
         let (shared, index) = unsafe {
             let index = (*Record::of(self.vmctx)).interface_index;
             (SharedImports::of(self.vmctx), index)
@@ -244,11 +245,13 @@ impl<'a, T> Caller<'a, T> {
     ///
     /// `None` if there is no such memory, if it is a shared memory of the host, or if the guest
     /// does not wait for this host function on this thread: a future of
-    /// [`Linker::func_async`](crate::Linker::func_async) has it only before its first wait.
+    /// [`Linker::func_async`](crate::Linker::func_async) gets the memory only before its first
+    /// wait.
     pub fn exported_split(&mut self, name: &str) -> Option<(MemoryMut<'_>, &mut T)> {
         let desc = self.memory_export(name)?;
         // SAFETY: the descriptor belongs to the calling instance, which runs only in nested calls.
-        // `self` is borrowed mutably, so there is none. The data is the host's, outside the memory.
+        // `self` is borrowed mutably, so there is no nested call. The data belongs to the host and
+        // lies outside the memory.
         Some(unsafe { (view_mut_of(desc), &mut *self.data) })
     }
 
@@ -256,7 +259,8 @@ impl<'a, T> Caller<'a, T> {
     #[inline]
     pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
         // SAFETY: the caller of `new` ensured that the instance runs only in nested calls. `self`
-        // is borrowed mutably, so there is none. The data is the host's, outside the memory.
+        // is borrowed mutably, so there is no nested call. The data belongs to the host and lies
+        // outside the memory.
         unsafe { (view_mut(self.vmctx), &mut *self.data) }
     }
 }
@@ -273,8 +277,8 @@ impl StopFlag<'_> {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         // SAFETY: `Caller::new` requires that the context stays in place for the lifetime of the
-        // caller, which is that of this value. An activation contains the address of its interrupt
-        // flag, and outlives the host function.
+        // caller, which is the lifetime of this value. An activation contains the address of its
+        // interrupt flag, and outlives the host function.
         unsafe {
             let activation = activation_of(self.vmctx);
             is_stopped((*(*activation).interrupt_flag).load(Ordering::SeqCst))
@@ -309,7 +313,7 @@ impl Drop for InAsyncHost {
     }
 }
 
-/// The id of the calling instance. It is created now if it is `needed` and there is none.
+/// The id of the calling instance. If the id is `needed` and does not exist, it is created now.
 #[inline]
 pub(crate) fn instance_id<T>(caller: &Caller<'_, T>, needed: bool) -> InstanceId {
     if !needed {

@@ -9,9 +9,9 @@
 //!
 //! # Safety
 //!
-//! This file, `steps.rs` and `nested.rs` choose the entry routine of [`crate::switch`]. They own
-//! three facts. A guest is entered with the activation that its context names. It runs on the stack
-//! of its own slot. The call borrows every instance that the guest can reach.
+//! This file, `steps.rs` and `nested.rs` choose the entry routine of [`crate::switch`]. These files
+//! own three facts. A guest is entered with the activation that its context names. The guest runs
+//! on the stack of its own slot. The call borrows every instance that the guest can reach.
 #![allow(unsafe_code)]
 
 use super::entry::run_in;
@@ -327,8 +327,8 @@ mod tests {
         interruption.backtrace().len()
     }
 
-    /// The backtrace has no frames of an earlier call, whether of this instance or of the one that
-    /// used the slot before.
+    /// The backtrace has no frames of an earlier call, whether of this instance or of the previous
+    /// instance in the slot.
     #[test]
     fn a_call_stopped_before_its_guest_is_entered_has_no_frames() {
         let wasm = parse_text(TEXT.as_bytes()).expect("the text is well-formed");

@@ -13,7 +13,8 @@ use crate::switch::{self, Activation, Answer};
 use core::ptr;
 
 /// Enters the guest of a call by the entry routine `by`. Returns true if the guest returned, and
-/// false if it exited in another way. A guest that threw continues in its handler, if it has one.
+/// false if it exited in another way. A guest that threw continues in its handler, if it has a
+/// handler.
 ///
 /// # Safety
 ///
@@ -34,7 +35,7 @@ pub(super) unsafe fn run_in<T>(
     // SAFETY: `of_call` points to the borrowed call. The guest has exited, so no exit handler uses
     // the call.
     while !returned && unsafe { (*of_call).catches() } {
-        // SAFETY: the guest has exited. It continues in the same call, where it catches its
+        // SAFETY: the guest has exited. The guest continues in the same call, where it catches its
         // exception.
         returned =
             unsafe { switch::resume(activation, ptr::null(), cells, answer::<T>, of_call.cast()) };

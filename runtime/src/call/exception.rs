@@ -1,13 +1,14 @@
 //! Exceptions (spec 3.0, 4.4.10): how they are thrown, kept for references, and caught.
 //!
 //! A guest that throws first exits. The runtime then walks the guest's frames by their frame
-//! pointers, as for a backtrace. It takes the first frame whose return address has a handler in its
-//! module. The guest continues in that handler, with the stack pointer of that frame. The handler
-//! itself selects the catch clause. If no clause matches, it throws the exception again.
+//! pointers, as for a backtrace. The runtime takes the first frame whose return address has a
+//! handler in its module. The guest continues in that handler, with the stack pointer of that
+//! frame. The handler itself selects the catch clause. If no clause matches, it throws the
+//! exception again.
 //!
-//! The runtime stores the exception that was thrown last. It also keeps every exception that a
-//! guest has a reference to. A reference is a number that is unique in its store among the last
-//! 2^31 references.
+//! The runtime stores the exception that was thrown last. The runtime also keeps every exception to
+//! which a guest has a reference. A reference is a number that is unique in its store among the
+//! last 2^31 references.
 //!
 //! When many exceptions are kept, a conservative mark phase scans the stack, the tables, the
 //! globals, the heap and the kept exceptions. An exception without a mark is freed. A number that
@@ -57,8 +58,8 @@ fn account<'a, T>(members: &[Member<T>]) -> &'a Account {
 ///
 /// # Safety
 ///
-/// The guest must have exited as `left` says. `values` must be the address of as many cells as the
-/// tag has parameters. These cells must lie on the guest's stack, at the cells of the exit or
+/// The guest must have exited as `left` says. `values` must be the address of one cell for each
+/// parameter of the tag. These cells must lie on the guest's stack, at the cells of the exit or
 /// above.
 pub(super) unsafe fn throw<T>(
     members: &mut [Member<T>],
@@ -92,8 +93,8 @@ pub(super) unsafe fn throw<T>(
 /// # Errors
 ///
 /// The trap of a null reference, if the exception was freed because only the host had a reference
-/// to it. [`TrapCode::HostMemoryExhausted`], if a copy would exceed the limit of host memory. Also
-/// if the call was stopped.
+/// to the exception. [`TrapCode::HostMemoryExhausted`], if a copy would exceed the limit of host
+/// memory. Also if the call was stopped.
 ///
 /// # Safety
 ///
@@ -131,9 +132,10 @@ pub(super) struct Left<'a> {
     pub(super) watched: Option<&'a Watched>,
 }
 
-/// Drops the exception that was thrown last, and counts `bytes` for the next one.
+/// Drops the exception that was thrown last, and counts `bytes` for the next exception.
 ///
-/// If the limit of host memory does not allow that, it first frees unreferenced exceptions.
+/// If the limit of host memory does not allow these bytes, the function first frees unreferenced
+/// exceptions.
 ///
 /// # Errors
 ///
@@ -175,7 +177,7 @@ fn is_short<T>(members: &[Member<T>]) -> bool {
     looked_at.sum::<usize>() <= WORDS_MAX
 }
 
-/// Keeps the exception that was thrown last, and returns the reference to it.
+/// Keeps the exception that was thrown last, and returns a reference to that exception.
 ///
 /// # Errors
 ///
@@ -216,7 +218,7 @@ pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left<'_>) -> Resul
     Ok(exceptions.keep(exception, account)?)
 }
 
-/// Frees all exceptions that nothing refers to.
+/// Frees all unreferenced exceptions.
 ///
 /// # Errors
 ///
@@ -321,7 +323,7 @@ unsafe fn mark_referred<T>(
 }
 
 /// Prepares the guest to continue in a handler for the exception that was thrown last, and returns
-/// whether there is one.
+/// whether there is such a handler.
 ///
 /// # Safety
 ///
@@ -379,8 +381,8 @@ pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activat
         }
     }
     // SAFETY: the handler belongs to the frame for which it was found. That frame lies on the
-    // guest's stack and is unchanged since its call. Everything below its stack pointer belongs to
-    // its callees.
+    // guest's stack, and is unchanged since the frame made its call. Everything below its stack
+    // pointer belongs to its callees.
     unsafe { arch::reenter_at(&mut *activation, to, sp, call.by) };
     true
 }

@@ -43,8 +43,8 @@ pub(super) fn cell<T>(
 /// Whether a value has type `wanted`. A type index in `wanted` refers to the member's module. A
 /// reference to a function, struct or array has its own type and that type's supertypes.
 ///
-/// The caller must have refused references of other instances. This function accepts them for
-/// abstract types.
+/// The caller must have refused references of other instances. This function accepts foreign
+/// references for abstract types.
 pub(super) fn has_type<T>(member: &Member<T>, value: Value, wanted: ValType) -> bool {
     match (value, wanted.type_index()) {
         (Value::FuncRef(Some(_)) | Value::AnyRef(Some(_)), Some(index)) => {

@@ -28,7 +28,7 @@ pub(super) const NOT_GROWN: u64 = u64::MAX;
 /// Grows memory `index` of member `at` by `delta` pages. Returns the old number of pages, or
 /// [`NOT_GROWN`].
 ///
-/// The type of the memory, the region, the embedder and the system must all allow the growth. They
+/// The type of the memory, the region, the embedder and the system must all allow the growth, and
 /// are asked in this order.
 pub(super) fn grow_memory<T>(
     members: &mut [Member<T>],
@@ -89,7 +89,7 @@ pub(super) fn grow_memory<T>(
 
 /// Grows a shared memory of the host, which an instance imports with this index.
 ///
-/// The type of the memory, the embedder and the system must all allow the growth. They are asked in
+/// The type of the memory, the embedder and the system must all allow the growth, and are asked in
 /// this order.
 fn grow_shared<T>(
     shared: &SharedMemory,
@@ -187,8 +187,8 @@ pub(super) fn grow_table<T>(
         return Err(NotGrown::Refused);
     }
     owner.slot.note_table(elements);
-    // SAFETY: the slot's table has room for `table_elements` elements, and the new ones are among
-    // them.
+    // SAFETY: the slot's table has room for `table_elements` elements, and the new elements are
+    // among them.
     let bulk = unsafe {
         let new = ((*desc).base as *mut u64).add(previous as usize);
         Bulk::words(new, reference, delta as usize).growing(desc, elements)

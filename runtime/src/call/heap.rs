@@ -6,8 +6,8 @@
 //!
 //! # Safety
 //!
-//! This file owns the contents of the heap, together with generated code. It writes an object only
-//! after its bytes were allocated and made accessible.
+//! This file owns the contents of the heap, together with generated code. The file writes an object
+//! only after the object's bytes were allocated and made accessible.
 #![allow(unsafe_code)]
 
 use crate::stop::{Halt, Watched};
@@ -26,7 +26,7 @@ use pirn_format::layout::{
 };
 use pirn_format::types::StorageType;
 
-/// The type id of a box: no process has so many types.
+/// The type id of a box. No type gets this id, because no process has 2^32 types.
 const BOX_TYPE: u32 = u32::MAX;
 
 /// Makes `bytes` bytes accessible after the last object of member `at`.
@@ -118,7 +118,7 @@ pub(super) fn id<T>(member: &Member<T>, ty: u32) -> u32 {
 /// The storage type of the elements of a member's array type.
 pub(super) fn element<T>(member: &Member<T>, ty: u32) -> Result<StorageType, TrapCode> {
     let element = member.inner.module.metadata().array_element(ty);
-    // It is always present in a validated module.
+    // A validated module has the element type of each of its array types.
     element
         .map(|element| element.storage)
         .ok_or(TrapCode::Unreachable)
@@ -153,8 +153,8 @@ pub(super) fn elements(array: u64) -> u64 {
 /// `address` must be the address of a field or an element with this storage type.
 pub(super) unsafe fn store(address: u64, storage: StorageType, value: Cell) {
     let bytes = storage.bytes() as usize;
-    // SAFETY: the caller ensures that a value of this type lies there. A cell has 16 bytes, and no
-    // storage type is larger.
+    // SAFETY: the caller ensures that a value of this type lies at the address. A cell has 16
+    // bytes, and no storage type is larger.
     unsafe { ptr::copy_nonoverlapping(value.0.as_ptr(), address as *mut u8, bytes) };
 }
 
@@ -178,7 +178,7 @@ pub(super) unsafe fn fill<T>(
     if len == 0 || value.0[..one].iter().all(|byte| *byte == 0) {
         return Ok(());
     }
-    // SAFETY: the caller ensures that `len` elements of an array lie there.
+    // SAFETY: the caller ensures that `len` elements of an array lie at the address.
     let mut bulk = unsafe {
         store(address, storage, value);
         Bulk::repeat(address as *mut u8, one, one * len as usize)
@@ -200,7 +200,7 @@ pub(super) fn array_of_data<T>(
     let source = descriptors::data_part(source, from, bytes)?.as_ptr();
     // A length is an i32, so the conversion is exact.
     let array = array(members, at, ty, len as u32, data)?;
-    // SAFETY: the array has so many bytes and does not move. `data_part` checked the source.
+    // SAFETY: the array has `bytes` bytes and does not move. `data_part` checked the source.
     let bulk = unsafe { Bulk::copy(elements(array) as *mut u8, source, bytes as usize) };
     Ok((array | TAG_ARRAY, bulk))
 }
@@ -216,13 +216,13 @@ pub(super) fn array_of_elements<T>(
 ) -> Result<(u64, Bulk), TrapCode> {
     descriptors::check_elements(&members[at], segment, from, len)?;
     let array = array(members, at, ty, len as u32, data)?;
-    // SAFETY: the array has so many elements and does not move.
+    // SAFETY: the array has `len` elements and does not move.
     let bulk = unsafe { Bulk::elements(elements(array) as *mut u64, segment, from, len) };
     Ok((array | TAG_ARRAY, bulk))
 }
 
-/// Converts an external reference of the host to an internal one. Allocates a box if the number
-/// does not fit otherwise.
+/// Converts an external reference of the host to an internal reference. Allocates a box for a
+/// number that does not fit into a reference.
 pub(super) fn internalized<T>(
     members: &mut [Member<T>],
     at: usize,

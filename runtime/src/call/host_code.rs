@@ -6,7 +6,7 @@ use crate::value::Cell;
 
 /// The implementation of a host function.
 pub(crate) trait HostCode<T>: Send + Sync + 'static {
-    /// Number of cells that it gets: the larger of the numbers of parameters and of results.
+    /// Number of cells that the function gets: the larger of its numbers of parameters and results.
     fn cells(&self) -> usize;
 
     /// Reads the parameters from the cells, and writes the results to them.
@@ -19,8 +19,8 @@ pub(crate) trait HostCode<T>: Send + Sync + 'static {
 
 /// The answer of a host function.
 ///
-/// It is a whole word, because a byte store followed by a word load defeats store forwarding. That
-/// load would wait some 4 ns for the store to reach the cache.
+/// The answer is a whole word, because a byte store followed by a word load defeats store
+/// forwarding. The load would wait some 4 ns for the store to reach the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Answered {

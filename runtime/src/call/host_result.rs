@@ -1,4 +1,4 @@
-//! [`HostResult`] and [`HostFuture`]: what host functions return.
+//! [`HostResult`] and [`HostFuture`]: the return types of host functions.
 
 use crate::error::HostError;
 use crate::value::FuncType;
@@ -6,7 +6,7 @@ use crate::value::typed::{Results, sealed};
 use core::future::Future;
 use core::pin::Pin;
 
-/// The return type of a host function: results, or a `Result` of them with any error.
+/// The return type of a host function: results, or a `Result` of results with any error.
 pub trait HostResult: 'static {
     /// The results.
     type Results: Results;
@@ -32,8 +32,8 @@ impl<R: Results, E: Into<HostError> + 'static> HostResult for Result<R, E> {
     }
 }
 
-/// The return type of an async host function: a future of its results, or of a `Result` of them. It
-/// borrows the [`Caller`](crate::Caller).
+/// The return type of an async host function: a future of its results, or of a `Result` of its
+/// results. The future borrows the [`Caller`](crate::Caller).
 pub type HostFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
 /// Number of cells of a function over these parameters and results.

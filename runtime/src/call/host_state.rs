@@ -1,10 +1,9 @@
-//! [`HostState`]: the host's state of an instance: the embedder's data, and the pending question of
-//! the guest.
+//! [`HostState`]: the embedder's data of an instance, and the pending question of its guest.
 //!
 //! # Safety
 //!
-//! This file owns one fact. A pending host call of a guest belongs to the suspended call. It is
-//! dropped or answered before that call continues.
+//! This file owns one fact. A pending host call of a guest belongs to the suspended call. The
+//! pending call is dropped or answered before the suspended call continues.
 #![allow(unsafe_code)]
 
 use super::caller::Caller;
@@ -43,15 +42,15 @@ pub(crate) enum Mode {
 
 /// The poll of a guest's call.
 pub(crate) struct Polled {
-    /// The context of the current poll. It is valid only during that poll.
+    /// The context of the current poll, valid only during that poll.
     pub(crate) context: NonNull<Context<'static>>,
     /// The async host function that the guest waits for.
     pub(crate) host: Option<HostCall>,
 }
 
-// SAFETY: the pointers are used only while the call borrows the instance. They point to the current
-// poll, to cells of the instance's own stack, and to a function that its preparation keeps. That
-// function is `Sync`.
+// SAFETY: the pointers are used only while the call borrows the instance. The pointers are to the
+// current poll, to cells of the instance's own stack, and to a function that its preparation keeps.
+// That function is `Sync`.
 unsafe impl<T: Send, Q: Send, A> Send for HostState<T, Q, A> {}
 // SAFETY: no pointer is used through a shared reference.
 unsafe impl<T: Sync, Q: Sync, A> Sync for HostState<T, Q, A> {}
@@ -76,8 +75,8 @@ impl<T: fmt::Debug, Q, A> fmt::Debug for HostState<T, Q, A> {
 /// A pending async host function. When it is ready, it writes its results to the cells from which
 /// the guest reads them.
 ///
-/// It contains a [`HostFuture`] of results of some type. Erasing that type needs no second
-/// allocation.
+/// A `HostCall` contains a [`HostFuture`] of results of some type. Erasing that type needs no
+/// second allocation.
 pub(crate) struct HostCall {
     future: MaybeUninit<[usize; 2]>,
     cells: *mut Cell,
@@ -86,14 +85,14 @@ pub(crate) struct HostCall {
     drop: unsafe fn(&mut Self),
 }
 
-// SAFETY: the future is `Send`. The cells belong to a guest that waits for it.
+// SAFETY: the future is `Send`. The cells belong to a guest that waits for the future.
 unsafe impl Send for HostCall {}
 
 impl HostCall {
     /// # Safety
     ///
-    /// `cells` must point to as many cells as the function has, on the stack of its guest. That
-    /// guest must wait until this value is ready or dropped.
+    /// `cells` must point to the function's cells, on the stack of its guest. That guest must wait
+    /// until this value is ready or dropped.
     pub(crate) unsafe fn new<R: HostResult>(
         future: HostFuture<'static, R>,
         cells: *mut Cell,
@@ -134,8 +133,8 @@ impl HostCall {
         future.as_mut().poll(context).map(|results| {
             let results = results.into_result()?;
             let count = <R::Results as sealed::List>::TYPES.len();
-            // SAFETY: the caller of `new` ensured that there are so many cells, and that the guest
-            // waits.
+            // SAFETY: the caller of `new` ensured that `cells` points to `count` cells, and that
+            // the guest waits.
             let cells = unsafe { slice::from_raw_parts_mut(self.cells, count) };
             sealed::List::store(results, cells, self.instance_id)?;
             Ok(())
@@ -204,8 +203,8 @@ impl<'a, T, Q, A> Caller<'a, HostState<T, Q, A>> {
     /// The caller as host functions of the embedder get it, with the embedder's data.
     #[inline]
     pub(crate) fn of_data(self) -> Caller<'a, T> {
-        // SAFETY: the new caller replaces this one. The embedder's data is a part of the state, to
-        // which this caller had a valid pointer.
+        // SAFETY: the new caller replaces this caller. The embedder's data is a part of the state,
+        // to which this caller had a valid pointer.
         unsafe { Caller::new(self.vmctx(), &raw mut (*self.data_pointer()).data) }
     }
 }

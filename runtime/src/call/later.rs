@@ -3,8 +3,8 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. The future of an async host function borrows an instance. It is polled
-//! and dropped only while the call that made the future borrows that instance.
+//! This file owns one fact. The future of an async host function borrows an instance. The future is
+//! polled and dropped only while the call that made the future borrows that instance.
 #![allow(unsafe_code)]
 
 use super::caller::{Caller, instance_id};
@@ -49,7 +49,7 @@ where
     HostFunc::of(func_type::<P, R::Results>(), code)
 }
 
-/// As [`asking`], over numbers. `ty` must be flat, with as many results as `R`.
+/// As [`asking`], over numbers. `ty` must be flat, with the number of results of `R`.
 pub(crate) fn flat_asking<T, Q, A, R, F, G>(
     ty: FuncType,
     ask: F,
@@ -139,7 +139,7 @@ where
     // SAFETY: the caller ensures that `code` points to an `Asking` with these types.
     let code = unsafe { &*code.cast::<Asking<P, R, F, G>>() };
     // SAFETY: the caller ensures that `at` points to the cells of the call. The guest waits, and
-    // its parameters are still there.
+    // its parameters are still in the cells.
     let cells = unsafe { slice::from_raw_parts_mut(at, code.cells) };
     let instance_id = instance_id(&caller, needs_instance_id::<P, R>());
     let results = (code.reply)(caller, P::load(cells, instance_id), answer).into_result()?;
@@ -169,7 +169,8 @@ where
     HostFunc::of(ty, Async { func, cells, types })
 }
 
-/// A function over numbers that returns a future. `ty` must be flat, with as many results as `R`.
+/// A function over numbers that returns a future. `ty` must be flat, with the number of results of
+/// `R`.
 pub(crate) fn flat_future<T, Q, A, R, F>(ty: FuncType, func: F) -> HostFunc<HostState<T, Q, A>>
 where
     T: 'static,
@@ -228,8 +229,7 @@ where
             sealed::List::store(results.into_result()?, cells, instance_id)?;
             return Ok(Answered::Done);
         }
-        // SAFETY: the cells belong to this call, whose guest will be left, and there are as many as
-        // the function has.
+        // SAFETY: `cells` are all cells of this call, whose guest will be left.
         polled.host = Some(unsafe { HostCall::new(future, cells.as_mut_ptr(), instance_id) });
         Ok(Answered::Later)
     }

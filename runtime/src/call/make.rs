@@ -3,8 +3,8 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. It writes only globals and tables of the instance that starts, and
-//! objects that it has just allocated.
+//! This file owns one fact. The file writes only globals and tables of the starting instance, and
+//! objects that the file has just allocated.
 #![allow(unsafe_code)]
 
 use super::heap::{allocate, array, element, elements, fill, id, internalized, store};
@@ -20,7 +20,7 @@ use pirn_format::layout::TAG_ARRAY;
 use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems};
 use std::sync::Arc;
 
-/// Why an instance did not reach its start function.
+/// Why the start of an instance ended before its start function.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
     /// A write stopped early.
@@ -41,8 +41,8 @@ impl From<HostBytesError> for NotStarted {
     }
 }
 
-/// Makes the initial values that differ from instance to instance, in the order of the module (spec
-/// 3.0, 4.7.3): those of globals, tables and element segments. Fills large tables first.
+/// Makes the initial values of globals, tables and element segments that differ from instance to
+/// instance, in the order of the module (spec 3.0, 4.7.3). Fills large tables first.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub(super) fn make<T>(
         let (start, elements) = table(&members[at], *position);
         let written = initial.first.len();
         // SAFETY: the table has room for `elements` elements, see `check_limits`. The first
-        // `written` ones are skipped.
+        // `written` elements are skipped.
         let mut bulk = unsafe { Bulk::words(start.add(written), word, elements - written) };
         bulk.run(&members[at], watched)?;
     }

@@ -18,9 +18,9 @@
 //! A guest cannot be suspended in a nested call, because the waiting guest and the nested call have
 //! frames of the host between them. So the runtime refuses host functions that suspend the guest,
 //! and defers the end of a time slice until the nested call has returned. Kills, deadlines,
-//! processor-time budgets and fuel apply to the nested call, too. A kill, a deadline or a budget
-//! also ends the waiting guest. Running out of fuel is a trap of the nested call: the host function
-//! can add fuel and return to the waiting guest.
+//! processor-time budgets and fuel apply to the nested call, too. A kill, a deadline or an
+//! exhausted budget also ends the waiting guest. Running out of fuel is a trap of the nested call:
+//! the host function can add fuel and return to the waiting guest.
 //!
 //! # Safety
 //!
@@ -48,7 +48,8 @@ use core::slice;
 use pirn_format::layout::MemoryDesc;
 
 /// Bytes of the guest's stack below the cells of a nested call that must be accessible. The entry
-/// routine writes there. It is host code, so a fault there would not become a trap of the guest.
+/// routine writes to these bytes. It is host code, so its fault would not become a trap of the
+/// guest.
 const ENTRY_BYTES: usize = 4096;
 
 /// The vtable for nested calls of a [`Call`] with data `T`.
@@ -89,7 +90,8 @@ impl Site {
         // a host function of the guest runs another instance.
         //
         // SAFETY: the activation lives as long as the context. While the activation runs, only its
-        // own thread changes it. If it is current on this thread, that is this thread.
+        // own thread changes it. If the activation is current on this thread, its own thread is
+        // this thread.
         if !Running::is(activation) || unsafe { (*Record::with(activation)).in_async_host } {
             return Err(StateError::new(Operation::Nest, CallState::NotWaiting));
         }
@@ -184,10 +186,10 @@ impl<T> Caller<'_, T> {
 
     /// Calls a function of the calling instance: its allocator, for example.
     ///
-    /// The call is nested: it runs while the guest waits for this host function. It uses the
-    /// guest's stack, the limits of the guest's call, and the guest's fuel. A kill, a deadline or a
-    /// budget of processor time ends both calls. If the host function returns the error of a nested
-    /// call, the guest's call ends with that error.
+    /// The call is nested: it runs while the guest waits for this host function. The nested call
+    /// uses the guest's stack, the limits of the guest's call, and the guest's fuel. A kill, a
+    /// deadline or a budget of processor time ends both calls. If the host function returns the
+    /// error of a nested call, the guest's call ends with that error.
     ///
     /// In the nested call, the guest can call host functions that make further nested calls.
     /// [`RegionBuilder::nested_calls_max`](crate::RegionBuilder::nested_calls_max) limits how many
@@ -207,7 +209,8 @@ impl<T> Caller<'_, T> {
     ///   results from the answer to a question;
     /// * [`CallError::State`] on another thread than the guest's, and while another instance runs
     ///   on this thread;
-    /// * [`CallError::Invalid`] if as many nested calls run as the region allows.
+    /// * [`CallError::Invalid`] if the number of running nested calls is the maximum that the
+    ///   region allows.
     pub fn call<P: Params, R: Results>(
         &mut self,
         func: &TypedFunc<P, R>,
@@ -348,8 +351,8 @@ unsafe fn values<T>(
     let at = member_of(members, vmctx).ok_or_else(looked_up_elsewhere)?;
     let prepared = parameters::prepare(members, at, wanted, params)?;
     let cells = site.cells(prepared.count())?;
-    // SAFETY: `Site::cells` returned the address of this many cells, which nothing else uses. Any
-    // bytes are a valid cell.
+    // SAFETY: `Site::cells` returned the address of `prepared.count()` cells, which nothing else
+    // uses. Any bytes are a valid cell.
     prepared.store(unsafe { slice::from_raw_parts_mut(cells, prepared.count()) });
     // SAFETY: the caller ensures that the call runs. The function belongs to a member of the call,
     // and `cells` holds its parameters.
@@ -405,8 +408,8 @@ unsafe fn enter<T>(call: *mut (), target: Target, cells: *mut u8) -> Result<(), 
             // `cells` is free, because the frames of the waiting guest lie above the cells.
             unsafe { switch::start(activation, vmctx, entry, code, cells, answer, call) }
         };
-        // SAFETY: the activation is the current one of this thread. `cells` lies on the stack of
-        // its guest.
+        // SAFETY: the activation is the current activation of this thread. `cells` lies on the
+        // stack of its guest.
         let returned = unsafe { run_in(&mut nested, cells, start) };
         let result = if returned { Ok(()) } else { Err(nested.left()) };
         if let Some(exceptions) = &mut nested.members[0].exceptions {

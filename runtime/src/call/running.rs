@@ -1,4 +1,4 @@
-//! [`Call`]: a running call, and what the runtime does when its guest exits.
+//! [`Call`]: a running call, and how the runtime answers the exits of its guest.
 //!
 //! # Safety
 //!
@@ -45,7 +45,7 @@ pub(super) struct Call<'a, T> {
     pub(super) end: Option<End>,
 }
 
-/// The first fields of a [`Call`]. They do not depend on the type of the host's data.
+/// The first fields of a [`Call`]. These fields do not depend on the type of the host's data.
 #[repr(C)]
 pub(super) struct Header {
     pub(super) activation: *mut Activation,
@@ -86,7 +86,7 @@ type CallValues = unsafe fn(*mut (), *mut u8, Wanted<'_>, &[Value]) -> NestedRes
 /// # Safety
 ///
 /// `vmctx` must be the context of the calling instance, which must be a member of the running call.
-/// `data` must be the data of that call. `cells` must point to as many cells as the function has.
+/// `data` must be the data of that call. `cells` must point to the function's cells.
 #[inline(always)]
 pub(super) unsafe fn host<T, C: HostCode<T>>(
     data: *mut T,
@@ -94,10 +94,11 @@ pub(super) unsafe fn host<T, C: HostCode<T>>(
     vmctx: *mut u8,
     cells: *mut Cell,
 ) -> std::thread::Result<Result<Answered, HostError>> {
-    // SAFETY: the caller ensures that `cells` points to that many cells.
+    // SAFETY: the caller ensures that `cells` points to `code.cells()` cells.
     let cells = unsafe { slice::from_raw_parts_mut(cells, code.cells()) };
     // SAFETY: the call borrows the instance, whose guest waits. The call holds no view of the
-    // instance's memory. It uses the data only in nested calls, which borrow the `Caller` mutably.
+    // instance's memory. The call uses the data only in nested calls, which borrow the `Caller`
+    // mutably.
     let caller = unsafe { Caller::new(vmctx, data) };
     panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells)))
 }
@@ -153,8 +154,8 @@ impl<T> Call<'_, T> {
             cells,
             watched: self.watched,
         };
-        // SAFETY: the trampoline of the builtin passes an address on the guest's stack. There is
-        // room for every parameter, and for at least one result. The guest does not run.
+        // SAFETY: the trampoline of the builtin passes an address on the guest's stack. The address
+        // has room for every parameter, and for at least one result. The guest does not run.
         let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
         match builtin {
             Builtin::MemoryWait32 | Builtin::MemoryWait64 => {
@@ -163,7 +164,7 @@ impl<T> Call<'_, T> {
                 wait(self.members, at, self.watched, builtin, cells, is_nested)
             }
             Builtin::Throw => {
-                // SAFETY: generated code supplies as many cells as the tag has values.
+                // SAFETY: generated code supplies one cell for each value of the tag.
                 let thrown = unsafe {
                     exception::throw(self.members, left, at, cells[0].u32(), cells[1].u64())
                 };
@@ -183,8 +184,8 @@ impl<T> Call<'_, T> {
                 Ok(())
             }
             other => {
-                // SAFETY: the data is borrowed for the call, and no host function runs that has a
-                // pointer to it.
+                // SAFETY: the data is borrowed for the call, and no running host function has a
+                // pointer to the data.
                 let data = unsafe { &mut *self.data };
                 let bulk = builtin::run(self.members, at, other, cells, data);
                 match bulk.map_err(End::Trap)? {
@@ -214,7 +215,7 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Makes a guest that threw continue in its handler. Returns whether there is one.
+    /// Makes a guest that threw continue in its handler. Returns whether there is a handler.
     #[inline]
     pub(super) fn catches(&mut self) -> bool {
         matches!(self.end, Some(End::Throws)) && self.lands()
@@ -259,7 +260,8 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Records why the guest must be left. Returns its activation, by which the switch leaves it.
+    /// Records why the guest must be left. Returns the guest's activation, which tells the switch
+    /// to leave the guest.
     #[inline]
     pub(super) fn leave(&mut self, end: End) -> *mut Activation {
         // `lands` clears the old value before a guest continues, so there is nothing to drop.
@@ -368,7 +370,7 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// The error of a call whose guest threw an exception that nothing caught.
+    /// The error of a call whose guest threw an exception that no handler caught.
     fn uncaught(&mut self) -> CallError {
         let (tag, values, pcs) = exception::uncaught(self.members);
         let trace = Trace::of_pcs(&pcs, self.modules());
@@ -416,7 +418,7 @@ pub(super) fn member_of<T>(members: &[Member<T>], vmctx: *mut u8) -> Option<usiz
     members.iter().position(|member| member.vmctx() == vmctx)
 }
 
-/// The progress of a step. One word wide, like [`Answered`].
+/// The progress of a step. The progress is one word wide, like [`Answered`].
 #[repr(u64)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Progress {

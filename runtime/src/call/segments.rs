@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. The range of each [`Bulk`] lies in a memory or a table, whose bounds it
-//! checked.
+//! This file owns one fact. The file checks the bounds of a memory or a table before it makes a
+//! [`Bulk`] for a range of the memory or table.
 #![allow(unsafe_code)]
 
 use crate::store::bulk::Bulk;
@@ -26,7 +26,7 @@ pub(super) fn write_data<T>(
 }
 
 /// The write of `len` references of an element segment, from `from` on, to index `to` of a table.
-/// The segment must have so many, and may have been dropped.
+/// The segment must have `len` references from `from` on, and may have been dropped.
 pub(super) fn write_elements<T>(
     member: &Member<T>,
     table_index: u32,

@@ -76,7 +76,7 @@ fn write_segments<T>(
 }
 
 /// Starts an instance: runs `prepare`, then the function that `prepare` returns, if any. The limits
-/// of one call apply to both together.
+/// of one call apply to `prepare` and the function together.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Steps of calls: the first step, and those that resume a suspended guest.
+//! Steps of calls: the first step, and the steps that resume a suspended guest.
 //!
 //! # Safety
 //!
@@ -23,8 +23,8 @@ use core::panic::AssertUnwindSafe;
 use core::{ptr, slice};
 use std::panic;
 
-/// Makes a step of a call of member `root`: the first one, or the next one from where the guest was
-/// suspended.
+/// Makes a step of a call of member `root`. `first` says whether the call begins or the suspended
+/// guest is resumed.
 ///
 /// # Errors
 ///
@@ -162,7 +162,8 @@ fn step_watched<T>(
     stepped
 }
 
-/// Completes the bulk write of a builtin that the suspended guest has called, if there is one.
+/// Completes the bulk write of a builtin that the suspended guest has called, if there is such a
+/// write.
 ///
 /// # Errors
 ///

@@ -63,8 +63,8 @@ pub(crate) fn fill<T>(
     Ok(())
 }
 
-/// Grows table `index` of member `at` by `delta` elements with this value. Returns the previous
-/// number of elements. No call of the members may be suspended.
+/// Grows table `index` of member `at` by `delta` elements with the value `value`. Returns the
+/// previous number of elements. No call of the members may be suspended.
 ///
 /// # Errors
 ///

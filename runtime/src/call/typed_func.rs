@@ -27,7 +27,7 @@ pub struct TypedFunc<P, R> {
     entry: usize,
     /// Offset from the instance's context to the address that the code takes as its first argument.
     context: i32,
-    /// Number of cells for a call, at least one. Only functions over [`FlatParams`] use it, because
+    /// Number of cells for a call, at least 1. Only functions over [`FlatParams`] use it, because
     /// their Rust types do not tell the number.
     flat_cells: u32,
     types: PhantomData<fn(P) -> R>,
@@ -46,8 +46,8 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if its type does not match
-    /// `P` and `R`.
+    /// [`LinkError::NoExport`] if there is no such function; [`LinkError::FuncType`] if its type
+    /// does not match `P` and `R`.
     pub(crate) fn find(
         module: &Module,
         prepared: InstanceId,
@@ -63,8 +63,8 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
         })
     }
 
-    /// As [`find`](Self::find), for a function whose type passes `check`. If not, `check` returns
-    /// what is wanted.
+    /// As [`find`](Self::find), for a function whose type passes `check`. If the type does not
+    /// pass, `check` returns the wanted type in words.
     fn find_if(
         module: &Module,
         prepared: InstanceId,
@@ -150,7 +150,7 @@ impl TypedFunc<FlatParams, FlatResult> {
     }
 }
 
-/// Whether a function takes at most 17 numbers and returns at most one.
+/// Whether a function takes at most 17 numbers and returns at most one number.
 pub(crate) fn is_flat(ty: &FuncType) -> bool {
     let number = |ty| {
         matches!(
@@ -162,8 +162,8 @@ pub(crate) fn is_flat(ty: &FuncType) -> bool {
 }
 
 impl<P, R> TypedFunc<P, R> {
-    /// Distinguishes the function from others of its preparation. The code alone is not enough:
-    /// imported functions of one type share their code.
+    /// Distinguishes the function from other functions of its preparation. The code alone is not
+    /// enough: imported functions of one type share their code.
     pub(crate) fn identity(&self) -> (usize, i32) {
         (self.code, self.context)
     }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 /// A function of a module, for calls with untyped values.
 ///
-/// The host can call it on every instance of the preparation in which it was looked up, or on the
-/// member of a group in which it was looked up. A clone is a handle to the same function.
+/// The look-up of a function is in a preparation or in a member of a group. The host can call the
+/// function on every instance of that preparation, or on that member. A clone is a handle to the
+/// same function.
 #[derive(Debug, Clone)]
 pub struct Func(Arc<Inner>);
 
@@ -47,7 +48,7 @@ impl Func {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none.
+    /// [`LinkError::NoExport`] if there is no such function.
     pub(crate) fn find(
         module: &Module,
         prepared: InstanceId,

@@ -20,7 +20,8 @@ use crate::store::member::Member;
 use crate::value::Cell;
 use pirn_format::exit::{Builtin, TrapCode};
 
-/// Wakes up to `count` waiters at an address of memory `index`, and returns how many it woke.
+/// Wakes up to `count` waiters at an address of memory `index`, and returns the number of woken
+/// waiters.
 ///
 /// # Errors
 ///
@@ -32,13 +33,13 @@ pub(super) fn notify<T>(
     count: u32,
 ) -> Result<u32, TrapCode> {
     atomic_place(member, index, address, 4)?;
-    // Nothing else can wait in a memory of the slot.
+    // No other guest can wait in a memory of the slot, so no guest is woken.
     let shared = member.shared(index);
     Ok(shared.map_or(0, |memory| memory.wake(address, count)))
 }
 
-/// Begins to wait at an address of memory `index`, if the expected value is there. Otherwise
-/// returns `None`.
+/// Begins to wait at an address of memory `index`, if the memory holds the expected value at that
+/// address. Otherwise returns `None`.
 ///
 /// # Errors
 ///
@@ -55,11 +56,11 @@ fn begin_wait<T>(
         return Err(TrapCode::ExpectedSharedMemory);
     }
     let shared = member.shared(index);
-    // SAFETY: `atomic_place` checked that the place lies in the memory. It is aligned, because the
-    // memory's base is page-aligned.
+    // SAFETY: `atomic_place` checked that the place lies in the memory. The place is aligned,
+    // because the memory's base is page-aligned.
     unsafe {
         if shared.is_none() {
-            // This is a memory of the slot, whose page may be missing.
+            // The memory is a memory of the slot, whose page may be missing.
             populate::readable(place, expected.bytes() as usize)?;
         }
         Ok(Wait::begin(shared, address, place, expected, timeout_ns))
@@ -128,7 +129,7 @@ pub(super) enum Next {
     Stopped,
 }
 
-/// Continues the wait of a guest that was left during it, if there is one.
+/// Continues the wait of a guest that was left during a wait, if there is such a guest.
 pub(super) fn wait_on<T>(members: &mut [Member<T>], watched: &Watched) -> Next {
     let mut waits = members
         .iter_mut()

@@ -11,8 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Why a host function ended the guest's call: any error type, kept unchanged.
 ///
-/// Every error type converts to it by `?` or `into`. It does not implement [`Error`], because that
-/// would conflict with this conversion. [`as_error`](Self::as_error) returns the error within.
+/// Every error type converts to a `HostError` by `?` or `into`. A `HostError` does not implement
+/// [`Error`], because an implementation would conflict with this conversion.
+/// [`as_error`](Self::as_error) returns the error within.
 pub struct HostError(Box<dyn Error + Send + Sync>);
 
 impl HostError {
@@ -28,13 +29,13 @@ impl HostError {
         &*self.0
     }
 
-    /// The error within, if it is of this type.
+    /// The error within, if it has the type `E`.
     #[must_use]
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         self.0.downcast_ref()
     }
 
-    /// The error within, if it has this type.
+    /// Returns the error within, if it has the type `E`.
     ///
     /// # Errors
     ///
@@ -68,13 +69,13 @@ impl fmt::Debug for HostError {
 
 /// A panic of a host function.
 ///
-/// The panic hook of the process has reported it, as any panic. It did not unwind further: the
+/// The panic hook of the process has reported the panic. The panic did not unwind further: the
 /// guest's call ended.
 ///
 /// The function may have left the instance's data in an inconsistent state.
 pub struct HostPanic(Box<Panicked>);
 
-/// Boxed, because every result of a call reserves space for it.
+/// Boxed, because every result of a call reserves space for a [`HostPanic`].
 struct Panicked {
     // A payload is `Send` but not `Sync`, so it needs the mutex.
     payload: Mutex<Box<dyn Any + Send>>,
@@ -94,7 +95,7 @@ impl HostPanic {
         payload.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The message, if the panic had one.
+    /// The message, if the panic had a message.
     #[must_use]
     pub fn message(&self) -> Option<String> {
         let payload = sys::lock(&self.0.payload);

@@ -38,7 +38,7 @@ pub enum InvalidCall {
         name: String,
         /// The type of the function.
         ty: FuncType,
-        /// Number of its parameters.
+        /// Number of the function's parameters.
         wanted: usize,
         /// Number of the values.
         found: usize,
@@ -52,7 +52,7 @@ pub enum InvalidCall {
         /// Name of the function: its export name, its name in the name section, or "func" and its
         /// index.
         name: String,
-        /// Index of the value. The first one has index 0.
+        /// Index of the value. The first value has index 0.
         position: usize,
         /// The type of the parameter.
         wanted: ValType,
@@ -68,7 +68,7 @@ pub enum InvalidCall {
         /// Name of the function: its export name, its name in the name section, or "func" and its
         /// index.
         name: String,
-        /// Index of the value. The first one has index 0.
+        /// Index of the value. The first value has index 0.
         position: usize,
     },
     /// A parameter is a reference of another instance, or an
@@ -90,7 +90,7 @@ pub enum InvalidCall {
          `call_async`"
     )]
     NotResumable,
-    /// The guest has as many nested calls as its region allows.
+    /// The guest has the maximum number of nested calls that its region allows.
     #[error(
         "guest has {running} nested calls, its region allows {limit}; return from one, or raise \
          `nested_calls_max`"

@@ -18,12 +18,12 @@ pub enum SnapshotError {
          instance whose calls have all returned"
     )]
     Failed,
-    /// A function that is said to have made the state is not exported.
+    /// The module does not export a function that the caller names as the maker of the state.
     #[error("there is no exported function {name:?} to remove, only {exports}; name one of them")]
     NoExport {
         /// The name.
         name: String,
-        /// The functions that are exported, or the first of them.
+        /// The exported functions, or the first few of them.
         exports: String,
     },
     /// The module imports a shared memory, which belongs to the host.
@@ -35,7 +35,7 @@ pub enum SnapshotError {
         /// Index of the memory.
         index: u32,
     },
-    /// A part of the state refers to something that no other instance has.
+    /// A part of the state refers to an object that no other instance has.
     #[error(
         "{place} refers to {found}, but a snapshot holds only functions of its module and i31; \
          clear the reference, or drop the segment"
@@ -43,7 +43,7 @@ pub enum SnapshotError {
     Reference {
         /// The global, the element of a table, or the element segment.
         place: String,
-        /// The kind of its value, in words.
+        /// The kind of the value at that place, in words.
         found: &'static str,
     },
     /// This process is a fork that did not inherit the memory of the instance.

@@ -53,7 +53,7 @@ pub enum SetGlobalError {
     Immutable {
         /// The name of the export.
         name: String,
-        /// The type of its value.
+        /// The type of the global's value.
         ty: ValType,
     },
     /// The global cannot hold the value.
@@ -87,7 +87,7 @@ pub enum TableError {
     /// The id of a member comes from another group.
     #[error(transparent)]
     NoMember(#[from] NoMember),
-    /// The table does not have all of these elements.
+    /// The table has fewer elements than the operation needs.
     #[error("table has {elements} elements, {len} from {index} on were to be set; grow it first")]
     OutOfBounds {
         /// Index of the first element.

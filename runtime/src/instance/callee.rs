@@ -30,12 +30,12 @@ pub(crate) struct Callee<'a, T, Q, A> {
     pub(super) group_watch: Option<&'a mut Option<Watch>>,
 }
 
-/// What a [`CallAsync`](crate::CallAsync) borrows: an [`Instance`](crate::Instance) or a
-/// [`Group`](crate::Group). Nothing else implements this trait.
+/// The type that a [`CallAsync`](crate::CallAsync) borrows. Only [`Instance`](crate::Instance) and
+/// [`Group`](crate::Group) implement this trait.
 ///
 /// Generic code is monomorphised for each owner, so the compiler knows that an instance has one
-/// member and no watch of a group. With both looked up in fields, a call by a future took a tenth
-/// more time (bench `compare`, row "async call of null").
+/// member and no watch of a group. With look-ups of members and watch in fields, a call by a future
+/// took a tenth more time (bench `compare`, row "async call of null").
 pub trait CallOwner: sealed::Parts {}
 
 #[expect(
@@ -57,7 +57,7 @@ pub(crate) mod sealed {
         /// The host's answer.
         type Answer;
 
-        /// Borrows the parts for a call. For a group it is a call of the member that was called
+        /// Borrows the parts for a call. For a group, the call is of the member that was called
         /// last.
         fn callee(&mut self) -> Callee<'_, Self::Data, Self::Question, Self::Answer>;
 
@@ -69,7 +69,7 @@ pub(crate) mod sealed {
         /// the host's data and the memories at the same time.
         unsafe fn members<'a>(this: NonNull<Self>) -> (&'a [MemberOf<Self>], usize);
 
-        /// The means to stop the call, if there are any.
+        /// The means to stop the call; `None` if the call cannot be stopped.
         ///
         /// # Safety
         ///
@@ -96,7 +96,7 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
         }
     }
 
-    /// The means to stop the call, if there are any.
+    /// The means to stop the call; `None` if the call cannot be stopped.
     pub(super) fn watch_made(&self) -> Option<&Watch> {
         match &self.group_watch {
             Some(watch) => watch.as_ref(),
@@ -151,7 +151,7 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
         }
     }
 
-    /// Makes a step of the call: the first step or the next one.
+    /// Makes a step of the call: the first step or the next step.
     ///
     /// After the step, a pending async host function may borrow parts of the store. This method
     /// then accesses only the parts that such a function does not borrow.

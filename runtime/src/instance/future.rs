@@ -6,8 +6,8 @@
 //! the instance. While it lives, this file accesses only the members and the watch, which the
 //! future does not borrow.
 //!
-//! [`CallAsync`] stores that future when the guest waits for it, and itself borrows the instance.
-//! If a [`CallAsync`] is leaked (`mem::forget`), the future in it is leaked, too.
+//! [`CallAsync`] stores the host function's future while the guest waits for it, and itself borrows
+//! the instance. If a [`CallAsync`] is leaked (`mem::forget`), the stored future is leaked, too.
 #![allow(unsafe_code)]
 
 use super::callee::CallOwner;
@@ -110,7 +110,7 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
     ///
     /// Without this method the task is woken at once. Not every executor then runs other tasks
     /// first. tokio polls a task that is woken during its own poll up to 61 times before it checks
-    /// its sockets again. After tokio's `yield_now` it checks them first.
+    /// its sockets again. After tokio's `yield_now`, tokio checks its sockets first.
     ///
     /// A kill or the deadline ends the call during such a pause, too.
     pub fn yield_with(mut self, others: fn() -> HostFuture<'static, ()>) -> Self {
@@ -233,7 +233,7 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
         self.polled.context = NonNull::from(&mut *context).cast();
         let mode = Mode::Async(NonNull::from(&mut self.polled));
         let step = callee.advance(&self.func, first, mode);
-        // From here on, access only those parts that a host function's future does not borrow.
+        // From this point on, access only parts that a host function's future does not borrow.
         // SAFETY: this future borrows the owner.
         if let Some(watch) = unsafe { C::watch(self.owner) } {
             self.bounds.cpu_ns = watch.bounds.cpu_ns;
@@ -301,11 +301,12 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
 }
 
 impl<C: CallOwner, P, R> CallAsync<'_, C, P, R> {
-    /// Ends the call, if it has not.
+    /// Ends the call, unless it has ended.
     fn end(&mut self) {
         if self.polled.host.is_some() {
             // The drop of the host function's future may access the guest's memory, and faults need
-            // the signal handler. If that cannot be prepared, the future is dropped all the same.
+            // the signal handler. If the thread cannot be prepared, the future is dropped all the
+            // same.
             let _ = sys::signal::prepare_thread();
         }
         // The host function's future borrows the instance, so it is dropped first.

@@ -45,22 +45,23 @@ use pirn_format::metadata::ExportItem;
 use std::collections::HashMap;
 
 /// Instances that import from each other, and share the host's data `T`. Each instance has its own
-/// slot. All are dropped with the group.
+/// slot. All instances are dropped with the group.
 ///
-/// `Q` and `A` are those of the [`Linker`]. An instance of a group cannot ask its caller: a call of
-/// a [`func_ask`](Linker::func_ask) ends the guest's call with [`CallError::State`].
+/// `Q` and `A` are the types of questions and answers of the [`Linker`]. An instance of a group
+/// cannot ask its caller: a call of a [`func_ask`](Linker::func_ask) ends the guest's call with
+/// [`CallError::State`].
 #[derive(Debug)]
 pub struct Group<T, Q = Infallible, A = Infallible> {
     pub(super) members: Vec<Member<HostState<T, Q, A>>>,
     names: HashMap<String, MemberId>,
     region: Region,
     instance_id: InstanceId,
-    /// The means to stop a call of any member. It must be dropped before `control`.
+    /// The means to stop a call of any member. The watch must be dropped before `control`.
     pub(super) watch: Option<Watch>,
     control: Option<Owned>,
     /// The initial fuel of members; `None` for the maximum.
     start_fuel: Option<u64>,
-    /// The measurements that are made of members, if any.
+    /// How members are measured; `None` if they are not measured.
     measure: Option<Measure>,
     pub(super) store: HostState<T, Q, A>,
     /// The suspended call. Between calls it is `Some` only if a future was leaked (`mem::forget`).
@@ -110,7 +111,7 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
     /// and then in the linker.
     ///
     /// If the start of an instance fails, the instance stays in the group, but the caller gets no
-    /// id for it. Other instances may already refer to it (spec 4.5.4, note to step 16).
+    /// id for that instance. Other instances may already refer to it (spec 4.5.4, note to step 16).
     ///
     /// # Errors
     ///
@@ -137,7 +138,7 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
         unsafe { *(*Record::of(member.vmctx())).instance_id.get_mut() = self.instance_id.0 };
         self.share_account(&mut member);
         if let Some(fuel) = self.start_fuel {
-            // The call fails for a module that does not count fuel, and such a module needs none.
+            // `set_fuel` fails for a module that does not count fuel. Such a module needs no fuel.
             let _ = member.set_fuel(fuel);
         }
         self.members.push(member);
@@ -164,8 +165,8 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
         }
     }
 
-    /// From now on, measures what the instances use, for [`usage`](Self::usage). This includes
-    /// instances that are added later. See [`Measure`] for the costs.
+    /// From now on, measures the usage of the instances, for [`usage`](Self::usage). The
+    /// measurement includes instances that are added later. See [`Measure`] for the costs.
     pub fn measure(&mut self, measure: Measure) {
         self.measure = Some(measure);
         for member in &mut self.members {
@@ -173,24 +174,25 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
         }
     }
 
-    /// The total usage of the instances of the group, as
-    /// [`Instance::usage`](crate::Instance::usage) for one.
+    /// The total usage of the instances of the group. [`Instance::usage`](crate::Instance::usage)
+    /// is the usage of one instance.
     ///
-    /// The memories are those of all instances, in the order in which the instances were added.
+    /// The usage lists the memories of all instances, in the order in which the instances were
+    /// added.
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage::of(&self.members, Pages::Compared)
     }
 
     /// Bytes of the host's own memory that are held for all instances of the group together, as
-    /// [`Instance::host_bytes`](crate::Instance::host_bytes) for one.
+    /// [`Instance::host_bytes`](crate::Instance::host_bytes) for a single instance.
     #[must_use]
     pub fn host_bytes(&self) -> usize {
         self.members.first().map_or(0, Member::host_bytes)
     }
 
-    /// Makes the exports of an instance importable under a module name. This replaces an earlier
-    /// instance of that name. An id of another group makes nothing importable.
+    /// Makes the exports of an instance importable under a module name. An earlier instance of that
+    /// name loses the name. An id of another group makes nothing importable.
     pub fn name(&mut self, name: &str, member: MemberId) {
         self.names.insert(name.to_owned(), member);
     }
@@ -258,8 +260,8 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
         Ok(TypedFunc::find_flat(&inner.module, inner.id, name)?)
     }
 
-    /// Calls a function of the instance in which it was looked up, with values of its parameter
-    /// types.
+    /// Calls a function of the instance in which the function was looked up, with values of its
+    /// parameter types.
     ///
     /// # Errors
     ///
@@ -435,8 +437,8 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
 
     /// Sets the initial fuel of instances that are added from now on, if their modules count fuel.
     ///
-    /// See [`Prepared::start_fuel`](crate::Prepared::start_fuel). Without this, instances begin
-    /// with `u64::MAX`.
+    /// See [`Prepared::start_fuel`](crate::Prepared::start_fuel). Without this setting, instances
+    /// begin with `u64::MAX` units of fuel.
     pub fn start_fuel(&mut self, fuel: u64) {
         self.start_fuel = Some(fuel);
     }
@@ -444,8 +446,8 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
     /// The remaining fuel of an instance. `None` if its module does not count fuel, or for an id of
     /// another group.
     ///
-    /// Each instance has its own fuel. The functions of its module use it up, whichever instance
-    /// calls them.
+    /// Each instance has its own fuel. The functions of the instance's module use up that fuel,
+    /// whichever instance calls them.
     #[must_use]
     pub fn fuel(&self, member: MemberId) -> Option<u64> {
         self.member(member).ok()?.fuel()

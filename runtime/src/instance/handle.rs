@@ -16,8 +16,8 @@ use pirn_format::metadata::ExportItem;
 
 /// A module in its own slot, with the host's data `T`.
 ///
-/// Dropping an instance resets its slot, which then serves another instance. An instance can be
-/// dropped on a thread other than the one that made it.
+/// Dropping an instance resets its slot, which then serves another instance. Another thread than
+/// the maker of an instance can drop the instance.
 #[derive(Debug)]
 pub struct Instance<T, Q = Infallible, A = Infallible> {
     pub(crate) member: Member<HostState<T, Q, A>>,
@@ -88,12 +88,12 @@ impl<T, Q, A> Instance<T, Q, A> {
 
     /// The exported function `name`, for [`call_func`](Self::call_func).
     ///
-    /// The [`Func`] serves all instances of the preparation, as does one from
+    /// The [`Func`] serves all instances of the preparation, like a [`Func`] from
     /// [`Prepared::func_values`](crate::Prepared::func_values).
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none.
+    /// [`LinkError::NoExport`] if there is no such function.
     pub fn func_values(&self, name: &str) -> Result<Func, LinkError> {
         let inner = &self.member.inner;
         Func::find(&inner.module, inner.id, name)
@@ -158,27 +158,28 @@ impl<T, Q, A> Instance<T, Q, A> {
 
     /// Bytes of the host's own memory that are held for the guest.
     ///
-    /// They hold exceptions that the guest keeps. They include the bytes that host functions have
-    /// counted by [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). The maximum is
+    /// These bytes include exceptions that the guest keeps, and the bytes that host functions have
+    /// counted by [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). Their maximum is
     /// [`RegionBuilder::host_bytes_max`](crate::RegionBuilder::host_bytes_max).
     #[must_use]
     pub fn host_bytes(&self) -> usize {
         self.member.host_bytes()
     }
 
-    /// Memory 0. It is empty if the module has none, or if it is a shared memory of the host
-    /// ([`shared_memory`](Self::shared_memory)).
+    /// Memory 0. The view is empty if the module has no memory 0, or if memory 0 is a shared memory
+    /// of the host ([`shared_memory`](Self::shared_memory)).
     #[must_use]
     pub fn memory(&self) -> Memory<'_> {
         self.member.memory()
     }
 
-    /// Memory 0, mutable; empty if the module has none.
+    /// Memory 0, mutable. The view is empty in the same cases as the view of
+    /// [`memory`](Self::memory).
     pub fn memory_mut(&mut self) -> MemoryMut<'_> {
         self.member.memory_mut()
     }
 
-    /// The exported memory `name`. This works for every exported memory of a module.
+    /// The exported memory `name`. The method works for every exported memory of a module.
     #[must_use]
     pub fn exported_memory(&self, name: &str) -> Option<Memory<'_>> {
         self.member.exported_memory(name)
@@ -264,10 +265,10 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// Sets the remaining fuel, whatever it was.
     ///
     /// Each WebAssembly operator that a guest executes uses 1 unit of fuel (docs/reference/cli.md
-    /// lists operators that use more, or none). Without fuel, the guest enters no function and
-    /// begins no further iteration of a loop. The call then ends with
+    /// lists operators that use more fuel, or no fuel). Without fuel, the guest enters no function
+    /// and begins no further iteration of a loop. The call then ends with
     /// [`TrapCode::OutOfFuel`](crate::TrapCode::OutOfFuel). The instance can be called again once
-    /// it has fuel. A new instance has `u64::MAX`, or the value of
+    /// it has fuel. A new instance has `u64::MAX` units, or the value of
     /// [`Prepared::start_fuel`](crate::Prepared::start_fuel).
     ///
     /// # Errors
@@ -285,8 +286,8 @@ impl<T, Q, A> Instance<T, Q, A> {
 impl<T, Q, A> Instance<T, Q, A> {
     /// The resources that the instance has used since it was made, with its start.
     ///
-    /// This works between calls and while a call is suspended. Values that are not measured are
-    /// `None`, see [`Measure`](crate::Measure).
+    /// The method works between calls and while a call is suspended. Values that are not measured
+    /// are `None`, see [`Measure`](crate::Measure).
     ///
     /// This method compares pages, which takes some 50 ns for each page that was written to.
     #[must_use]

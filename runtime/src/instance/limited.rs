@@ -11,8 +11,9 @@ use crate::value::{FuncRef, Value};
 use core::time::Duration;
 
 /// One call, or one step of a call, with limits. [`Instance::deadline`], [`Instance::cpu_budget`]
-/// and [`Instance::timeslice`] make one, and so do those methods of a [`Group`](crate::Group). `C`
-/// is a mutable reference to the instance or the group.
+/// and [`Instance::timeslice`] make a limited call, and so do the methods of a
+/// [`Group`](crate::Group) with these names. `C` is a mutable reference to the instance or the
+/// group.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -60,7 +61,7 @@ impl<C> LimitedCall<C> {
     ///
     /// # Errors
     ///
-    /// [`CallState::Called`] if there is one.
+    /// [`CallState::Called`] if there is a time slice.
     pub(super) fn whole(self) -> Result<Self, StateError> {
         match self.bounds.slice_ns {
             None => Ok(self),
@@ -76,8 +77,8 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// Meanwhile the executor's thread can run other tasks.
     ///
     /// A kill of a waiting guest calls the task's waker on the thread that kills. A deadline calls
-    /// it on the timer thread, of which there is one. So a waker that does more than wake delays
-    /// others.
+    /// the waker on the only timer thread. So a waker that does more than wake its task delays the
+    /// deadlines of other calls.
     ///
     /// # Errors
     ///
@@ -90,7 +91,8 @@ impl<T, Q, A> Instance<T, Q, A> {
         LimitedCall::new(self).call_async(func, params)
     }
 
-    /// Limits the wall time of the next call: after that time it ends with [`CallError::Deadline`].
+    /// Limits the wall time of the next call: after that time the call ends with
+    /// [`CallError::Deadline`].
     ///
     /// Guest code is interrupted at any instruction. A host function first runs to its end, and its
     /// result is discarded.
@@ -98,18 +100,18 @@ impl<T, Q, A> Instance<T, Q, A> {
         LimitedCall::new(self).deadline(limit)
     }
 
-    /// Limits the processor time of the next call: after that time it ends with
+    /// Limits the processor time of the next call: after that time the call ends with
     /// [`CallError::CpuBudget`].
     ///
-    /// The limit counts the processor time that the call's thread uses for it. The guest is
+    /// The limit counts the processor time that the call's thread uses for the call. The guest is
     /// interrupted as by a [`deadline`](Self::deadline).
     pub fn cpu_budget(&mut self, limit: Duration) -> LimitedCall<&mut Instance<T, Q, A>> {
         LimitedCall::new(self).cpu_budget(limit)
     }
 
-    /// Suspends the next call each time that it has run for this long, at any instruction.
+    /// Suspends the next call each time that it has run for the time `slice`, at any instruction.
     ///
-    /// This applies to calls by [`LimitedCall::start`] and [`LimitedCall::call_async`].
+    /// The time slice applies to calls by [`LimitedCall::start`] and [`LimitedCall::call_async`].
     pub fn timeslice(&mut self, slice: Duration) -> LimitedCall<&mut Instance<T, Q, A>> {
         LimitedCall::new(self).timeslice(slice)
     }
@@ -160,7 +162,7 @@ impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
             .step(|instance| instance.call_ref(reference, params))
     }
 
-    /// [`Instance::start`] within the limits. They apply to this step only.
+    /// [`Instance::start`] within the limits. The limits apply to this step only.
     ///
     /// # Errors
     ///
@@ -173,7 +175,7 @@ impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
         self.step(|instance| instance.start(func, params))
     }
 
-    /// [`Instance::resume`] within the limits. They apply to this step only.
+    /// [`Instance::resume`] within the limits. The limits apply to this step only.
     ///
     /// # Errors
     ///
@@ -185,7 +187,7 @@ impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
         self.step(|instance| instance.resume(func))
     }
 
-    /// [`Instance::resume_with`] within the limits. They apply to this step only.
+    /// [`Instance::resume_with`] within the limits. The limits apply to this step only.
     ///
     /// # Errors
     ///
@@ -200,10 +202,10 @@ impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
 
     /// [`Instance::call_async`] within the limits.
     ///
-    /// A deadline applies to the whole call. It begins at the first poll of the future, and also
-    /// ends a wait of the guest. A processor-time budget applies to the whole call, too. It counts
-    /// the time of the guest and its host functions, but not the time of their futures. After each
-    /// time slice the future lets other tasks run.
+    /// A deadline applies to the whole call. Its time begins at the first poll of the future. A
+    /// deadline also ends a wait of the guest. A processor-time budget applies to the whole call,
+    /// too. The budget counts the time of the guest and its host functions, but not the time of the
+    /// functions' futures. After each time slice the future lets other tasks run.
     pub fn call_async<P: Params, R: Results>(
         self,
         func: &TypedFunc<P, R>,
@@ -220,7 +222,8 @@ impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
     }
 }
 
-/// A limit that does not fit into 64 bits is never reached.
+/// The limit in nanoseconds. A limit that does not fit into 64 bits becomes the largest number,
+/// which is never reached.
 pub(super) fn nanoseconds(limit: Duration) -> u64 {
     u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -38,9 +38,10 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
         LimitedCall::new(self).cpu_budget(limit)
     }
 
-    /// Suspends the next call each time that it has run for this long, so that other tasks can run.
+    /// Suspends the next call each time that it has run for the time `slice`, so that other tasks
+    /// can run.
     ///
-    /// This applies to calls by [`LimitedCall::call_async`]. See
+    /// The time slice applies to calls by [`LimitedCall::call_async`]. See
     /// [`Instance::timeslice`](crate::Instance::timeslice).
     pub fn timeslice(&mut self, slice: Duration) -> LimitedCall<&mut Group<T, Q, A>> {
         LimitedCall::new(self).timeslice(slice)

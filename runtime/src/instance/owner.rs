@@ -1,9 +1,9 @@
-//! What a call by a future borrows: an [`Instance`] or a [`Group`].
+//! How a call by a future borrows its owner: an [`Instance`] or a [`Group`].
 //!
 //! # Safety
 //!
 //! This file owns one fact. The members and the watches lie beside the host's data, never in it, so
-//! a future that borrows the data does not borrow them.
+//! a future that borrows the data borrows neither members nor watches.
 #![allow(unsafe_code)]
 // The methods of `Parts` name types of the crate, which only the crate uses.
 #![expect(private_interfaces, reason = "as those of the trait")]

@@ -34,9 +34,9 @@ pub struct Prepared<T, Q = Infallible, A = Infallible> {
     fuel: Option<u64>,
     /// The function that each instance calls at the end of its start, if any.
     first: Option<TypedFunc<(), ()>>,
-    /// Shared memories that replace those of the linker, if any.
+    /// Shared memories that replace the linker's shared memories, if any.
     memories: Option<Arc<SharedImports>>,
-    /// The measurements that are made of instances, if any.
+    /// How instances are measured; `None` if they are not measured.
     pub(crate) measure: Option<Measure>,
 }
 
@@ -104,8 +104,8 @@ impl<T, Q, A> Prepared<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if its type does not match
-    /// `P` and `R`.
+    /// [`LinkError::NoExport`] if there is no such function; [`LinkError::FuncType`] if its type
+    /// does not match `P` and `R`.
     pub fn func<P: Params, R: Results>(&self, name: &str) -> Result<TypedFunc<P, R>, LinkError> {
         let share = self.share();
         TypedFunc::find(&share.module, share.id, name)
@@ -116,8 +116,8 @@ impl<T, Q, A> Prepared<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if it has a parameter or
-    /// result that is no number, more than 17 parameters, or more than one result.
+    /// [`LinkError::NoExport`] if there is no such function; [`LinkError::FuncType`] if it has a
+    /// parameter or result that is no number, more than 17 parameters, or more than one result.
     pub fn func_flat(&self, name: &str) -> Result<TypedFunc<FlatParams, FlatResult>, LinkError> {
         let share = self.share();
         TypedFunc::find_flat(&share.module, share.id, name)
@@ -127,7 +127,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none.
+    /// [`LinkError::NoExport`] if there is no such function.
     pub fn func_values(&self, name: &str) -> Result<Func, LinkError> {
         let share = self.share();
         Func::find(&share.module, share.id, name)
@@ -147,8 +147,8 @@ impl<T, Q, A> Prepared<T, Q, A> {
 
     /// A copy of this preparation whose instances begin with `fuel` units of fuel.
     ///
-    /// The module's start function uses that fuel first. Calls have the rest, until
-    /// [`Instance::set_fuel`] changes it.
+    /// The module's start function uses that fuel first. Calls have the rest of the fuel, until
+    /// [`Instance::set_fuel`] sets another amount.
     ///
     /// # Errors
     ///
@@ -165,11 +165,12 @@ impl<T, Q, A> Prepared<T, Q, A> {
     /// A copy of this preparation whose instances call the exported function `name` at the end of
     /// their start, before the embedder has them.
     ///
-    /// Use it for work that each instance of a [snapshot](Instance::snapshot) must repeat, above
-    /// all to draw a new seed of random numbers. The function shares the [fuel](Self::start_fuel)
-    /// of the start function. A [`start_deadline`](Self::start_deadline) limits each of the two
-    /// anew. Like a start function, it cannot call async host functions or ask questions. Members
-    /// of a [`Group`](crate::Group) do not call it. A later `call_first` replaces the function.
+    /// Use the function for work that each instance of a [snapshot](Instance::snapshot) must
+    /// repeat, above all to draw a new seed of random numbers. The function shares the
+    /// [fuel](Self::start_fuel) of the start function. A [`start_deadline`](Self::start_deadline)
+    /// limits each of the two anew. Like a start function, the function cannot call async host
+    /// functions or ask questions. Members of a [`Group`](crate::Group) do not call the function. A
+    /// later `call_first` replaces the function.
     ///
     /// # Errors
     ///
@@ -224,11 +225,11 @@ impl<T, Q, A> Prepared<T, Q, A> {
         Ok(other)
     }
 
-    /// A copy of this preparation whose instances measure their use, for
+    /// A copy of this preparation whose instances measure their usage, for
     /// [`Instance::usage`](crate::Instance::usage). See [`Measure`] for the costs.
     #[must_use]
     pub fn measured(&self, measure: Measure) -> Self {
-        // Create the entries now, so that the first instantiation does not have to.
+        // Create the entries now, so that the first instantiation does not create them.
         let _ = self.share().hosts.counting_entries();
         let mut measured = self.clone();
         measured.measure = Some(measure);
@@ -240,9 +241,9 @@ impl<T, Q, A> Prepared<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`InstantiateError::Start`] if a segment does not fit, or the start function or that of
-    /// [`call_first`](Self::call_first) does not return;
-    /// [`InstantiateError::System`] and [`InstantiateError::Thread`] if the system refuses memory.
+    /// [`InstantiateError::Start`] if a segment does not fit, or the start function or the function
+    /// of [`call_first`](Self::call_first) does not return; [`InstantiateError::System`] and
+    /// [`InstantiateError::Thread`] if the system refuses memory.
     pub fn instantiate(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
         self.make(WaitLimit::Forever, data)
     }
@@ -310,8 +311,9 @@ impl<T, Q, A> Prepared<T, Q, A> {
         slot: Slot,
         data: T,
     ) -> Result<Instance<T, Q, A>, InstantiateError> {
-        // Write the fields of the instance first. It is moved when this function returns, and a
-        // move right after a write waits for that write. That takes 10 ns (bench `cycle`, null).
+        // Write the fields of the instance first. The instance is moved when this function returns,
+        // and a move right after a write waits for that write. That wait takes 10 ns (bench
+        // `cycle`, null).
         let member = Member::new(slot, Arc::clone(share), self.memories.clone());
         let mut instance = Instance::new(member, data);
         if let Some(measure) = self.measure {

@@ -13,15 +13,16 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// [prepare](crate::Region::prepare) the snapshot: each of its instances has started already.
     ///
     /// The snapshot has the memories, globals, tables and dropped segments of the instance. Its
-    /// start function does not run again. The code is that of the instance's module, mapped once.
-    /// The image of each memory is a sealed file in memory (memfd_create(2)). Instances of a
-    /// snapshot give snapshots, too.
+    /// start function does not run again. The snapshot shares the code of the instance's module,
+    /// mapped once. The image of each memory is a sealed file in memory (memfd_create(2)).
+    /// Instances of a snapshot give snapshots, too.
     ///
-    /// A snapshot does not have the host's data `T`, fuel, limits, or the stack. What the guest has
-    /// read from the host and keeps in its memory stays as it was: environment variables, times,
-    /// and the seeds of random numbers. All instances of the snapshot would draw the same numbers.
-    /// Have an export draw a new seed by [`Prepared::call_first`](crate::Prepared::call_first).
-    /// Imported globals have the values of the linker with which the snapshot is prepared.
+    /// A snapshot does not have the host's data `T`, fuel, limits, or the stack. Values that the
+    /// guest has read from the host and keeps in its memory stay unchanged: environment variables,
+    /// times, and the seeds of random numbers. All instances of the snapshot would draw the same
+    /// numbers. Have an export draw a new seed by
+    /// [`Prepared::call_first`](crate::Prepared::call_first). Imported globals have the values of
+    /// the linker with which the snapshot is prepared.
     ///
     /// This method reads all memory of the instance, and keeps one file descriptor for each memory
     /// that is not all zeros. A function of
@@ -39,15 +40,15 @@ impl<T, Q, A> Instance<T, Q, A> {
         self.snapshot_after(&[])
     }
 
-    /// As [`snapshot`](Self::snapshot), for an instance whose state these exports made. They must
-    /// not run again, so the snapshot does not export them.
+    /// As [`snapshot`](Self::snapshot), for an instance whose state the functions `exports` made.
+    /// These functions must not run again, so the snapshot does not export them.
     ///
     /// `aotc inspect` shows the names, if the snapshot is [saved](Module::to_bytes).
     ///
     /// # Errors
     ///
-    /// As [`snapshot`](Self::snapshot). [`SnapshotError::NoExport`] for a name that the module does
-    /// not export, or that is not the name of a function.
+    /// As [`snapshot`](Self::snapshot). [`SnapshotError::NoExport`] for a name that is not the name
+    /// of an exported function.
     pub fn snapshot_after(self, exports: &[&str]) -> Result<Module, SnapshotError> {
         Suspended::none(self.suspended.as_ref(), Operation::Snapshot)?;
         if !is_whole(core::slice::from_ref(&self.member)) {

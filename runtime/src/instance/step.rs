@@ -12,14 +12,14 @@ use core::slice;
 impl<T, Q, A> Instance<T, Q, A> {
     /// Starts a call of a function.
     ///
-    /// The guest may ask the host. It may be preempted if the call has a
+    /// The guest may ask the host. The guest may be preempted if the call has a
     /// [`timeslice`](Self::timeslice). Until the call returns, the instance cannot make another
-    /// call. It can be inspected, sent to another thread, and dropped.
+    /// call. The instance can be inspected, sent to another thread, and dropped.
     ///
     /// # Errors
     ///
     /// As [`call`](Self::call); [`CallError::State`] if another call is already suspended. After
-    /// any error the new call has ended.
+    /// any error, the new call has ended.
     pub fn start<P: Params, R: Results>(
         &mut self,
         func: &TypedFunc<P, R>,

@@ -9,7 +9,7 @@ pub enum Step<R, Q = core::convert::Infallible> {
     /// The call has returned these results.
     Returned(R),
     /// The guest called a function of [`Linker::func_ask`](crate::Linker::func_ask) and waits for
-    /// the answer. Give it by [`Instance::resume_with`](crate::Instance::resume_with).
+    /// the answer. Give the answer by [`Instance::resume_with`](crate::Instance::resume_with).
     Asked(Q),
     /// The time slice of the call has ended. Continue by
     /// [`Instance::resume`](crate::Instance::resume).

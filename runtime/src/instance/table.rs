@@ -116,17 +116,17 @@ impl<T, Q, A> TableMut<'_, T, Q, A> {
         table::fill(self.members, self.at, self.index, (index, len), value)
     }
 
-    /// Adds `delta` elements with this value, as `table.grow` of a guest does. Returns the previous
-    /// number of elements.
+    /// Adds `delta` elements with the value `value`, as `table.grow` of a guest does. Returns the
+    /// previous number of elements.
     ///
     /// The table's type, the region and the embedder's [limiter](crate::Linker::table_limiter) must
-    /// all allow the growth. If the type or the region does not, the runtime calls the function of
-    /// [`Linker::growth_failed`](crate::Linker::growth_failed).
+    /// all allow the growth. If the type or the region does not allow the growth, the runtime calls
+    /// the function of [`Linker::growth_failed`](crate::Linker::growth_failed).
     ///
     /// # Errors
     ///
     /// [`TableError::Value`] if the table cannot hold the value, [`TableError::Limit`] and
-    /// [`TableError::Refused`] if it may not grow. Nothing has changed then.
+    /// [`TableError::Refused`] if the table may not grow. Then nothing has changed.
     pub fn grow(&mut self, delta: u64, value: Value) -> Result<u64, TableError> {
         table::grow(self.members, self.at, self.index, delta, value, self.store)
     }
@@ -153,8 +153,9 @@ impl<T, Q, A> Instance<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`TableError::NoExport`] if there is none. [`TableError::State`] while a call is suspended,
-    /// because a preempted call may be in the middle of an instruction that writes to the table.
+    /// [`TableError::NoExport`] if there is no such table. [`TableError::State`] while a call is
+    /// suspended, because a preempted call may be in the middle of an instruction that writes to
+    /// the table.
     pub fn table_mut(&mut self, name: &str) -> Result<TableMut<'_, T, Q, A>, TableError> {
         Suspended::none(self.suspended.as_ref(), Operation::ChangeTable)?;
         let index = table::exported(&self.member, name);
@@ -184,8 +185,8 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`TableError::NoExport`] if there is none; [`TableError::State`] while a call is suspended;
-    /// [`TableError::NoMember`] for an id of another group.
+    /// [`TableError::NoExport`] if there is no such table; [`TableError::State`] while a call is
+    /// suspended; [`TableError::NoMember`] for an id of another group.
     pub fn table_mut(
         &mut self,
         member: MemberId,

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. Every import that it resolves points into a slot of the owner, which
-//! the caller keeps alive.
+//! This file owns one fact. Every import that the file resolves points into the slot of a member,
+//! the owner, which the caller keeps alive.
 #![allow(unsafe_code)]
 
 use super::resolve::{describe, limits_fit, memory_matches, memory_now, mismatch};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// `T` is the host's data that every instance carries. Host functions reach it through [`Caller`].
 /// A guest can ask its caller a question `Q`, and gets an answer `A`, see
-/// [`func_ask`](Self::func_ask). Both types have no values unless you name them, as in
+/// [`func_ask`](Self::func_ask). The types `Q` and `A` have no values unless you name them, as in
 /// `Linker::<Request, Fetch, Body>::asking()`.
 pub struct Linker<T, Q = Infallible, A = Infallible> {
     items: Items<HostState<T, Q, A>>,
@@ -107,8 +107,8 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
 
     /// Adds a function of any type over untyped values.
     ///
-    /// The closure gets as many arguments as `ty` has parameters. It writes as many results as `ty`
-    /// has, which begin as zero or null.
+    /// The closure gets one argument for each parameter of `ty`, and writes one result for each
+    /// result of `ty`. Before the call, each result is zero or null.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// [`Instance::start`](crate::Instance::start), or the current step of the call, returns the
     /// question as [`Step::Asked`](crate::Step::Asked). The guest waits. When
     /// [`Instance::resume_with`](crate::Instance::resume_with) gives the answer, `reply` computes
-    /// the guest's results from it.
+    /// the guest's results from the answer.
     ///
     /// # Errors
     ///
@@ -239,9 +239,9 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// # Errors
     ///
     /// [`LinkError::Duplicate`] if the name is already defined. [`LinkError::Foreign`] for a
-    /// non-null reference to a function, an exception, a struct or an array, because it would
-    /// belong to one instance. Also for an `externref` number that the runtime reserves, see
-    /// [`ExternRef::new`](crate::ExternRef::new).
+    /// non-null reference to a function, an exception, a struct or an array, because such a
+    /// reference belongs to one instance. Also for an `externref` number that the runtime reserves,
+    /// see [`ExternRef::new`](crate::ExternRef::new).
     pub fn global(
         &mut self,
         module: &str,
@@ -275,9 +275,9 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// Declares that the functions of a module use 32-bit addresses, also for addresses in the
     /// guest's memory. WASI preview 1 is such an interface.
     ///
-    /// The memory for such addresses is that of
-    /// [`Caller::interface_split`](crate::Caller::interface_split). If that is a 64-bit memory, a
-    /// guest that imports from `module` is refused with [`LinkError::Addresses`].
+    /// Such addresses refer to the interface memory, see
+    /// [`Caller::interface_split`](crate::Caller::interface_split). If the interface memory is a
+    /// 64-bit memory, a guest that imports from `module` is refused with [`LinkError::Addresses`].
     pub fn require_32_bit_addresses(&mut self, module: &str) -> &mut Self {
         self.narrow.insert(module.to_owned());
         self

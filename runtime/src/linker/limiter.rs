@@ -5,7 +5,7 @@ use crate::call::HostState;
 use crate::store::growth::{Allows, Growth, GrowthError};
 use std::sync::Arc;
 
-/// Wraps `allows` so that it gets the embedder's data.
+/// Wraps `allows` in a function that passes the embedder's data to `allows`.
 fn of_data<T, Q, A>(
     allows: impl Fn(&mut T, Growth) -> bool + Send + Sync + 'static,
 ) -> Allows<HostState<T, Q, A>> {
@@ -13,8 +13,8 @@ fn of_data<T, Q, A>(
 }
 
 impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
-    /// Sets the function that decides whether a memory of an instance may grow. It replaces an
-    /// earlier one.
+    /// Sets the function that decides whether a memory of an instance may grow. The function
+    /// replaces an earlier limiter of memories.
     ///
     /// The function is asked only within the limits of the memory's type and of the region's
     /// `memory_bytes_max`. If it returns false, `memory.grow` of the guest returns -1. A memory
@@ -22,9 +22,9 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// limiter of that instance's linker.
     ///
     /// The function runs on the host's stack like a host function. A panic ends the call like a
-    /// panic of a host function. It is not asked about the initial memory, which
-    /// [`Region::prepare`](crate::Region::prepare) compares with `memory_bytes_max`, or about a
-    /// `memory.grow` by 0.
+    /// panic of a host function. The runtime does not ask the function about the initial memory,
+    /// which [`Region::prepare`](crate::Region::prepare) compares with `memory_bytes_max`, or about
+    /// a `memory.grow` by 0.
     pub fn memory_limiter(
         &mut self,
         allows: impl Fn(&mut T, Growth) -> bool + Send + Sync + 'static,
@@ -33,8 +33,9 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self
     }
 
-    /// Sets the function that decides whether a table of an instance may grow. It works like
-    /// [`memory_limiter`](Self::memory_limiter), with the region's `table_elements` as the limit.
+    /// Sets the function that decides whether a table of an instance may grow. The function works
+    /// like [`memory_limiter`](Self::memory_limiter), with the region's `table_elements` as the
+    /// limit.
     pub fn table_limiter(
         &mut self,
         allows: impl Fn(&mut T, Growth) -> bool + Send + Sync + 'static,

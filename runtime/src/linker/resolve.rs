@@ -15,7 +15,7 @@ use pirn_format::metadata::{Import, Metadata};
 use pirn_format::text;
 use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
 
-/// The module from which the code of a component imports what `pirn-component` provides.
+/// The module name of the imports that `pirn-component` provides to the code of a component.
 const COMPONENT: &str = "component";
 
 impl<T, Q, A> Preparation<HostState<T, Q, A>> {
@@ -57,8 +57,8 @@ impl Imports {
     ///
     /// [`LinkError::Missing`] if the linker has no such item; [`LinkError::Mismatch`] if the item
     /// has another type; [`LinkError::Addresses`] if the host module only supports 32-bit memories
-    /// and the interface memory is another; [`LinkError::Foreign`] if a global is a reference of an
-    /// instance.
+    /// and the interface memory is a 64-bit memory; [`LinkError::Foreign`] if a global is a
+    /// reference of an instance.
     pub(crate) fn host<T, Q, A>(
         &mut self,
         metadata: &Metadata,
@@ -123,7 +123,7 @@ impl Imports {
 ///
 /// # Errors
 ///
-/// [`LinkError::Mismatch`] if it does not.
+/// [`LinkError::Mismatch`] if the memory has another type.
 pub(crate) fn check_memory(
     metadata: &Metadata,
     import: &Import,
@@ -177,7 +177,7 @@ pub(crate) fn full_name(import: &Import) -> String {
     text::plain(&name).to_string()
 }
 
-/// The error for an import that nothing provides.
+/// The error for an import that no item provides.
 pub(crate) fn missing(metadata: &Metadata, import: &Import) -> LinkError {
     let wanted = full_name(import);
     if metadata.component.is_some() && import.module == COMPONENT {

@@ -2,9 +2,9 @@
 //!
 //! If the kernel cannot provide a page of tracked memory, touching the page raises SIGBUS. The
 //! runtime therefore touches each page of a range first, with routines that return an error on
-//! SIGBUS ([`crate::switch::arch::touch`]). Only if a touch fails, the runtime fills pages, many
-//! with one ioctl. A page that is present costs one load, and for writing also one store. The
-//! functions for single numbers load and store with such routines directly.
+//! SIGBUS ([`crate::switch::arch::touch`]). Only if a touch fails, the runtime populates pages,
+//! many pages with one ioctl. A page that is present costs one load, and for writing also one
+//! store. The functions for single numbers load and store with these routines directly.
 //!
 //! # Safety
 //!
@@ -121,8 +121,8 @@ macro_rules! numbers {
             // SAFETY: the bytes lie in the memory of an instance that the caller borrows, and no
             // other thread writes to them.
             match unsafe { $store_by(at, number) } {
-                // SAFETY: the caller ensures that the bytes lie in such memory, and that no other
-                // thread writes.
+                // SAFETY: the caller ensures that the bytes lie in the memory of an instance that
+                // it borrows, and that no other thread writes.
                 FAILED => unsafe { populated(at, number) },
                 _ => Ok(()),
             }
@@ -133,7 +133,7 @@ macro_rules! numbers {
 numbers!(u32, number_u32 by load_u32, put_u32 by store_u32);
 numbers!(u64, number_u64 by load_u64, put_u64 by store_u64);
 
-/// Touches all pages of a range, and populates those that are missing.
+/// Touches all pages of a range, and populates the missing pages.
 ///
 /// # Safety
 ///
@@ -146,7 +146,7 @@ unsafe fn each(start: *mut u8, len: usize, write: bool) -> Result<(), TrapCode> 
         let at = start.wrapping_add(offset);
         // SAFETY: `at` is a byte of the range, for which the caller ensures what `touch` requires.
         if !unsafe { touch(at, write) } {
-            // SAFETY: this is the rest of the range, for which the caller ensures what `fill`
+            // SAFETY: `at` begins the rest of the range, for which the caller ensures what `fill`
             // requires.
             unsafe { fill(at, len - offset, write)? };
         }

@@ -1,15 +1,16 @@
 //! [`SharedMemory`]: a linear memory that the host makes and several instances use at once, each on
 //! its own thread.
 //!
-//! A shared memory is not in a slot. It has its own reservation, and lives as long as a handle
-//! exists, including those of instances and preparations. So a slot holds nothing that another
-//! instance can write to, and its reset needs no special case.
+//! A shared memory is not in a slot. A shared memory has its own reservation, and lives as long as
+//! a handle exists. Instances and preparations hold handles, too. So no other instance can write to
+//! the memory of a slot, and the reset of a slot needs no special case.
 //!
 //! # Safety
 //!
-//! Owns the fact that the bytes below a shared memory's size are accessible as long as it lives. It
-//! only grows, and its size is written after the system has made the bytes accessible. The only
-//! references to the bytes are to atomics and cells, because guests may write at any time.
+//! Owns the fact that the bytes below a shared memory's size are accessible as long as it lives. A
+//! shared memory only grows, and its size is written after the system has made the bytes
+//! accessible. The only references to the bytes are to atomics and cells, because guests may write
+//! at any time.
 #![allow(unsafe_code)]
 
 use super::waiters::{Waiters, tell};
@@ -33,10 +34,10 @@ use thiserror::Error;
 /// A linear memory that several instances use at once, each on its own thread (the threads
 /// proposal). A clone is a handle to the same memory.
 ///
-/// A [`Linker`](crate::Linker) offers it by [`memory`](crate::Linker::memory). Instances of one
-/// preparation can get different memories by
+/// A [`Linker`](crate::Linker) offers a shared memory by [`memory`](crate::Linker::memory).
+/// Instances of one preparation can get different memories by
 /// [`Prepared::with_memory`](crate::Prepared::with_memory). Addresses are offsets in bytes. The
-/// host's reads and writes are concurrent with those of guests: only
+/// host's reads and writes are concurrent with the reads and writes of guests: only
 /// [`atomic_u32`](Self::atomic_u32) and [`atomic_u64`](Self::atomic_u64) define an order.
 #[derive(Debug, Clone)]
 pub struct SharedMemory(Arc<Shared>);
@@ -45,7 +46,7 @@ pub struct SharedMemory(Arc<Shared>);
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SharedMemoryError {
-    /// The type is not that of a shared memory.
+    /// The type is not the type of a shared memory.
     #[error("memory of {found} is not shared; set `shared` in its type, and a maximum")]
     NotShared {
         /// The type.
@@ -72,16 +73,17 @@ struct Shared {
     locks: Locks,
 }
 
-/// What threads write to. It has cache lines of its own: guests read the descriptor all the time.
-/// Two lines, because processors fetch lines in pairs.
+/// The fields that threads write to. These fields have cache lines of their own, because guests
+/// read the descriptor all the time. The alignment is two lines, because processors fetch lines in
+/// pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Locks {
     /// Held while the memory grows.
     growing: Mutex<()>,
     waiters: Mutex<Waiters>,
-    /// Number of entries of `waiters`, for threads that wake without the lock. It changes with the
-    /// lock held only.
+    /// Number of entries of `waiters`, for threads that wake without the lock. The number changes
+    /// only while the lock is held.
     waiters_len: AtomicUsize,
 }
 
@@ -105,14 +107,15 @@ const REACH_BYTES: usize = match cfg!(miri) {
 };
 
 impl SharedMemory {
-    /// Makes a memory of a type, for example that of a module's import
-    /// ([`Module::imports`](crate::Module::imports)). It reserves 4 GiB of address space. All bytes
-    /// are zero.
+    /// Makes a memory of a type, for example of the type of a module's import
+    /// ([`Module::imports`](crate::Module::imports)). The memory reserves 4 GiB of address space.
+    /// All bytes are zero.
     ///
     /// # Errors
     ///
     /// [`SharedMemoryError::NotShared`] if the type is not shared, [`SharedMemoryError::Limit`] if
-    /// its minimum exceeds its maximum, [`SharedMemoryError::System`] if the system refuses.
+    /// its minimum exceeds its maximum, [`SharedMemoryError::System`] if the system gives no
+    /// memory.
     pub fn new(ty: &MemoryType) -> Result<Self, SharedMemoryError> {
         let Some(max) = ty.max.filter(|_| ty.shared) else {
             let found = ty.to_string();
@@ -144,7 +147,8 @@ impl SharedMemory {
         self.0.ty
     }
 
-    /// Size in bytes. The memory only grows, so the size may already be larger.
+    /// Size in bytes. The memory only grows, so the size may already be larger when this method
+    /// returns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes() as usize
@@ -175,8 +179,8 @@ impl SharedMemory {
         })
     }
 
-    /// Reads bytes at an address. Each byte is a value that was stored there, but the bytes need
-    /// not have been there at the same time.
+    /// Reads bytes at an address. Each byte is a value that was stored at its address, but the
+    /// bytes need not have been in the memory at the same time.
     ///
     /// # Errors
     ///
@@ -239,7 +243,7 @@ impl SharedMemory {
     }
 
     /// Wakes at most `count` guests that wait at an address, as `memory.atomic.notify` does. Guests
-    /// that have waited longest come first. Returns how many were woken.
+    /// that have waited longest come first. Returns the number of woken guests.
     ///
     /// # Errors
     ///
@@ -255,7 +259,7 @@ impl SharedMemory {
         self.waiting().count(address)
     }
 
-    /// Wakes at most `count` waiters at an address. Returns how many were woken.
+    /// Wakes at most `count` waiters at an address. Returns the number of woken guests.
     pub(crate) fn wake(&self, address: u64, count: u32) -> u32 {
         // Orders the caller's stores before the load. A waiter publishes its entry before it loads
         // the number that it expects (`begin_waiting`). So either this thread finds the entry, or
@@ -268,7 +272,8 @@ impl SharedMemory {
         let woken = waiters.remove(address, count);
         self.publish(&waiters);
         drop(waiters);
-        // A waker may wake other waiters, which takes the lock. It is released by now.
+        // A waker may wake other waiters, which takes the lock. So the lock is released before the
+        // calls of wakers.
         let number = woken.len() as u32;
         woken.into_iter().for_each(tell);
         number
@@ -279,8 +284,8 @@ impl SharedMemory {
         sys::lock(&self.0.locks.waiters)
     }
 
-    /// Adds a waiter at an address if `is_expected` says so, which looks at the number there.
-    /// Returns the waiter's key.
+    /// Adds a waiter at an address if `is_expected` returns true. `is_expected` looks at the number
+    /// at that address. Returns the waiter's key.
     pub(super) fn begin_waiting(
         &self,
         address: u64,
@@ -306,7 +311,7 @@ impl SharedMemory {
         known
     }
 
-    /// Publishes the number of waiters, which the caller has locked.
+    /// Publishes the number of waiters. The caller holds their lock.
     fn publish(&self, waiters: &Waiters) {
         let len = waiters.waiting.len();
         self.0.locks.waiters_len.store(len, Relaxed);
@@ -328,7 +333,7 @@ impl SharedMemory {
         unsafe { slice::from_raw_parts(base, bytes) }
     }
 
-    /// Whether both handles are of the same memory.
+    /// Whether both handles refer to the same memory.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -408,12 +413,12 @@ impl SharedMemory {
         }
         let start = (self.0.desc.base + address) as *const AtomicU8;
         // SAFETY: the range is in the memory, which stays accessible while it lives. All other
-        // references to it are atomics or cells.
+        // references to the range are atomics or cells.
         Ok(unsafe { slice::from_raw_parts(start, len) })
     }
 
-    /// A range of bytes as atomics: the bytes before the first address that is a multiple of 8,
-    /// whole words, and the bytes after them.
+    /// A range of bytes as atomics: the bytes before the first multiple of 8, whole words, and the
+    /// bytes after the last word.
     fn atomic_words(&self, address: u64, len: usize) -> Result<AtomicWords<'_>, Trap> {
         let bytes = self.atomic_bytes(address, len)?;
         // SAFETY: any eight bytes are a valid word, and `align_to` makes only aligned words.
@@ -429,8 +434,8 @@ type AtomicWords<'a> = (&'a [AtomicU8], &'a [AtomicU64], &'a [AtomicU8]);
 /// Defines the reads and writes of one type of number.
 macro_rules! numbers {
     ($($number:ty, $bytes:literal: $read:ident, $write:ident;)*) => {
-        /// Little-endian numbers, at any address. They may be torn, as those copied by
-        /// [`read`](Self::read) and [`write`](Self::write).
+        /// Little-endian numbers, at any address. Numbers may be torn, like the bytes that
+        /// [`read`](Self::read) and [`write`](Self::write) copy.
         impl SharedMemory {
             $(
                 #[doc = concat!("The little-endian number of ", $bytes, " at an address.")]

@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! Owns the type of [`Record::shared_memories`]: it is null, or the address of a [`SharedImports`].
+//! Owns the type of [`Record::shared_memories`]: the field is null, or the address of a
+//! [`SharedImports`].
 #![allow(unsafe_code)]
 
 use super::shared::SharedMemory;
@@ -35,7 +36,7 @@ impl SharedImports {
         self.ranges = ranges;
     }
 
-    /// The memory at an index, if it is the host's.
+    /// The memory at an index, if the host shares that memory.
     pub(crate) fn get(&self, index: u32) -> Option<&SharedMemory> {
         self.memories.get(index as usize)?.as_ref()
     }

@@ -4,7 +4,8 @@
 //! # Safety
 //!
 //! This file owns one fact. The descriptor of a memory in an instance area names bytes that are
-//! mapped and writable. Only the runtime writes it, after the slot has made those bytes accessible.
+//! mapped and writable. Only the runtime writes the descriptor, after the slot has made those bytes
+//! accessible.
 #![allow(unsafe_code)]
 
 use super::populate;
@@ -14,11 +15,11 @@ use core::{slice, str};
 use pirn_format::layout::{CONTEXT_MEMORY, MemoryDesc};
 use thiserror::Error;
 
-/// A read-only view of a guest's linear memory. Every address is an offset in it, in bytes.
+/// A read-only view of a guest's linear memory. Every address is an offset in the memory, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory<'a>(&'a [u8]);
 
-/// A mutable view of a guest's linear memory. Every address is an offset in it, in bytes.
+/// A mutable view of a guest's linear memory. Every address is an offset in the memory, in bytes.
 #[derive(Debug)]
 pub struct MemoryMut<'a>(&'a mut [u8]);
 
@@ -43,7 +44,7 @@ pub enum ReadStrError {
         address: u32,
         /// Number of bytes.
         len: u32,
-        /// Number of bytes that are UTF-8, from the first one on.
+        /// Number of bytes that are UTF-8, from the first byte on.
         valid: u32,
     },
 }
@@ -116,11 +117,12 @@ pub(crate) unsafe fn view_mut_of<'a>(desc: *const MemoryDesc) -> MemoryMut<'a> {
 }
 
 /// Base and size of a memory. The size is 0 if there is no memory, or if this process is a fork
-/// that did not inherit it.
+/// that did not inherit the memory.
 #[inline]
 unsafe fn bounds(place: *const MemoryDesc) -> (*mut u8, usize) {
-    // SAFETY: the caller ensures that `place` is a descriptor. It lies in the area of this instance
-    // or of the one that defines the memory, which lives as long and keeps its region alive.
+    // SAFETY: the caller ensures that `place` is a descriptor. The descriptor lies in the area of
+    // this instance, or of the instance that defines the memory. Both instances keep their region
+    // alive.
     let desc = unsafe { *place };
     let nothing = (place.cast_mut().cast(), 0);
     if desc.bytes == 0 {
@@ -132,7 +134,8 @@ unsafe fn bounds(place: *const MemoryDesc) -> (*mut u8, usize) {
     // The first memory that an instance defines begins at the instance's context, which contains
     // its descriptor. A fork inherits all other memories.
     let is_first = owner as u64 == desc.base;
-    // SAFETY: `owner` is the context of an initialised instance, because the memory begins there.
+    // SAFETY: `owner` is the context of an initialised instance, because the memory begins at a
+    // context.
     if is_first && unsafe { !(*Record::of(owner.cast())).is_whole() } {
         return nothing;
     }
@@ -177,10 +180,10 @@ macro_rules! read_methods {
             self.0.is_empty()
         }
 
-        /// The whole memory. Nothing is populated.
+        /// The whole memory. No page is populated.
         ///
-        /// If the kernel has no memory for a page at its first access, it sends the process SIGBUS.
-        /// [`slice`](Self::slice) and [`read`](Self::read) report that as an error.
+        /// If the kernel has no memory for a page at its first access, the process gets SIGBUS.
+        /// [`slice`](Self::slice) and [`read`](Self::read) return an error instead.
         #[must_use]
         pub fn as_slice(&self) -> &[u8] {
             self.0
@@ -198,9 +201,9 @@ macro_rules! read_methods {
 
         /// `len` bytes at `address`.
         ///
-        /// Their pages are populated, so that a system call can read from them. Nothing is
-        /// populated by [`as_slice`](Self::as_slice), so a system call on that may fail with
-        /// `EFAULT`.
+        /// The pages of these bytes are populated, so that a system call can read the bytes.
+        /// [`as_slice`](Self::as_slice) populates no page, so a system call on its result may fail
+        /// with `EFAULT`.
         ///
         /// # Errors
         ///
@@ -217,7 +220,7 @@ macro_rules! read_methods {
         ///
         /// # Errors
         ///
-        /// As [`slice`](Self::slice). After an error nothing has been copied.
+        /// As [`slice`](Self::slice). After an error, no byte has been copied.
         #[inline]
         pub fn read(&self, address: u32, into: &mut [u8]) -> Result<(), Trap> {
             let bytes = &self.0[range(self.0.len(), address, into.len())?];
@@ -300,14 +303,15 @@ impl Memory<'_> {
 impl MemoryMut<'_> {
     read_methods!();
 
-    /// The whole memory, mutable. Nothing is populated, see [`as_slice`](Self::as_slice). Call
+    /// The whole memory, mutable. No page is populated, see [`as_slice`](Self::as_slice). Call
     /// [`populate`](Self::populate) first for the ranges that are used.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.0
     }
 
-    /// Populates the pages of `len` bytes at `address` for reading and writing. They stay populated
-    /// until the instance ends: neither the host nor a system call faults on them. No byte changes.
+    /// Populates the pages of `len` bytes at `address` for reading and writing. The pages stay
+    /// populated until the instance ends: neither the host nor a system call faults on them. No
+    /// byte changes.
     ///
     /// # Errors
     ///
@@ -319,8 +323,9 @@ impl MemoryMut<'_> {
 
     /// `len` bytes at `address`, mutable.
     ///
-    /// Their pages are populated, so that a system call can write to them. Nothing is populated by
-    /// [`as_mut_slice`](Self::as_mut_slice), so a system call on that may fail with `EFAULT`.
+    /// The pages of these bytes are populated, so that a system call can write the bytes.
+    /// [`as_mut_slice`](Self::as_mut_slice) populates no page, so a system call on its result may
+    /// fail with `EFAULT`.
     ///
     /// # Errors
     ///
@@ -337,7 +342,7 @@ impl MemoryMut<'_> {
     ///
     /// # Errors
     ///
-    /// As [`slice`](Self::slice). After an error nothing has been copied.
+    /// As [`slice`](Self::slice). After an error, no byte has been copied.
     #[inline]
     pub fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), Trap> {
         let range = range(self.0.len(), address, bytes.len())?;

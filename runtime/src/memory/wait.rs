@@ -4,8 +4,8 @@
 //! A waiter is in a list of the memory, sorted by address and then by arrival. The comparison and
 //! the entry into the list happen under one lock, which a waking thread takes as well if there are
 //! waiters. So a thread that changes a number and then wakes does not miss a waiter that found the
-//! old number. The waking thread removes the waiter from the list, and the waiter finds that it is
-//! no longer there.
+//! old number. The waking thread removes the waiter from the list, and the waiter finds that the
+//! list no longer has it.
 //!
 //! # Safety
 //!
@@ -48,7 +48,7 @@ impl Expected {
         }
     }
 
-    /// Whether the number is at an address.
+    /// Whether an address holds the number.
     ///
     /// # Safety
     ///
@@ -76,8 +76,8 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Begins to wait at an address if the expected number is there. Waits at most `timeout_ns`
-    /// nanoseconds, or without limit if that is negative.
+    /// Begins to wait at an address if the address holds the expected number. Waits at most
+    /// `timeout_ns` nanoseconds, or without limit if `timeout_ns` is negative.
     ///
     /// # Safety
     ///
@@ -112,10 +112,11 @@ impl Wait {
         let Some((memory, key)) = &self.place else {
             return is_over.then_some(TIMED_OUT);
         };
-        // Cloned before the lock is taken: a waker is code of the embedder.
+        // The waker is cloned before the lock is taken, because a waker is code of the embedder.
         let waker = waker.clone();
         if is_over {
-            // Dropped after the lock is released, as all wakers.
+            // The waker is dropped after the lock is released, because a waker is code of the
+            // embedder.
             let known = memory.end_waiting(key);
             return Some(if known.is_some() { TIMED_OUT } else { WOKEN });
         }
@@ -133,7 +134,8 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         if let Some((memory, key)) = &self.place {
-            // Dropped after the lock is released: a waker is code of the embedder.
+            // The waker is dropped after the lock is released, because a waker is code of the
+            // embedder.
             drop(memory.end_waiting(key));
         }
     }
@@ -193,7 +195,7 @@ impl Future for Woken {
             self.timed = true;
         }
         if self.timed {
-            // A fork has no timer thread until it is started.
+            // A fork has no timer thread, so start one.
             timer::start()?;
         }
         match self.wait.answer(context.waker()) {
@@ -214,10 +216,10 @@ impl Drop for Woken {
 /// How long a waiting guest may block its thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Blocking {
-    /// Until it is woken or stopped.
+    /// Until the guest is woken or stopped.
     #[default]
     Blocks,
-    /// As `Blocks`, but no longer than its time slice.
+    /// As `Blocks`, but no longer than the guest's time slice.
     UntilSliceIsOver,
     /// Not at all: the guest is left at once.
     Leaves,
@@ -230,7 +232,7 @@ pub(crate) enum Blocked {
     Answered(u32),
     /// The guest is stopped.
     Stopped,
-    /// The guest's time slice is over; it is still waiting.
+    /// The guest's time slice is over, and the guest still waits.
     SliceIsOver,
 }
 
@@ -245,8 +247,8 @@ pub(crate) fn block(wait: &Wait, watched: Option<&Watched>, blocking: Blocking) 
                 break Blocked::Stopped;
             }
         }
-        // Checked before the slice: a guest that has its result continues, however short the slices
-        // are.
+        // The answer is checked before the slice: a guest that has its result continues, however
+        // short the slices are.
         if let Some(answer) = wait.answer(&waker) {
             break Blocked::Answered(answer);
         }

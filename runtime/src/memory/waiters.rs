@@ -30,8 +30,8 @@ impl Waiters {
         key
     }
 
-    /// Removes at most `count` waiters at an address, and returns their wakers. Those that have
-    /// waited longest come first.
+    /// Removes at most `count` waiters at an address, and returns their wakers. The waiters that
+    /// have waited longest come first.
     pub(super) fn remove(&mut self, address: u64, count: u32) -> Vec<Waker> {
         let first = self.waiting.range(at(address)).take(count as usize);
         let first: Vec<_> = first.map(|(key, _)| *key).collect();

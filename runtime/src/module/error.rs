@@ -18,7 +18,7 @@ pub enum OpenError {
         /// The error of the system.
         error: io::Error,
     },
-    /// The file is not what `aotc` writes, or not for this machine.
+    /// The file was not written by `aotc`, or is not for this machine.
     #[error("{path}: {error}")]
     Format {
         /// The file.
@@ -26,12 +26,12 @@ pub enum OpenError {
         /// The defect.
         error: FormatError,
     },
-    /// The file is not signed with a trusted key, or was changed after that.
+    /// The file is not signed with a trusted key, or was changed after it was signed.
     #[error("{path}: {error}")]
     Signature {
         /// The file.
         path: PathBuf,
-        /// What disagrees.
+        /// How the file and the signature disagree.
         error: SignatureError,
     },
     /// The machine code could not be proven to stay in its sandbox.
@@ -40,7 +40,7 @@ pub enum OpenError {
     Unproven {
         /// The file.
         path: PathBuf,
-        /// The property, and where it could not be proven.
+        /// The property that could not be proven, and the place in the code.
         error: pirn_verify::VerifyError,
     },
     /// The dynamic loader refused the file.

@@ -16,16 +16,16 @@ pub(crate) struct Image {
     runs: Vec<ImageRun>,
     /// Offset of each run's bytes: in the file's image section, or in the snapshot's view.
     starts: Vec<usize>,
-    /// The pages of a snapshot; `None` for those in the image section of a file.
+    /// The pages of a snapshot; `None` if the pages lie in the image section of a file.
     view: Option<FileView>,
     /// The image as a file, in which each page is at its offset in the memory. Made when a region
-    /// first maps it.
+    /// first maps the image.
     file: OnceBox<File>,
 }
 
 impl Image {
     /// An image in a compiled file. The runs lie one after another in the image section, the first
-    /// one at `at`.
+    /// run at `at`.
     pub(super) fn of_file(runs: Vec<ImageRun>, at: usize) -> Self {
         let sum = |sum: &mut usize, run: &ImageRun| {
             let start = *sum;
@@ -41,7 +41,8 @@ impl Image {
     }
 
     /// The image of a memory with these non-zero pieces: offset, and bytes. The pieces consist of
-    /// whole pages of [`IMAGE_PAGE_BYTES`] and ascend. They do not overlap, but may touch.
+    /// whole pages of [`IMAGE_PAGE_BYTES`] and ascend. The pieces do not overlap, but may be
+    /// adjacent.
     ///
     /// # Errors
     ///
@@ -73,8 +74,9 @@ impl Image {
         Ok(image)
     }
 
-    /// The image as a sealed file with each page at its offset in the memory. The first call makes
-    /// the file of a compiled module, so it fails with the error of memfd_create(2) or write(2).
+    /// The image as a sealed file with each page at its offset in the memory. The first call for a
+    /// compiled module makes the file, so it can fail with the error of memfd_create(2) or
+    /// write(2).
     pub(crate) fn file(&self, section: &[u8]) -> io::Result<&File> {
         let make = || image_file(self.pieces(section));
         self.file.get_or_try_init(|| make().map(Box::new))

@@ -1,19 +1,20 @@
 //! [`Loaded`]: the shared object in the address space.
 //!
 //! The file is read and checked first, and then given to the dynamic loader, so that debuggers,
-//! profilers and unwinders know it. The mapping is then compared with the checked file.
+//! profilers and unwinders know the module. The mapping is then compared with the checked file.
 //!
 //! The loader identifies files by name and by inode. Suppose a new version is renamed over an old
-//! one that is still loaded. Then it has the old one's name, so it is loaded through a descriptor
-//! of ours. The descriptor stays open, so that the name stays unique. A module that was never in a
-//! file is loaded in this way as well, and so is a signed one: its path may name another file after
-//! the check, and a process that may write to its file could change the mapping.
+//! version that is still loaded. Both versions then have the same name, so the new version is
+//! loaded through a descriptor of ours. The descriptor stays open, so that the descriptor's name
+//! stays unique. A module that was never in a file is loaded through a descriptor as well. So is a
+//! signed module. Its path may name another file after the check, and a process that may write to
+//! the file could change the mapping.
 //!
 //! # Safety
 //!
 //! Owns the mapping: every slice of a section borrows the [`Loaded`] whose drop unmaps it. Loading
-//! the file runs none of its code, because it has neither constructors nor relocations.
-//! [`pirn_format::read`] has checked that.
+//! the file runs none of its code: [`pirn_format::read`] has checked that the file has neither
+//! constructors nor relocations.
 #![allow(unsafe_code)]
 
 use super::error::OpenError;
@@ -47,8 +48,8 @@ pub(super) struct File {
     file: fs::File,
     /// Whether the file is in memory and sealed.
     sealed: bool,
-    /// Whether only a sealed file with this content may take its place: its bytes were signed or
-    /// proven.
+    /// Whether only a sealed file with the same content may replace this file, because its bytes
+    /// were signed or proven.
     only_sealed: bool,
     inode: (u64, u64),
 }
@@ -73,8 +74,8 @@ impl File {
     }
 
     /// Reads a file and its signature, each once, checks the signature, and copies the checked
-    /// bytes to a file in memory. The path is not used after that: it may name another file by
-    /// then.
+    /// bytes to a file in memory. The path is not used after the read, because it may name another
+    /// file by then.
     pub(super) fn signed(path: &Path, keys: &[PublicKey]) -> Result<Self, OpenError> {
         let (bytes, _) = read_signed(path, keys).map_err(|error| match error {
             ReadSignedError::Module(error) => unreadable(path, error),
@@ -87,7 +88,7 @@ impl File {
     }
 
     /// Reads a file once, proves its code, and copies the proven bytes to a file in memory. The
-    /// path is not used after that.
+    /// path is not used after the read.
     #[cfg(feature = "verify")]
     pub(super) fn verified(path: &Path) -> Result<Self, OpenError> {
         let bytes = read_regular(path, SIGNED_BYTES_MAX);
@@ -116,9 +117,9 @@ impl File {
         }
     }
 
-    /// Whether a mapped module with the content of this file may take its place. The mapping of a
-    /// file that has a path changes if that file is written to, so it cannot stand for a signed or
-    /// proven one.
+    /// Whether a mapped module with the content of this file may be used instead of this file. The
+    /// mapping of a file that has a path changes if that file is written to. So such a mapping
+    /// cannot replace a signed or proven file.
     pub(super) fn is(&self, loaded: &Loaded) -> bool {
         loaded.hash == self.checked.header.hash && (loaded.sealed || !self.only_sealed)
     }
@@ -137,7 +138,7 @@ impl File {
         checked.runs_on(cpu::detect()).map_err(format)?;
         let at = checked.header_at as usize;
         let mut header = [0; HEADER_BYTES];
-        // In range: the check found the header there.
+        // In range: the check found the header at `at`.
         header.copy_from_slice(&bytes[at..at + HEADER_BYTES]);
         let about = file.metadata().map_err(|error| unreadable(path, error))?;
         Ok(Self {
@@ -152,7 +153,8 @@ impl File {
         })
     }
 
-    /// Maps the file. `others` are all mapped modules. None of them can take its place.
+    /// Maps the file. `others` are all mapped modules. No mapped module can be used instead of the
+    /// file.
     pub(super) fn load<'a>(
         &self,
         mut others: impl Iterator<Item = &'a Loaded>,
@@ -160,8 +162,8 @@ impl File {
         if others.any(|other| other.inode == self.inode) {
             return Err(self.changed());
         }
-        // First by its path, so that debuggers find it. If the loader already has that name, it
-        // returns the old file. Then the file is loaded by a name that nothing else has.
+        // Load the file by its path first, so that debuggers find the file. If the loader already
+        // knows that path, it returns the old file. Then load the file by a unique name.
         if self.named
             && let Some(loaded) = self.load_as(&self.path, None)?
         {
@@ -174,8 +176,8 @@ impl File {
             .ok_or_else(|| self.changed())
     }
 
-    /// Maps the file that the loader knows by a name. Returns `None` if that is not the checked
-    /// file.
+    /// Maps the file that the loader knows by a name. Returns `None` if the loader's file is not
+    /// the checked file.
     fn load_as(&self, name: &Path, held: Option<fs::File>) -> Result<Option<Loaded>, OpenError> {
         let _loader = LOADER.take();
         // SAFETY: the check found no code in the file that runs on loading.
@@ -229,13 +231,14 @@ impl File {
 }
 
 /// Returns a name of an open file that other processes can use too, because the loader shows it to
-/// debuggers. Under /proc/self they would open a descriptor of their own; gdb opens a pipe and then
-/// waits for ever.
+/// debuggers. Through /proc/self another process would open a descriptor of its own: gdb opens a
+/// pipe and then waits for ever.
 ///
-/// A forked child has its own process number, so its names differ from those that it inherits. If a
-/// later child gets the same number again, the descriptors of the inherited names are still open.
+/// A forked child has its own process number, so its names differ from the names that it inherits.
+/// If a later child gets the same number again, the descriptors of the inherited names are still
+/// open.
 fn descriptor(file: &fs::File) -> io::Result<PathBuf> {
-    // The process number in this /proc, whose namespace may differ from that of getpid(2).
+    // The process number in this /proc, whose namespace may differ from the namespace of getpid(2).
     let process = fs::read_link("/proc/self")?;
     let fd = file.as_raw_fd().to_string();
     Ok([
@@ -248,8 +251,7 @@ fn descriptor(file: &fs::File) -> io::Result<PathBuf> {
     .collect())
 }
 
-/// Held while the dynamic loader is used. The loader has its own lock, but does not hold it across
-/// a fork.
+/// Held while the dynamic loader is used. The loader does not hold its own lock across a fork.
 static LOADER: ForkLock<()> = ForkLock::new(Rank::new(2), ());
 
 /// A mapped module.
@@ -262,13 +264,14 @@ pub(super) struct Loaded {
     /// Bytes of the file.
     file_bytes: usize,
     pub(super) path: PathBuf,
-    /// Whether the mapping is of a sealed file in memory, so that nothing changes it.
+    /// Whether a sealed file in memory is mapped, so that nothing changes the mapping.
     sealed: bool,
     inode: (u64, u64),
-    /// Unmaps the sections when dropped. Present until then.
+    /// Unmaps the sections when it is dropped. `Some` until the drop.
     library: Option<Library>,
-    /// The file, if it was loaded by a descriptor. Keeps that name unique. Also set later, when an
-    /// equal module in memory is opened, whose bytes may be in no other file by then.
+    /// The file, if it was loaded by a descriptor. An open descriptor keeps its name unique. Also
+    /// set when an equal module in memory is opened later: its bytes may be in no other file by
+    /// then.
     held: OnceBox<fs::File>,
 }
 
@@ -283,7 +286,7 @@ impl Loaded {
     /// Keeps a file with the same content, unless it has a path of its own.
     pub(super) fn keep(&self, file: File) {
         if !file.named {
-            // If there is one already, it will do.
+            // An earlier file has the same content, so keep that file.
             let _ = self.held.set(Box::new(file.file));
         }
     }
@@ -292,7 +295,7 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Read`], or [`OpenError::Replaced`] if its path now has another content.
+    /// [`OpenError::Read`], or [`OpenError::Replaced`] if the path now has another content.
     pub(super) fn read(&self) -> Result<Vec<u8>, OpenError> {
         let path = || self.path.clone();
         let bytes = match self.held.get() {
@@ -314,7 +317,7 @@ impl Loaded {
     pub(super) fn section(&self, section: Section) -> &[u8] {
         let (start, len) = self.sections[section as usize];
         // SAFETY: the section is in a segment that the loader mapped readable, which
-        // `pirn_format::read` has checked. It stays mapped as long as `self` lives.
+        // `pirn_format::read` has checked. The segment stays mapped as long as `self` lives.
         unsafe { slice::from_raw_parts(start as *const u8, len) }
     }
 }

@@ -1,18 +1,18 @@
-//! Numbers that are unique in the process, for types and for modules. With them, a call through a
-//! table compares one number, whatever modules are involved.
+//! Numbers that are unique in the process, for types and for modules. With these numbers, a call
+//! through a table compares one number, whatever modules are involved.
 //!
 //! A type has its number as long as an open module has the type. Then another type may get the
 //! number. These invariants hold:
 //!
 //! 1. Two types that have numbers at the same time have equal numbers if and only if the types are
 //!    equal.
-//! 2. Each [`Module`](crate::Module), and with it each instance, holds all of its types: their
-//!    numbers do not change, and no other type gets them. A module also has all types that its
-//!    types name, and their supertypes.
-//! 3. Each stored number (ids in instance areas, headers of objects, function references) is that
-//!    of a type of the instance or of another instance of its group. It is not read after these
-//!    instances end. A used slot keeps numbers only for instances of the same open module, which it
-//!    recognises by a number that no other module ever has ([`fresh_module`]).
+//! 2. Each [`Module`](crate::Module), and with it each instance, holds all of its types. The
+//!    numbers of these types do not change, and no other type gets them. A module also has all
+//!    types that its types name, and their supertypes.
+//! 3. Each stored number (ids in instance areas, object headers, function references) belongs to a
+//!    type of the instance or of another instance of its group. The stored number is not read after
+//!    these instances end. A used slot keeps numbers only for instances of the same open module,
+//!    which it recognises by a number that no other module ever has ([`fresh_module`]).
 //!
 //! From invariant 3 it follows that a number is never read for a type that no longer has it.
 //! `runtime/tests/numbers.rs` and the tests below search for counterexamples.
@@ -32,7 +32,7 @@ use table::{BLOCKS_MAX, NUMBERS_MAX, Table, full};
 /// The types that have numbers.
 static KNOWN: ForkLock<Option<Known>> = ForkLock::new(Rank::new(1), None);
 
-/// Address of the table of types; 0 while there is none.
+/// Address of the table of types; 0 while there is no table.
 static ROWS: AtomicU64 = AtomicU64::new(0);
 
 /// Flag of a reference to a type of the same group: the other bits are the position of the type in
@@ -43,7 +43,7 @@ const WITHIN: u32 = 1 << 31;
 #[derive(Debug)]
 pub(super) struct Known {
     groups: HashMap<Arc<[SubType]>, TypeGroup>,
-    /// Free numbers that types had before, the one that has been free longest first.
+    /// Free numbers that types had before. The number that has been free longest comes first.
     free: VecDeque<u32>,
     /// The first number that was never given to a type.
     next: u32,
@@ -144,7 +144,7 @@ impl Known {
                     Err(error) => result = Err(error),
                 }
             }
-            // These are not numbers of types, and no caller gets them.
+            // These zeros are not numbers of types, and no caller gets them.
             numbers.resize(numbers.len() + len, 0);
         });
         if let Err(error) = result {
@@ -168,7 +168,7 @@ impl Known {
                 key
             }
         };
-        let group = self.groups.get_mut(&key).expect("it is there");
+        let group = self.groups.get_mut(&key).expect("the group exists now");
         group.holders += 1;
         Ok((key, &group.numbers))
     }
@@ -213,16 +213,16 @@ impl Known {
 
     /// Removes a holder from each of these groups. Groups without holders lose their numbers.
     ///
-    /// `groups` must be all groups of a module. So a group is never kept while a group that it
-    /// names, or a supertype, is released.
+    /// `groups` must be all groups of a module. So no group is kept while a group that it names, or
+    /// the group of a supertype, is released.
     fn release(&mut self, groups: &[Arc<[SubType]>]) {
         // In reverse order: a subtype comes after its supertypes. Its row must be cleared before
         // the chain that the row names is released.
         for key in groups.iter().rev() {
-            let group = self.groups.get_mut(key).expect("a module holds it");
+            let group = self.groups.get_mut(key).expect("a module holds the group");
             group.holders -= 1;
             if group.holders == 0 {
-                let group = self.groups.remove(key).expect("it was there");
+                let group = self.groups.remove(key).expect("the map has this group");
                 self.forget(&group.numbers);
             }
         }

@@ -28,11 +28,11 @@ pub enum RegionError {
     Setting {
         /// Name of the setting.
         setting: &'static str,
-        /// Its value.
+        /// The value that the caller set.
         found: u64,
-        /// Its minimum.
+        /// The minimum of the setting.
         least: u64,
-        /// Its maximum.
+        /// The maximum of the setting.
         most: u64,
     },
     /// The system refused the address space.
@@ -64,7 +64,7 @@ pub enum RegionError {
     Reset {
         /// The strategy.
         reset: Reset,
-        /// Reason why it does not work.
+        /// Reason why the strategy does not work.
         error: io::Error,
     },
     /// The system refused to install the signal handler.
@@ -101,7 +101,7 @@ pub struct RegionBuilder {
 }
 
 /// Default limit of the host memory that is held for an instance, in bytes: 1/64 of the default
-/// limit of its memory. Some 4,000 kept exceptions fit.
+/// limit of the instance's memory. This limit has room for some 4,000 kept exceptions.
 const HOST_BYTES_MAX: usize = 1 << 20;
 
 /// Default limit of nested calls. Nested calls use the stack of the host's thread. The stack of a
@@ -111,9 +111,9 @@ const NESTED_CALLS_MAX: u32 = 32;
 impl Region {
     /// Returns the default settings of a region.
     ///
-    /// The region has 16 slots. Each has one memory of up to 64 MiB, 4 tables of 65,536 elements,
-    /// and a stack of 1 MiB. Each also has 512 KiB for globals, imports and function references,
-    /// and 1 MiB of host memory.
+    /// The region has 16 slots. Each slot has one memory of up to 64 MiB, 4 tables of 65,536
+    /// elements, and a stack of 1 MiB. Each slot also has 512 KiB for globals, imports and function
+    /// references, and 1 MiB of host memory.
     pub fn builder() -> RegionBuilder {
         RegionBuilder {
             limits: Limits {
@@ -135,7 +135,7 @@ impl Region {
 impl RegionBuilder {
     /// Sets the number of slots: the maximum number of instances that exist at one time.
     ///
-    /// From 1 to 32,500 divided by [`memories`](Self::memories).
+    /// The number ranges from 1 to 32,500 divided by [`memories`](Self::memories).
     pub fn slots(mut self, slots: u32) -> Self {
         self.limits.slots = slots;
         self
@@ -143,8 +143,8 @@ impl RegionBuilder {
 
     /// Sets the maximum number of memories that a module defines (1 to 100).
     ///
-    /// Each takes 4 GiB of address space in every slot. Each reset returns the pages of all
-    /// memories but the first to the system.
+    /// Each memory takes 4 GiB of address space in every slot. Each reset returns the pages of all
+    /// memories but the first memory to the system.
     pub fn memories(mut self, memories: u32) -> Self {
         self.limits.memories = memories;
         self
@@ -172,7 +172,7 @@ impl RegionBuilder {
 
     /// Sets the size of an instance's stack in bytes (16 KiB to 1 GiB).
     ///
-    /// A guest that needs more traps.
+    /// A guest that overflows its stack traps.
     pub fn stack_bytes(mut self, bytes: usize) -> Self {
         self.limits.stack_bytes = bytes;
         self
@@ -180,7 +180,8 @@ impl RegionBuilder {
 
     /// Sets the size of an instance's data in bytes (512 bytes to 1 GiB).
     ///
-    /// The data are its globals (16 bytes each), imports, tables, types and function references.
+    /// The data are the instance's globals (16 bytes each), imports, tables, types and function
+    /// references.
     pub fn instance_bytes(mut self, bytes: usize) -> Self {
         self.limits.instance_bytes = bytes;
         self
@@ -190,7 +191,8 @@ impl RegionBuilder {
     ///
     /// The instances of a group share one limit. Three things count: exceptions that the guest
     /// keeps, references of its element segments, and bytes that host functions count with
-    /// [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). A guest that needs more traps.
+    /// [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). A guest that exceeds the limit
+    /// traps.
     pub fn host_bytes_max(mut self, bytes: usize) -> Self {
         self.host_bytes_max = bytes;
         self

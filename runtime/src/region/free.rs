@@ -1,4 +1,4 @@
-//! [`FreeList`]: the free slots of a region, and the queue of callers that wait for one.
+//! [`FreeList`]: the free slots of a region, and the queue of callers that wait for a slot.
 //!
 //! ```text
 //!             thread ─▶ its shard                     other shards, if it has no such slot
@@ -7,21 +7,21 @@
 //!               if callers wait: the one that has waited longest gets a slot
 //! ```
 //!
-//! With at most one thread per processor, each thread has its own shard. The front of
-//! a shard holds the slot that was put there last. An atomic exchange puts or takes it, so a thread
-//! that creates one instance after another takes no lock. Each shard also has one stack of slots
-//! for each module, and one of cold slots, which hold no module. Because these are stacks, a slot
-//! is taken again while its pages and cache lines are warm.
+//! With at most one thread per processor, each thread has its own shard. The front of a shard holds
+//! the slot that was returned to the shard last. An atomic exchange puts or takes that slot, so a
+//! thread that creates one instance after another takes no lock. Each shard also has one stack of
+//! slots for each module, and one stack of cold slots, which hold no module. A stack returns the
+//! slot that was put last, while the slot's pages and cache lines are warm.
 //!
-//! Waiters get slots in the order in which they came. While a caller waits, a new caller does not
-//! overtake it: it joins the queue, or gets no slot if it does not wait.
+//! Waiters get slots in the order in which they came. While a caller waits, no new caller overtakes
+//! it. The new caller joins the queue, or gets no slot if it does not wait.
 //!
 //! No slot stays in a shard while a caller waits. A waiter first counts itself in `waiting`, then
 //! searches all shards. A thread that returns a slot first puts it into a shard, then reads
-//! `waiting`. So at least one of the two sees the other. For a stack, this holds because each
-//! thread holds the lock of the stack when it puts a slot or searches. For a front, it holds
-//! because the exchanges, the increment and the load of `waiting` are in the single order of all
-//! SeqCst operations.
+//! `waiting`. So the waiter finds the slot, or the thread finds the waiter. For a stack, the reason
+//! is its lock, which each thread holds when it puts a slot or searches. For a front, the reason is
+//! the single order of all SeqCst operations. The exchanges, the increment and the load of
+//! `waiting` are in that order.
 //!
 //! The package `runtime/loom` runs the tests of `free/orders.rs` with loom, which tries the
 //! possible orders of the threads' operations.
@@ -50,7 +50,7 @@ use waiter::{Given, Queue, Waiter};
 /// Time that a caller waits for a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WaitLimit {
-    /// Not at all.
+    /// The caller does not wait.
     No,
     /// Until a slot is free.
     Forever,
@@ -61,7 +61,7 @@ pub(crate) enum WaitLimit {
 /// The free slots. `S` is a slot with its state.
 #[derive(Debug)]
 pub(crate) struct FreeList<S> {
-    /// Each on cache lines of its own, so that threads do not share them falsely.
+    /// Each shard has cache lines of its own, to avoid false sharing.
     shards: Box<[CachePadded<Shard<S>>]>,
     /// Number of callers that wait or are about to wait.
     waiting: AtomicUsize,
@@ -69,7 +69,7 @@ pub(crate) struct FreeList<S> {
 }
 
 impl<S> FreeList<S> {
-    /// Creates a list of slots that hold no module. A single thread takes them in order.
+    /// Creates a list of slots that hold no module. A single thread takes these slots in order.
     pub(crate) fn new(cold: Vec<S>) -> Self {
         Self::with_shards(cold, sys::thread::parts())
     }
@@ -111,7 +111,7 @@ impl<S> FreeList<S> {
         self.shards.iter().map(held).sum()
     }
 
-    /// Takes a slot, best one for `module` first.
+    /// Takes a slot, the best slot for `module` first.
     ///
     /// Returns `None` if no slot is free until `wait` ends, or if the list is closed. With
     /// [`WaitLimit::No`], also returns `None` while another caller waits.
@@ -132,7 +132,7 @@ impl<S> FreeList<S> {
         self.queue_for(deadline)
     }
 
-    /// Returns a slot to the list. It is clean for `module`, or holds no module.
+    /// Returns a slot to the list. The slot is clean for `module`, or holds no module.
     #[inline]
     pub(crate) fn put(&self, slot: Taken<S>, module: Option<ModuleId>) {
         let mut entry = slot.0;
@@ -141,7 +141,7 @@ impl<S> FreeList<S> {
         if let Some(before) = shard.front.put(entry) {
             lock(&shard.stacks).put(before);
         }
-        // After both puts: the module's documentation gives the reason.
+        // This load comes after both puts: the module's documentation gives the reason.
         sync::in_one_order();
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.serve();
@@ -155,7 +155,7 @@ impl<S> FreeList<S> {
         &self.shards[(sync::number() + n) & (self.shards.len() - 1)]
     }
 
-    /// Takes a slot from any shard, best one first.
+    /// Takes a slot from any shard, the best slot first.
     #[inline]
     fn find(&self, module: ModuleId) -> Option<Taken<S>> {
         match self.shard(0).front.take() {
@@ -164,8 +164,8 @@ impl<S> FreeList<S> {
         }
     }
 
-    /// Takes a slot from any shard, best one first. Moves `front`, the slot from this shard's
-    /// front, to the stacks first.
+    /// Takes a slot from any shard, the best slot first. Before that, moves `front`, the slot from
+    /// this shard's front, to the stacks.
     fn search(&self, module: ModuleId, front: Option<Box<FreeSlot<S>>>) -> Option<Taken<S>> {
         let put = front.is_some();
         let mut stacks = lock(&self.shard(0).stacks);
@@ -214,7 +214,8 @@ impl<S> FreeList<S> {
             }),
             notified: Condvar::new(),
         });
-        // Before `serve` searches the shards: the module's documentation gives the reason.
+        // The increment comes before `serve` searches the shards: the module's documentation gives
+        // the reason.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         sync::in_one_order();
         let mut queue = lock(&self.queue);
@@ -241,13 +242,13 @@ impl<S> FreeList<S> {
         wakers.into_iter().for_each(waiter::tell);
     }
 
-    /// Gives free slots to waiters, in the order in which they came.
+    /// Gives free slots to waiters, in the order in which the waiters came.
     #[cold]
     fn serve(&self) {
         let mut wakers = vec![];
         let mut queue = lock(&self.queue);
         while !queue.waiters.is_empty() {
-            // For fairness, the next waiter gets any slot, even one that is clean for another
+            // For fairness, the next waiter gets any slot, even a slot that is clean for another
             // module.
             let Some(slot) = self.any() else {
                 break;
@@ -261,7 +262,7 @@ impl<S> FreeList<S> {
             waiter.notified.notify_one();
         }
         drop(queue);
-        // Without the lock, because a waker may call this function.
+        // The lock is free here, because a waker may call this function.
         wakers.into_iter().for_each(waiter::tell);
     }
 }
@@ -277,8 +278,8 @@ impl<S> FreeList<S> {
         Place(self.enter())
     }
 
-    /// Polls a place for its slot: `None` if the list is closed. If it is pending, the list calls
-    /// `waker` when that changes.
+    /// Polls a place for its slot: `None` if the list is closed. If the slot is pending, the list
+    /// calls `waker` when the place gets a slot or the list is closed.
     pub(crate) fn given(&self, place: &Place<S>, waker: &Waker) -> Poll<Option<Taken<S>>> {
         // The waker is cloned and dropped without the lock: both run foreign code, which may panic
         // or call this list.

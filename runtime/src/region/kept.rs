@@ -4,7 +4,8 @@ use super::free::ModuleId;
 use super::reset::{MemoryBacking, Reach};
 use crate::stop::Owned;
 
-/// The index and the state of a slot. It is either in the free list or in a [`Slot`](super::Slot).
+/// The index and the state of a slot. The state is either in the free list or in a
+/// [`Slot`](super::Slot).
 ///
 /// If a slot on the list is `Of` a module, no byte of its memory beyond the module's initial memory
 /// is accessible.
@@ -15,7 +16,7 @@ pub(crate) struct Kept {
     /// Size of the accessible part of memory 0, in bytes.
     pub(super) accessible: usize,
     /// Size of the accessible part of each further memory that the slot has room for, in bytes.
-    /// Bytes beyond it hold the mapped image, or zeros, when they become accessible.
+    /// Bytes beyond that part hold the mapped image, or zeros, when they become accessible.
     pub(super) further: Box<[usize]>,
     /// Number of bytes over which the image of each further memory is mapped. Only snapshots have
     /// such images.
@@ -38,7 +39,7 @@ pub(crate) struct Kept {
 /// Contents of a slot's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// None: the slot was never used, and no byte of it is accessible.
+    /// No contents: the slot was never used, and no byte of the slot is accessible.
     Fresh,
     /// The initial memory of this module.
     Of(ModuleId),

@@ -21,7 +21,7 @@ use pirn_format::layout::{
     WASM_PAGE_BYTES,
 };
 
-/// Alignment of the start and the end of every part of a slot, in bytes. It is the largest page
+/// Alignment of the start and the end of every part of a slot, in bytes. This is the largest page
 /// size of a kernel for our targets.
 pub(crate) const PART_ALIGN: usize = 64 << 10;
 
@@ -30,7 +30,7 @@ pub(crate) const PART_ALIGN: usize = 64 << 10;
 pub(crate) const STACK_GUARD_BYTES: usize = 64 << 10;
 
 /// Cache colouring: the stack tops of neighbouring slots differ by cache lines, so that they do not
-/// compete for the same sets of the cache. There are `COLOURS` offsets, `COLOUR_BYTES` apart.
+/// compete for the same cache sets. There are `COLOURS` offsets, `COLOUR_BYTES` apart.
 const COLOURS: u32 = 56;
 const COLOUR_BYTES: usize = 64;
 
@@ -79,7 +79,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Places the parts. Rounds the limits to the sizes that the parts then have.
+    /// Places the parts. Sets the limits to the rounded sizes of the parts.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl Layout {
         limits.stack_bytes = limits.stack_bytes.next_multiple_of(PART_ALIGN);
         limits.instance_bytes = limits.instance_bytes.next_multiple_of(PART_ALIGN);
         // Every table has room for one element. When the processor mispredicts a bounds check,
-        // generated code reads the first element in place of one past the end.
+        // generated code reads the first element instead of an element past the end.
         let table_bytes = limits.table_elements.max(1) as usize * ELEMENT_BYTES as usize;
         let table_bytes = table_bytes.next_multiple_of(PART_ALIGN);
         let stack = STACK_GUARD_BYTES;
@@ -250,13 +250,14 @@ const MEMORY_STRIDE: usize = (MEMORY_REACH_BYTES + GUARD_BYTES) as usize;
 const _: () = assert!(MEMORY_STRIDE.is_multiple_of(PART_ALIGN));
 /// Maximum number of memories that a module defines: the limit of validation.
 const MEMORIES_MAX: u64 = 100;
-/// Maximum number of memories of all slots: each takes 4 GiB of a 47-bit address space.
+/// Maximum number of memories of all slots. Each memory takes 4 GiB of a 47-bit address space.
 const SLOTS_MAX: u64 = 32_500;
 /// Maximum number of tables that a module defines.
 const TABLES_MAX: u64 = 1_000;
 /// Maximum number of elements of a table: 1 GiB.
 const ELEMENTS_MAX: u64 = 1 << 27;
-/// Minimum size of a stack, in bytes. It includes the bytes that cache colouring leaves unused.
+/// Minimum size of a stack, in bytes. The minimum includes the bytes that cache colouring leaves
+/// unused.
 const STACK_BYTES_MIN: u64 = 16 << 10;
 /// Maximum size of the stack and of the instance area, in bytes.
 const PART_BYTES_MAX: u64 = 1 << 30;

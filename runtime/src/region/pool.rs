@@ -1,4 +1,4 @@
-//! [`Region`] and [`Pool`]: a handle to a set of slots, and what all handles share.
+//! [`Region`] and [`Pool`]: a handle to a set of slots, and the data that all handles share.
 
 use super::free::FreeList;
 use super::kept::Kept;
@@ -29,14 +29,14 @@ pub(crate) struct Pool {
     /// Better reset strategies that do not work on this machine, each with the reason.
     pub(super) refused: Vec<(Reset, String)>,
     pub(crate) free: FreeList<Kept>,
-    /// The counters of each slot's instances, each on cache lines of its own.
+    /// The counters of each slot's instances. The counters of a slot have cache lines of their own.
     pub(crate) accounts: Box<[CachePadded<Account>]>,
-    /// Number of slots that are never used again. Accesses of this counter and the next are
-    /// relaxed: no other data depends on their order.
+    /// Number of slots that are never used again. Accesses of `lost` and `failed` are relaxed: no
+    /// other data depends on their order.
     pub(super) lost: AtomicU32,
     /// Number of resets that failed because the kernel refused a system call.
     pub(super) failed: AtomicU32,
-    /// Reservations of `chunk_slots` slots each. The last may hold fewer.
+    /// Reservations of `chunk_slots` slots each. The last reservation may hold fewer slots.
     pub(super) chunks: Vec<Reservation>,
     pub(super) chunk_slots: u32,
 }

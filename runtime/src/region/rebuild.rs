@@ -1,11 +1,11 @@
 //! The work on a slot between two instances: its memory is rebuilt for another module, or cleaned
-//! for the next instance of the same one.
+//! for the next instance of the same module.
 //!
 //! # Safety
 //!
 //! Works only on slots that the caller took from the free list, or whose instance has ended. A slot
-//! is cleaned or rebuilt without an error only if the accessible bytes of its memories equal those
-//! of the module's initial memories, in size and in every byte.
+//! is cleaned or rebuilt without an error only if its accessible memories equal the module's
+//! initial memories, in size and in every byte.
 #![allow(unsafe_code)]
 
 use super::kept::{Contents, Kept};
@@ -22,8 +22,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Part of the stack that stays resident, in bytes. The tables stay resident if none is larger than
-/// this.
+/// Part of the stack that stays resident, in bytes. The tables stay resident if no table is larger
+/// than this size.
 const RESIDENT_BYTES: usize = 64 << 10;
 
 impl Kept {
@@ -36,7 +36,7 @@ impl Kept {
         let fixed = parts.absolute(pool.layout.fixed());
         let memory = parts.vmctx();
         // SAFETY: the slot was taken from the free list and holds no instance, so no reference into
-        // it exists.
+        // the slot exists.
         unsafe {
             if !matches!(contents, Contents::Of(_)) {
                 parts
@@ -68,7 +68,7 @@ impl Kept {
     /// accessible byte of memory 0 must be zero or belong to a mapped image.
     fn keep(&mut self, pool: &Pool, backing: MemoryBacking, module: &Module) -> io::Result<()> {
         let bytes = module.memory_bytes() as usize;
-        // An image that is mapped there belongs to another module.
+        // An image that is mapped over memory 0 belongs to another module.
         if self.backing != backing || backing.mapped_bytes() > 0 {
             self.remap(pool, backing, module)?;
         }
@@ -99,8 +99,8 @@ impl Kept {
         };
         self.resize(pool, 0)?;
         let now = self.backing.mapped_bytes().max(self.reach.marked);
-        // SAFETY: the memory is of this slot, and no byte of it is accessible. The file is as long
-        // as the module's image.
+        // SAFETY: the memory belongs to this slot, and no byte of the memory is accessible. The
+        // file is as long as the module's image.
         unsafe { self.replace_mapping(&parts, memory, now, image, backing.mapped_bytes())? };
         self.reach = Reach::default();
         if backing.is_tracked() {
@@ -111,8 +111,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Maps the images of the module's further memories. Only snapshots have any. What another
-    /// module had mapped is replaced by fresh memory.
+    /// Maps the images of the module's further memories. Only snapshots have such images. Replaces
+    /// the rest of an earlier module's images by fresh memory.
     fn map_further(&mut self, pool: &Pool, module: &Module) -> io::Result<()> {
         for number in 1..=self.further.len() as u32 {
             let position = number as usize - 1;
@@ -130,26 +130,26 @@ impl Kept {
             self.resize_further(pool, number, 0)?;
             let parts = pool.parts(self.index);
             let memory = parts.memory(number);
-            // SAFETY: the memory is of this slot, and no byte of it is accessible. The file is as
-            // long as the image.
+            // SAFETY: the memory belongs to this slot, and no byte of the memory is accessible. The
+            // file is as long as the image.
             unsafe { self.replace_mapping(&parts, memory, now, file, then)? };
             self.further_mapped[position] = then;
         }
         Ok(())
     }
 
-    /// Maps a sealed file over the first `then` bytes of a memory, and fresh memory over the rest
-    /// of the first `now` bytes, which have another mapping. Without a file, `then` is 0.
+    /// Maps a sealed file over the first `then` bytes of a memory. Maps fresh memory over the rest
+    /// of the first `now` bytes, which an earlier image covers. Without a file, `then` is 0.
     ///
     /// # Errors
     ///
-    /// The error of mmap(2). The slot is then lost: a mapping that fails may leave a hole in the
+    /// The error of mmap(2). The slot is then lost: a failed mapping may leave a hole in the
     /// address space, where other code may map memory.
     ///
     /// # Safety
     ///
-    /// The memory must belong to this slot, which holds no instance, and no byte of it may be
-    /// accessible. The file must have `then` bytes.
+    /// The memory must belong to this slot, which holds no instance, and no byte of the memory may
+    /// be accessible. The file must have `then` bytes.
     unsafe fn replace_mapping(
         &mut self,
         parts: &Parts<'_>,
@@ -160,7 +160,7 @@ impl Kept {
     ) -> io::Result<()> {
         self.contents = Contents::Lost;
         // SAFETY: the caller ensures that no reference into the memory exists, and that the file is
-        // long enough. It is sealed, so it never becomes shorter.
+        // long enough. The file is sealed, so it never becomes shorter.
         unsafe {
             let fresh = memory + then.min(now)..memory + now;
             parts.reservation.map_fresh(fresh)?;
@@ -209,8 +209,8 @@ impl Kept {
     }
 
     /// Sets the size of memory 0 to `bytes` bytes. New bytes are zero, because bytes are zero when
-    /// they become inaccessible: before a caller shrinks the memory, it has returned them to the
-    /// kernel or zeroed them.
+    /// they become inaccessible. Before a caller shrinks the memory, the caller returns those bytes
+    /// to the kernel or zeroes them.
     pub(super) fn resize(&mut self, pool: &Pool, bytes: usize) -> io::Result<()> {
         match (self.backing, pool.reset.tracker()) {
             (MemoryBacking::Tracked(_), Some(tracker)) => {
@@ -233,8 +233,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Sets the size of a further memory to `bytes` bytes. New bytes hold the image that is mapped
-    /// there, or zeros: [`clear_further`](Self::clear_further) discarded all earlier writes.
+    /// Sets the size of a further memory to `bytes` bytes. New bytes hold the mapped image, or
+    /// zeros: [`clear_further`](Self::clear_further) discarded all earlier writes.
     pub(super) fn resize_further(
         &mut self,
         pool: &Pool,
@@ -253,7 +253,7 @@ impl Kept {
     }
 
     /// Converts the error of a failed resize. The slot is lost if the accessible part of the memory
-    /// is now unknown: the next instance would see bytes past its end.
+    /// is now unknown: the next instance could access bytes past its memory's end.
     #[cold]
     fn refused(&mut self, refused: NotProtected) -> io::Error {
         if !refused.is_unchanged {
@@ -274,18 +274,18 @@ impl Kept {
         Ok(())
     }
 
-    /// Returns the accessible parts of all further memories to the kernel. Then they hold the
-    /// images that are mapped there, followed by zeros.
+    /// Returns the accessible parts of all further memories to the kernel. Then each part holds the
+    /// image that is mapped over it, followed by zeros.
     ///
     /// # Safety
     ///
-    /// No thread may use the slot, and no reference into it may exist.
+    /// No thread may use the slot, and no reference into the slot may exist.
     unsafe fn clear_further(&self, parts: &Parts<'_>) -> io::Result<()> {
         for (number, bytes) in (1..).zip(&self.further) {
             if *bytes > 0 {
                 let memory = parts.memory(number);
-                // SAFETY: the caller ensures that no thread uses the slot and no reference into it
-                // exists.
+                // SAFETY: the caller ensures that no thread uses the slot and no reference into the
+                // slot exists.
                 unsafe { parts.reservation.decommit(memory..memory + bytes)? };
             }
         }
@@ -319,9 +319,9 @@ unsafe fn protect(
 
 /// Returns to the kernel the part of the stack that only a deep recursion used.
 ///
-/// This limits the memory of the process. Isolation does not need it: a guest cannot read data that
-/// another guest left on the stack, because generated code writes every stack slot before it reads
-/// it.
+/// The trim limits the memory of the process. Isolation does not need the trim. A guest cannot read
+/// data that another guest left on the stack, because generated code writes every stack slot before
+/// it reads the slot.
 fn trim_stack(parts: &Parts<'_>) -> io::Result<()> {
     let stack = parts.absolute(parts.layout.whole_stack());
     if stack.len() <= RESIDENT_BYTES + PROBED_BYTES {
@@ -331,7 +331,8 @@ fn trim_stack(parts: &Parts<'_>) -> io::Result<()> {
     // SAFETY: the stack is accessible, and no guest runs on it.
     let probed =
         unsafe { slice::from_raw_parts((kept - PROBED_BYTES) as *const u64, PROBED_BYTES / 8) };
-    // A guest whose stack was deeper left a return address here, unless one frame spans all of it.
+    // A guest whose stack was deeper left a return address in these bytes, unless one frame spans
+    // all these bytes.
     if probed.iter().all(|word| *word == 0) {
         return Ok(());
     }

@@ -1,8 +1,8 @@
 //! [`Reset`]: the strategies that clean a slot for the next instance.
 //!
-//! A strategy is a file that implements [`ResetStrategy`], and a line in the list below. Its main
-//! function, [`ResetStrategy::restore`], turns the bytes of memory 0, which the last instance of a
-//! module may have changed, into the module's initial memory again, followed by zeros, or returns
+//! A strategy is a file that implements [`ResetStrategy`], and a line in the list below. The main
+//! function is [`ResetStrategy::restore`]. It restores memory 0, which the last instance of a
+//! module may have changed, to the module's initial memory, followed by zeros. Otherwise it returns
 //! an error. `Kept::clean` in `rebuild.rs` resets the size of memory 0, and all further memories.
 //! After an error, the contents of the slot are unknown. `Kept::pave` in `rebuild.rs` then rebuilds
 //! the slot's memory before an instance gets the slot.
@@ -33,7 +33,7 @@ pub(super) use strategy::Site;
 use tracker::Tracker;
 
 /// Defines [`Reset`] and [`Strategy`] from the list of strategies. Each line has the name, the type
-/// that implements [`ResetStrategy`], and the word by which a region's description names it.
+/// that implements [`ResetStrategy`], and the strategy's word in a region's description.
 macro_rules! strategies {
     ($($(#[$doc:meta])* $name:ident: $strategy:ty = $word:literal,)*) => {
         /// The strategy that cleans a slot for the next instance.
@@ -61,8 +61,7 @@ macro_rules! strategies {
             }
         }
 
-        /// A reset strategy that works on this machine. Its methods are those of
-        /// [`ResetStrategy`].
+        /// A reset strategy that works on this machine. It has the methods of [`ResetStrategy`].
         #[derive(Debug)]
         pub(super) enum Strategy {
             $($name($strategy),)*
@@ -131,32 +130,32 @@ macro_rules! strategies {
 }
 
 strategies! {
-    // In the order in which `Reset::Auto` tries them.
+    // The strategies are in the order in which `Reset::Auto` tries them.
 
-    /// The runtime fills memory page by page when it is touched, and lists the dirty pages. A reset
-    /// restores the pages on the list (userfaultfd(2), Linux 6.1). Usually, the only system calls
-    /// are those that fill a page that an instance is the first to touch in its slot. The image of
-    /// a snapshot or a component above 256 KiB, and of another module above 4 MiB, is mapped: slots
-    /// share the pages that are only read.
+    /// The runtime fills a page of memory when the page is touched, and lists the dirty pages. A
+    /// reset restores the pages on the list (userfaultfd(2), Linux 6.1). Usually, the runtime makes
+    /// a system call only to fill a page that no earlier instance touched in the slot. The image of
+    /// a snapshot or a component above 256 KiB, and of another module above 4 MiB, is mapped. Slots
+    /// share the mapped pages that they only read.
     ///
     /// A system call that gets a pointer to a page that was never touched fails with `EFAULT`. So
-    /// pass it slices from [`MemoryMut::slice_mut`](crate::MemoryMut::slice_mut) and similar
-    /// methods, which fill the pages first. Do not pass it parts of
+    /// pass the system call slices from [`MemoryMut::slice_mut`](crate::MemoryMut::slice_mut) and
+    /// similar methods, which fill the pages first. Do not pass parts of
     /// [`MemoryMut::as_mut_slice`](crate::MemoryMut::as_mut_slice).
     Tracked: tracked::Tracked = "tracked",
     /// The image is mapped copy-on-write. A reset asks the kernel which pages were written
-    /// (`PAGEMAP_SCAN`, Linux 6.7), and restores them.
+    /// (`PAGEMAP_SCAN`, Linux 6.7), and restores these pages.
     Scanned: scanned::Scanned = "scanned",
     /// A reset rewrites the first 64 KiB of memory, so that their pages stay resident. It returns
-    /// the rest to the kernel, and copies the image's part of the rest again. An image of more than
-    /// 256 KiB is mapped copy-on-write instead: no page then stays resident.
+    /// the rest of the memory to the kernel, and copies the image's part of the rest again. An
+    /// image of more than 256 KiB is mapped copy-on-write instead: no page then stays resident.
     Rewritten: rewritten::Rewritten = "rewritten",
     /// A reset returns all memory to the kernel, and copies the image again. An image of more than
     /// 256 KiB is mapped copy-on-write and not copied.
     Decommitted: decommitted::Decommitted = "decommitted",
 }
 
-/// The chosen strategy, and the better ones that do not work here, each with the reason.
+/// The chosen strategy, and the better strategies that do not work here, each with the reason.
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) strategy: Strategy,

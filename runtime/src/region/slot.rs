@@ -36,7 +36,7 @@ use std::io;
 /// One instance's part of a region. Its owner returns it with [`give_back`](Self::give_back).
 ///
 /// A `Slot` holds the addresses that every call needs, but neither the region nor the module. The
-/// instance holds those two and passes them to the methods that need them.
+/// instance holds the region and the module, and passes them to the methods that need them.
 #[derive(Debug)]
 pub(crate) struct Slot {
     kept: ManuallyDrop<Taken<Kept>>,
@@ -111,7 +111,7 @@ impl Slot {
     }
 
     /// A byte that is 1 while the slot's memory holds the data of its instance. In a fork, tracked
-    /// memory is zero but for a mapped image, and the byte is zero.
+    /// memory is zero except for a mapped image, and the byte is zero.
     pub(crate) fn mark(&self, region: &Region) -> *const AtomicU8 {
         /// The byte for memory that a fork inherits.
         static ALWAYS: AtomicU8 = AtomicU8::new(1);
@@ -121,7 +121,7 @@ impl Slot {
         }
     }
 
-    /// The counters of the slot's instances. They live as long as the region.
+    /// The counters of the slot's instances. The counters live as long as the region.
     pub(crate) fn account(&self, region: &Region) -> *const Account {
         &raw const *region.0.accounts[self.kept.index as usize]
     }
@@ -136,7 +136,7 @@ impl Slot {
         match (self.kept.backing, pool.reset.tracker()) {
             (MemoryBacking::Tracked(_), Some(tracker)) => {
                 // SAFETY: this `Slot` owns the slot, which is prepared for `module`. No guest runs
-                // in it while the caller borrows its instance.
+                // in the slot while the caller borrows its instance.
                 unsafe { tracker.changed(self.kept.index, self.vmctx, module) }
             }
             _ => None,

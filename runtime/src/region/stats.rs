@@ -4,7 +4,7 @@ use super::layout::Limits;
 use super::reset::Reset;
 use core::fmt;
 
-/// A readable description of a region: see its `Display`.
+/// A readable description of a region, printed by its `Display`.
 #[derive(Debug, Clone)]
 pub struct RegionStats {
     pub(super) limits: Limits,
@@ -31,8 +31,8 @@ impl RegionStats {
 
     /// Number of slots that are never used again.
     ///
-    /// A slot is lost if the kernel fails while it changes the slot's mappings. It is also lost if
-    /// the kernel refuses to change access rights and then to restore the old ones.
+    /// A slot is lost if the kernel fails while it changes the slot's mappings. A slot is also lost
+    /// if the kernel refuses to change access rights and then to restore the old rights.
     #[must_use]
     pub fn slots_lost(&self) -> u32 {
         self.slots_lost
@@ -40,7 +40,8 @@ impl RegionStats {
 
     /// Number of resets that failed because the kernel refused a system call.
     ///
-    /// The next instance gets such a slot only after the slot's memory is rebuilt from scratch.
+    /// The next instance gets the slot of a failed reset only after the slot's memory is rebuilt
+    /// from scratch.
     #[must_use]
     pub fn resets_failed(&self) -> u32 {
         self.resets_failed

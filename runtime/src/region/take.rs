@@ -23,7 +23,7 @@ impl Region {
         self.taken(kept.ok_or_else(|| self.nothing_free())?, module)
     }
 
-    /// Error for a missing slot: whether a slot can still become free.
+    /// The error if no slot is free. The error tells whether a slot can still become free.
     #[cold]
     fn nothing_free(&self) -> TakeError {
         if self.0.lost.load(Ordering::Relaxed) < self.0.limits.slots {
@@ -98,7 +98,7 @@ impl Drop for TakeAsync<'_> {
 pub(crate) enum TakeError {
     /// All slots are in use.
     Full,
-    /// All slots are lost: none becomes free again.
+    /// All slots are lost: no slot becomes free again.
     Lost,
     /// The system refused memory.
     System(io::Error),

@@ -20,13 +20,13 @@
 //! The runtime's own accesses to guest memory may raise SIGBUS. The handler then resumes the access
 //! routine where it reports the failure ([`arch::touch`]).
 //!
-//! A fault belongs to the guest only if all of these hold. No process sent the signal. This thread
-//! runs a guest. The program counter is in the text of a module that the running call can reach.
-//! The address of a SIGSEGV or SIGBUS is in the guard of the running stack, or else the module's
-//! trap table lists the instruction. In the latter case a SIGSEGV or SIGBUS also needs an address
-//! that a reachable instance can access, in its slot or in a shared memory, or an address in the
-//! lowest page. A mask against speculation may replace an address by null. Every other fault goes
-//! to the handler that was installed before.
+//! A fault belongs to the guest only if all of these conditions hold. No process sent the signal.
+//! This thread runs a guest. The program counter is in the text of a module that the running call
+//! can reach. The address of a SIGSEGV or SIGBUS is in the guard of the running stack, or else the
+//! module's trap table lists the instruction. In the latter case a SIGSEGV or SIGBUS also needs an
+//! address that a reachable instance can access, in its slot or in a shared memory, or an address
+//! in the lowest page. A mask against speculation may replace an address by null. The handler
+//! forwards every other fault to the handler that was installed before.
 //!
 //! The arguments have libc's types: nix has no types for `siginfo_t` and `ucontext_t`.
 //!
@@ -103,7 +103,7 @@ impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
         // The common case stores a constant null. Storing `previous` would wait for the load at the
-        // beginning of the call, and so chain each call to the one before it.
+        // beginning of the call, and so chain each call to the call before it.
         if self.previous.is_null() {
             CURRENT.set(ptr::null_mut());
         } else {
@@ -125,13 +125,13 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
         if signal == sys::signal::POKE as i32 {
             // The interrupt flag decides, not the sender: if the signal queue is full, our signal
-            // arrives without its mark. Without the mark, a thread that never ran a guest is
-            // skipped, because its thread-local variables may not be allocated.
+            // arrives without its mark. Without the mark, the handler skips a thread that never ran
+            // a guest, because the thread's thread-local variables may not be allocated.
             if sys::signal::is_poke(fault) || sys::signal::is_prepared(interrupted) {
                 stop(interrupted, CURRENT.get());
             }
-            // Other code may have sent the signal as well: the kernel merges pending signals. So it
-            // is always forwarded.
+            // Other code may have sent the signal as well: the kernel merges pending signals. So
+            // the signal is always forwarded.
             sys::signal::pass_on(signal, info, context);
             return;
         }
@@ -165,9 +165,9 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 }
 
 /// Makes the guest on this thread leave if its interrupt flag is set and the signal interrupted
-/// guest code. If only its time slice is over, its registers are saved so that it can be resumed.
-/// Otherwise it cannot be resumed. If the signal interrupted other code, the flag is checked before
-/// the guest is resumed.
+/// guest code. If only the guest's time slice is over, the guest's registers are saved so that the
+/// guest can be resumed. Otherwise the guest cannot be resumed. If the signal interrupted other
+/// code, the flag is checked before the guest is resumed.
 ///
 /// # Safety
 ///
@@ -177,7 +177,7 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
         return;
     }
     // SAFETY: an activation is the first field of its record. The call is running, so its interrupt
-    // flag is valid, and so is its register buffer if it has one.
+    // flag is valid, and its register buffer is valid or null.
     unsafe {
         let record = Record::with(activation);
         let flag = (*activation).interrupt_flag;
@@ -208,7 +208,7 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
     }
 }
 
-/// Makes the guest leave at the point where it was interrupted.
+/// Makes the guest leave at the instruction where the signal interrupted it.
 ///
 /// # Safety
 ///
@@ -236,7 +236,7 @@ unsafe fn diagnose(
     context: &libc::ucontext_t,
     activation: *mut Activation,
 ) -> Option<TrapCode> {
-    // A signal that was sent is not a fault, whatever code it interrupted.
+    // A signal from a process is not a fault, whatever code the signal interrupted.
     if activation.is_null() || sys::signal::was_sent(info) {
         return None;
     }
@@ -253,13 +253,13 @@ unsafe fn diagnose(
         return Some(TrapCode::StackOverflow);
     }
     let offset = u32::try_from(pc - guest.text[0]).ok()?;
-    // SAFETY: this is the trap table of a loaded module, mapped as long as an instance of the
-    // module exists.
+    // SAFETY: `guest.traps` is the trap table of a loaded module, mapped as long as an instance of
+    // the module exists.
     let traps = unsafe { slice::from_raw_parts(guest.traps[0] as *const u8, guest.traps[1]) };
     let code = TrapTable::view(traps).code(offset)?;
     // SAFETY: the links are set before a call starts and stay valid until it ends.
     let mut reachable = unsafe { Guest::chain(first) };
-    // SAFETY: each guest in the chain is one that the running call can reach.
+    // SAFETY: the running call can reach each guest in the chain.
     let mut is_reached = || reachable.any(|guest| unsafe { guest.reaches(address) });
     if by_address && !is_null_page(info, address) && !is_reached() {
         return None;
@@ -267,9 +267,9 @@ unsafe fn diagnose(
     TrapCode::from_number(code)
 }
 
-/// Whether a fault is an access to the lowest page, where nothing is mapped. Null and a short
-/// displacement lie there. For a fault without an address, the kernel reports address 0 and another
-/// `si_code` (sigaction(2)).
+/// Whether a fault is an access to the lowest page, where nothing is mapped. Null plus a short
+/// displacement is an address in that page. For a fault without an address, the kernel reports
+/// address 0 and another `si_code` (sigaction(2)).
 fn is_null_page(info: &libc::siginfo_t, address: usize) -> bool {
     const SEGV_MAPERR: i32 = 1;
     const PAGE_BYTES: usize = 4096;

@@ -1,8 +1,8 @@
 //! [`Control`]: the state by which other threads stop one guest.
 //!
 //! Controls live as long as the process. So any thread that holds a control's address may read it,
-//! and its word tells whether it still serves the same call. `timer/node.rs` relies on that in
-//! unsafe code.
+//! and the control's word tells whether the control still serves the same call. `timer/node.rs`
+//! relies on this lifetime in unsafe code.
 
 use super::registered;
 use super::word::{Why, Word};
@@ -22,20 +22,21 @@ pub(super) const AGAIN_NS: u64 = 500_000;
 /// Nanoseconds until a thread that was in a host function, perhaps for long, is interrupted again.
 pub(super) const HOST_AGAIN_NS: u64 = 8_000_000;
 
-/// The control that stops one guest. It serves one instance at a time, and is never freed.
+/// The control that stops one guest. A control serves one instance at a time, and is never freed.
 #[derive(Debug)]
 pub(crate) struct Control {
     /// The interrupt flag and the rest of the state that threads share.
     pub(super) word: Word,
-    /// Whether the guest is in a host function, so that it need not be interrupted again and again.
-    /// Relaxed: a thread that reads an older value interrupts in vain, or interrupts again later.
+    /// Whether the guest is in a host function, so that its thread need not be interrupted again
+    /// and again. Relaxed: a thread that reads an older value interrupts in vain, or interrupts
+    /// again later.
     pub(super) in_host: AtomicBool,
     /// Waker of the task that waits for the guest's host function, or in the guest for another
-    /// guest. It is woken when the guest is stopped.
+    /// guest. The task is woken when the guest is stopped.
     pub(super) waker: AtomicWaker,
 }
 
-/// Controls that no instance uses. Each is on cache lines of its own.
+/// Controls that no instance uses. Each control has cache lines of its own.
 static FREE: ForkLock<Vec<&'static Control>> = ForkLock::new(Rank::new(7), Vec::new());
 
 impl Control {
@@ -78,8 +79,8 @@ impl Control {
 
     /// Wakes the waiting task, if there is one.
     pub(crate) fn wake(&self) {
-        // The waker is code of the embedder and may panic. A panic must not end this thread: it may
-        // be the timer thread, which stops guests for the whole process.
+        // The waker is code of the embedder and may panic. A panic must not end this thread, which
+        // may be the timer thread, which stops guests for the whole process.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waker.wake())) {
             // Dropping the panic's payload could panic as well.
             mem::forget(panic);
@@ -90,8 +91,8 @@ impl Control {
     /// another guest.
     pub(crate) fn waits(&self, waker: &Waker) {
         // A waker's clone and drop are code of the embedder and may panic. A panic inside
-        // `AtomicWaker::register` would leave its lock taken. Then no later instance with this
-        // control would ever be woken.
+        // `AtomicWaker::register` would leave the `AtomicWaker` locked. Then no later instance with
+        // this control would ever be woken.
         let known = self.waker.take();
         let waker = match known {
             Some(known) if known.will_wake(waker) => known,
@@ -114,8 +115,8 @@ impl Control {
     }
 
     /// Interrupts the thread that runs the guest, so that it checks the interrupt flag. A guest in
-    /// a host function is not interrupted: it checks the flag when the function returns. Returns
-    /// after how many nanoseconds to interrupt again, or `None` if there is no thread.
+    /// a host function is not interrupted: the switch checks the flag when the function returns.
+    /// Returns the nanoseconds until the next interrupt, or `None` if there is no thread.
     pub(super) fn interrupt(&self) -> Option<u64> {
         if self.in_host.load(Relaxed) {
             // The guest may be in the host because it waits for another guest.
@@ -131,8 +132,8 @@ impl Control {
         self.in_host.store(true, Relaxed);
     }
 
-    /// Records that the guest leaves a host function. Returns whether this is a fork of the process
-    /// that entered it.
+    /// Records that the guest leaves a host function. Returns whether this process is a fork of the
+    /// process that entered the function.
     #[inline]
     pub(super) fn leave_host(&self) -> bool {
         self.in_host.store(false, Relaxed);

@@ -1,4 +1,4 @@
-//! [`look`]: long work for a guest checks the interrupt flag between two parts.
+//! [`look`]: long work for a guest checks the interrupt flag between two chunks of work.
 
 use super::watched::Watched;
 use crate::switch::interrupt_flag::{GO, SLICE_IS_OVER};

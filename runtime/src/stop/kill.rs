@@ -9,8 +9,8 @@ use thiserror::Error;
 
 /// Stops a guest from any thread, whatever its state.
 ///
-/// A clone controls the same instance. A switch may outlive its instance and then reports it as
-/// gone. It never stops another instance, not even one in the same slot.
+/// A clone controls the same instance. A switch may outlive its instance, and then reports that the
+/// instance is gone. It never stops another instance, not even an instance in the same slot.
 #[derive(Clone)]
 pub struct KillSwitch {
     control: &'static Control,
@@ -23,9 +23,9 @@ pub struct KillSwitch {
 pub enum KillOutcome {
     /// The instance was not running. Every later call fails.
     Idle,
-    /// A call was suspended, or waited for an async host function. It cannot be resumed.
+    /// A call was suspended, or waited for an async host function. The call cannot be resumed.
     Suspended,
-    /// Guest code was running. The guest is interrupted where it is.
+    /// Guest code was running. The guest is interrupted at its current instruction.
     Guest,
     /// A host function of the embedder or the runtime was running. The guest ends when the function
     /// returns.
@@ -59,9 +59,10 @@ impl KillSwitch {
         self.control.word.runs_for(self.generation)
     }
 
-    /// Ends the time slice of the running call, if it has one ([`Instance::timeslice`]). For
-    /// embedders that schedule guests: the call is suspended wherever it is. Returns whether there
-    /// was such a call. Does not wait for the suspension; the call may also return first.
+    /// Ends the time slice of the running call, if the call has a time slice
+    /// ([`Instance::timeslice`]). This method serves embedders that schedule guests: the call is
+    /// suspended at any instruction. Returns whether such a call ran. Does not wait for the
+    /// suspension; the call may also return first.
     ///
     /// [`Instance::timeslice`]: crate::Instance::timeslice
     pub fn preempt(&self) -> bool {
@@ -103,8 +104,8 @@ impl KillSwitch {
         }
         let in_host = self.control.in_host.load(Relaxed);
         self.control.interrupt();
-        // The interrupt may be lost, or the guest may have left the host function: the timer thread
-        // repeats it.
+        // The interrupt may be lost, or the guest may have left the host function. So the timer
+        // thread repeats the interrupt.
         timer::look_after(self.control, call_of(word));
         let met = if in_host {
             KillOutcome::Host

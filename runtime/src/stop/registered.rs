@@ -1,8 +1,8 @@
 //! Registers a waker in an [`AtomicWaker`] without running the waker's own code under its lock.
 //!
-//! [`AtomicWaker::register`] clones its argument while it holds its lock, and does not release the
-//! lock if the clone panics. So it gets a wrapper instead. Cloning the wrapper moves the waker out
-//! of it, which runs no code of the embedder.
+//! [`AtomicWaker::register`] clones its argument under a lock, and does not release the lock if the
+//! clone panics. So its argument is a wrapper of the waker. Cloning the wrapper moves the waker out
+//! of the wrapper, which runs no code of the embedder.
 //!
 //! # Safety
 //!
@@ -21,8 +21,8 @@ pub(super) fn register(place: &AtomicWaker, waker: Waker) {
     let waker = Moved(Cell::new(Some(waker)));
     let raw = RawWaker::new(ptr::from_ref(&waker).cast(), &MOVES);
     // SAFETY: the functions of `MOVES` take the address of a `Moved`, which outlives this waker:
-    // `AtomicWaker::register` keeps only the waker's clone. The wrapper's drop does nothing, so it
-    // is skipped.
+    // `AtomicWaker::register` keeps only the waker's clone. The wrapper's drop would do nothing, so
+    // the drop is skipped.
     let moves = ManuallyDrop::new(unsafe { Waker::from_raw(raw) });
     place.register(&moves);
 }
@@ -32,7 +32,7 @@ struct Moved(Cell<Option<Waker>>);
 
 static MOVES: RawWakerVTable = RawWakerVTable::new(take, wake, wake, |_| ());
 
-/// Moves the waker out. Returns a waker that does nothing if it was moved before.
+/// Moves the waker out. If the waker was moved before, returns a waker that does nothing.
 ///
 /// # Safety
 ///
@@ -44,7 +44,7 @@ unsafe fn take(moved: *const ()) -> RawWaker {
     RawWaker::new(waker.data(), waker.vtable())
 }
 
-/// Wakes, if the waker was not moved.
+/// Wakes the waker, unless it was moved.
 ///
 /// # Safety
 ///
@@ -89,7 +89,7 @@ mod tests {
         // SAFETY: the functions ignore the data pointer.
         let waker = unsafe { Waker::from_raw(RawWaker::new(core::ptr::null(), &PANICS)) };
         let waits = catch_unwind(AssertUnwindSafe(|| owned.0.waits(&waker)));
-        waits.expect_err("it panics");
+        waits.expect_err("the waker panics");
         assert!(wakes(owned.0));
     }
 
@@ -109,7 +109,7 @@ mod tests {
         let owned = Owned::new();
         owned.0.waits(&Waker::from(Arc::new(Panics)));
         let waits = catch_unwind(AssertUnwindSafe(|| owned.0.waits(Waker::noop())));
-        waits.expect_err("it panics");
+        waits.expect_err("the waker panics");
         assert!(wakes(owned.0));
     }
 

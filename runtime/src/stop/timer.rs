@@ -1,10 +1,10 @@
 //! The timer thread of the process, for all deadlines and processor-time budgets.
 //!
-//! Each thread that runs guests has a node. The thread notes there until when its call may run, by
-//! a few stores and without a lock. The timer thread sleeps until the earliest time that it knows,
-//! and then checks all nodes. A call wakes the timer thread only if the call's own time ends
-//! earlier. So among successive calls with similar limits, only one per such period wakes it,
-//! however short the calls are.
+//! Each thread that runs guests has a node. The thread writes the time limit of its call to the
+//! node, by a few stores and without a lock. The timer thread sleeps until the earliest time that
+//! it knows, and then checks all nodes. A call wakes the timer thread only if the call's own time
+//! ends earlier. So among successive calls with similar limits, only one call in the time of a
+//! limit wakes the timer thread, however short the calls are.
 //!
 //! ```text
 //!   call                                     timer thread, at WAKES_AT
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Either the call sees that the timer thread would not wake in time, or the timer thread sees the
-//! call's time. Both write first and then read, with a fence in between.
+//! call's time. The reason is that both write first and then read, with a fence in between.
 
 mod alarm;
 mod node;
@@ -40,7 +40,7 @@ use std::time::Duration;
 static NODES: Nodes = Nodes::new();
 /// When the timer thread wakes by itself.
 static WAKES_AT: Alarm = Alarm::new();
-/// The timer thread of this process, or of the process that it was forked from.
+/// The timer thread of this process, or of the process from which this process was forked.
 static THREAD: ForkLock<Option<Thread>> = ForkLock::new(Rank::new(4), None);
 
 thread_local! {
@@ -52,7 +52,7 @@ fn mine() -> Option<&'static Node> {
     MINE.try_with(|mine| mine.0).ok()
 }
 
-/// This thread's node. It is free for another thread once this value is dropped.
+/// This thread's node. The node is free for another thread once this value is dropped.
 struct Mine(&'static Node);
 
 impl Drop for Mine {
@@ -68,7 +68,8 @@ pub(crate) struct TimerEntry {
     /// Whether the node belongs to this call alone. Destructors of thread locals may run guests
     /// after the thread's own node is gone.
     alone: bool,
-    /// Content of the node for the outer call from which this one was made, if that has a limit.
+    /// Content of the node for the outer call from which this call was made, if the outer call has
+    /// a limit.
     outer: Content,
 }
 
@@ -101,7 +102,7 @@ impl TimerEntry {
         }
     }
 
-    /// Remaining processor time of the call in nanoseconds, if it is limited.
+    /// Remaining processor time of the call in nanoseconds, if the processor time is limited.
     pub(crate) fn cpu_left_ns(&self) -> Option<u64> {
         let content = self.node.content();
         let left = || {
@@ -121,7 +122,7 @@ impl TimerEntry {
             content.clock = sys::clock::cpu_clock();
         }
         self.node.set(&content, wake_at);
-        // On failure, the fork has no timer thread.
+        // If `start` fails, the fork has no timer thread.
         let _ = start();
     }
 }
@@ -178,7 +179,7 @@ pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
     }
 }
 
-/// Wakes the waiting tasks whose time has come. Returns when the next time comes.
+/// Wakes the waiting tasks whose time has come. Returns the next time.
 fn wake_all_waiting(now: u64) -> u64 {
     loop {
         let mut waiting = WAITING.take();
@@ -199,7 +200,7 @@ fn wake_all_waiting(now: u64) -> u64 {
     }
 }
 
-/// Interrupts a call again if it still runs some time from now.
+/// Interrupts a call again if the call still runs after `AGAIN_NS` nanoseconds.
 pub(crate) fn look_after(control: &'static Control, call: u64) {
     // Without a timer thread, there is no second interrupt.
     if start().is_ok() {
@@ -208,13 +209,13 @@ pub(crate) fn look_after(control: &'static Control, call: u64) {
     }
 }
 
-/// Whether the timer thread of this process runs. Relaxed: it changes only under the lock of
-/// [`THREAD`], and a thread that reads false takes that lock and reads again.
+/// Whether the timer thread of this process runs. Relaxed, because the flag changes only under the
+/// lock of [`THREAD`], and a thread that reads false takes that lock and reads again.
 static RUNS: AtomicBool = AtomicBool::new(false);
-/// Tells whether this is the process that [`RUNS`] describes, and not a fork of it.
+/// Tells whether [`RUNS`] describes this process, and not the parent of this fork.
 static SAME: OnceBox<ForkMark> = OnceBox::new();
 
-/// Starts the timer thread if this process has none.
+/// Starts the timer thread if this process has no timer thread.
 ///
 /// # Errors
 ///
@@ -249,7 +250,7 @@ fn start_first() -> io::Result<()> {
     WAKES_AT.set(0);
     let timer = std::thread::Builder::new().name("pirn-timer".to_owned());
     let handle = timer.spawn(|| {
-        // Signals sent to the process are for its other threads.
+        // Signals that are sent to the process are for its other threads.
         sys::signal::block_all();
         sys::clock::wake_in_time();
         run()
@@ -259,7 +260,7 @@ fn start_first() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the timer thread check all nodes at this time, or earlier.
+/// Makes the timer thread check all nodes at the time `time`, or earlier.
 #[inline]
 fn wake_at(time: u64) {
     if WAKES_AT.bring_forward(time) {
@@ -267,7 +268,7 @@ fn wake_at(time: u64) {
     }
 }
 
-/// Makes the timer thread recompute when to wake.
+/// Makes the timer thread recompute its next wake-up.
 #[cold]
 fn wake() {
     let thread = THREAD.take();
@@ -289,9 +290,10 @@ fn run() -> ! {
     }
 }
 
-/// Stops the calls whose time is up. Returns when to check again.
+/// Stops the calls whose time is up. Returns the time of the next check.
 fn look_at_all(now: u64) -> u64 {
-    // An interrupt may wake another thread, which may kill other calls and take this lock.
+    // The lock is free during the interrupts: an interrupt may wake another thread, which may kill
+    // other calls and take this lock.
     let mut killed = mem::take(&mut *KILLED.take());
     let mut again = NEVER;
     killed.retain(|(control, call)| {

@@ -1,4 +1,4 @@
-//! [`Watch`] and [`Watched`]: an instance that can be stopped, and a running call of it.
+//! [`Watch`] and [`Watched`]: an instance that can be stopped, and a running call of that instance.
 
 use super::bounds::Bounds;
 use super::control::{Control, Owned};
@@ -12,7 +12,7 @@ use core::ptr;
 use core::task::Waker;
 use std::io;
 
-/// The right of one instance to use a control. Dropping it ends the control's generation.
+/// The right of one instance to use a control. Dropping the watch ends the control's generation.
 #[derive(Debug)]
 pub(crate) struct Watch {
     control: &'static Control,
@@ -24,8 +24,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Takes a control for one generation. No other `Watch` may use it, and `owned` must outlive
-    /// this value.
+    /// Takes a control for one generation. No other `Watch` may use the control, and `owned` must
+    /// outlive this value.
     pub(crate) fn new(owned: &Owned) -> Self {
         Self {
             control: owned.0,
@@ -34,7 +34,8 @@ impl Watch {
         }
     }
 
-    /// Returns the buffer for the guest's registers if the next call may need one, otherwise null.
+    /// Returns the buffer for the guest's registers if the next call may need a buffer, otherwise
+    /// null.
     pub(crate) fn registers(&mut self) -> *mut Registers {
         if self.bounds.slice_ns.is_some() {
             let new = || Box::new(Registers::none());
@@ -49,7 +50,7 @@ impl Watch {
         registers.map_or(ptr::null_mut(), ptr::from_mut)
     }
 
-    /// The position at which the registers were taken, if they were.
+    /// The position at which the registers were saved, if they were saved.
     pub(crate) fn preempted(&self) -> Option<Position> {
         let registers = self.registers.as_deref()?;
         registers.taken.then(|| registers.position())
@@ -99,9 +100,9 @@ impl Watched {
         })
     }
 
-    /// Runs host code for the guest. While it runs, other threads can set the interrupt flag, but
-    /// send no signal: the switch checks the flag when the host code returns. If the process forks
-    /// in that code, the call continues in the fork.
+    /// Runs host code for the guest. While the host code runs, other threads can set the interrupt
+    /// flag, but send no signal. The switch checks the flag when the host code returns. If the
+    /// process forks in that code, the call continues in the fork.
     #[inline]
     pub(crate) fn in_host<R>(&self, run: impl FnOnce() -> R) -> R {
         self.control.enter_host();
@@ -176,7 +177,7 @@ impl Watched {
         self.suspended.set(true);
     }
 
-    /// Remaining processor time in nanoseconds, if it is limited.
+    /// Remaining processor time in nanoseconds, if the processor time is limited.
     pub(crate) fn cpu_left_ns(&self) -> Option<u64> {
         self.timer.as_ref()?.cpu_left_ns()
     }
@@ -185,7 +186,8 @@ impl Watched {
 /// Ends the call.
 impl Drop for Watched {
     fn drop(&mut self) {
-        // The timer entry goes first, so that a limit reached until then counts for this call.
+        // The timer entry goes first, so that a limit reached before the call ends counts for this
+        // call.
         self.timer = None;
         self.control.word.end(self.suspended.get());
     }

@@ -35,9 +35,9 @@ const CALL_SHIFT: u32 = 13;
 pub(crate) enum Why {
     /// A [`KillSwitch`](crate::KillSwitch) was used.
     Killed,
-    /// Its deadline passed.
+    /// The call's deadline passed.
     Deadline,
-    /// It used up its processor time.
+    /// The call used up its processor time.
     CpuBudget,
 }
 
@@ -67,22 +67,24 @@ pub(super) enum Missed {
     Killed,
 }
 
-/// State that threads share about one guest that can be stopped. It serves one instance, or
-/// generation, after another.
+/// State that threads share about one guest that can be stopped. A word serves one instance after
+/// another. Each instance is a generation.
 #[derive(Debug)]
 pub(super) struct Word {
-    /// The interrupt flag with the reasons for it, whether a call runs, and the number of the call.
+    /// The interrupt flag with the reasons to stop, whether a call runs, and the number of the
+    /// call.
     ///
-    /// All threads change it by one atomic step. All threads see the changes of one word, and of
-    /// its bytes, in the same order. So a plain load of the flag is enough on entry to a guest. If
-    /// the flag was set before the step that sets [`RUNNING`], that step reported it. Otherwise the
-    /// thread that sets the flag finds [`RUNNING`] and interrupts.
+    /// All threads change the word by one atomic step. All threads see the changes of one word, and
+    /// of its bytes, in the same order. So a plain load of the flag is enough on entry to a guest.
+    /// If the flag was set before the step that sets [`RUNNING`], that step reported it. Otherwise
+    /// the thread that sets the flag finds [`RUNNING`] and interrupts.
     word: AtomicU64,
-    /// Number of the generation. It is written before the word. So if a thread loads the word, and
-    /// then finds its own generation here, the word does not belong to a later generation.
+    /// Number of the generation. The generation is written before the word. So if a thread loads
+    /// the word, and then finds its own generation in this field, the word does not belong to a
+    /// later generation.
     generation: AtomicU64,
-    /// The thread that runs the guest, or ran it last. It is written before [`RUNNING`] is set, so
-    /// a thread that finds [`RUNNING`] also finds this value.
+    /// The thread that runs the guest, or ran the guest last. The field is written before
+    /// [`RUNNING`] is set, so a thread that finds [`RUNNING`] also finds this thread.
     thread: AtomicI32,
 }
 
@@ -130,12 +132,12 @@ impl Word {
         self.word.load(SeqCst) as u8
     }
 
-    /// The thread that runs the guest, or ran it last.
+    /// The thread that runs the guest, or ran the guest last.
     pub(super) fn thread(&self) -> i32 {
         self.thread.load(SeqCst)
     }
 
-    /// Records the call's thread id in a fork, where it differs.
+    /// Records the call's thread id in a fork, where the thread id differs.
     pub(super) fn moved(&self, thread: i32) {
         self.thread.store(thread, SeqCst);
     }
@@ -209,8 +211,8 @@ impl Word {
     pub(super) fn kill(&self, generation: u64) -> Result<u64, Missed> {
         let mut missed = Missed::Gone;
         let killed = |word: u64| {
-            // Read after the word: if the generation has changed by then, so has the word, and the
-            // update fails.
+            // The generation is read after the word. If the generation has changed by then, the
+            // word has changed, too, and the update fails.
             if self.generation.load(SeqCst) != generation {
                 missed = Missed::Gone;
                 return None;
@@ -225,11 +227,11 @@ impl Word {
         word.map_err(|_| missed)
     }
 
-    /// Ends the time slice of this generation's running call, if it has one. Returns the previous
-    /// word.
+    /// Ends the time slice of this generation's running call, if the call has a time slice. Returns
+    /// the previous word.
     pub(super) fn preempt(&self, generation: u64) -> Option<u64> {
         let over = |word: u64| {
-            // Read after the word, as in `kill`.
+            // The generation is read after the word, as in `kill`.
             let ours = self.generation.load(SeqCst) == generation;
             (ours && word & RUNNING != 0 && word & SLICED != 0).then_some(with_reason(word, SLICE))
         };
@@ -305,8 +307,8 @@ mod orders {
         }
 
         /// Runs a guest that never returns by itself, after its call was announced. The guest
-        /// leaves if its interrupt flag is set on entry, or when a signal finds it set. If the
-        /// signal never comes, the loop never ends, and loom reports an error.
+        /// leaves if its interrupt flag is set on entry, or when a signal finds the flag set. If
+        /// the signal never comes, the loop never ends, and loom reports an error.
         fn runs(&self) {
             // The switch, too, uses only a plain load.
             if self.word.word.load(sync::Ordering::Relaxed) as u8 != GO {
@@ -427,7 +429,7 @@ mod orders {
             let other = Arc::clone(&guest);
             let timer = thread::spawn(move || other.word.stop(call, SLICE));
             assert!(guest.word.defer_slice());
-            // An inner nested call does not defer again: the outer one ends the deferral.
+            // An inner nested call does not defer again: the outer nested call ends the deferral.
             assert!(!guest.word.defer_slice());
             assert_eq!(guest.word.flag(), GO);
             guest.word.undefer_slice();

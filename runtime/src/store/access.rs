@@ -1,4 +1,4 @@
-//! What the host reads and writes of an instance while the guest does not run.
+//! The host's access to the state of an instance while the guest does not run.
 //!
 //! # Safety
 //!
@@ -17,8 +17,8 @@ use pirn_format::metadata::ExportItem;
 
 /// Access for the host while the guest does not run.
 impl<T> Member<T> {
-    /// The instance id that function references carry. It is created now if it is `needed` and
-    /// there is none.
+    /// The instance id that function references carry. If the id is `needed` and does not exist, it
+    /// is created now.
     pub(crate) fn instance_id(&self, needed: bool) -> InstanceId {
         if !needed {
             return InstanceId(0);
@@ -33,13 +33,14 @@ impl<T> Member<T> {
         let instance_id = self.instance_id(true);
         let cell = Cell::from_value(reference, instance_id).ok()?;
         match reference {
-            // SAFETY: `from_value` checked the id: this instance or another one of its group made
-            // the reference. Its target was written earlier and stays as long as they do.
+            // SAFETY: `from_value` checked the id: this instance or another instance of its group
+            // made the reference. The reference's target was written before, and lives as long as
+            // these instances.
             Value::FuncRef(Some(_)) => Some(unsafe { (*(cell.u64() as *const FuncRef)).type_id }),
             Value::AnyRef(Some(any)) => {
                 let header = any.header()?;
-                // SAFETY: `from_value` checked that the reference belongs here, and an object
-                // header begins with the type id.
+                // SAFETY: `from_value` checked that the reference belongs to this instance or its
+                // group. An object header begins with the type id.
                 Some(unsafe { *(header as *const u32) })
             }
             _ => None,
@@ -64,7 +65,7 @@ impl<T> Member<T> {
         unsafe { slice::from_raw_parts((*desc).base as *const u64, (*desc).elements as usize) }
     }
 
-    /// Memory 0; empty if there is none.
+    /// Memory 0. The view is empty if there is no memory 0.
     pub(crate) fn memory(&self) -> Memory<'_> {
         // SAFETY: `vmctx` is an initialised context, and its guest does not run. Views that can
         // change the memory borrow the instance or the group mutably.

@@ -2,19 +2,19 @@
 //!
 //! After each chunk the runtime checks the interrupt flag. If the call was stopped, the bytes that
 //! are already written stay. If only the time slice has ended, the instance keeps the rest of the
-//! write. The next step of the call completes it before it enters the guest again.
+//! write. The next step of the call completes the write before it enters the guest again.
 //!
 //! # Safety
 //!
-//! This file owns one fact. The ranges of a [`Bulk`] stay mapped until it has ended. Bounds are
-//! checked before the [`Bulk`] is made. Nothing that a guest can reach shrinks or moves, and the
-//! guest does not run.
+//! This file owns one fact. The ranges of a [`Bulk`] stay mapped until the write has ended. Bounds
+//! are checked before the [`Bulk`] is made. No memory, table or array that a guest can reach
+//! shrinks or moves, and the guest does not run.
 #![allow(unsafe_code)]
 
 use pirn_format::layout::TableDesc;
 
-/// Bytes that are written between two checks of the interrupt flag: 16 pages, each of which may
-/// cause a page fault.
+/// Bytes that are written between two checks of the interrupt flag: 16 pages, which may cause 16
+/// page faults.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
 /// The source of a write.
@@ -40,20 +40,20 @@ pub(crate) struct Bulk {
     done: usize,
 }
 
-/// What a [`Bulk`] writes.
+/// The destination and the source of a [`Bulk`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Write {
     pub(crate) to: *mut u8,
     pub(crate) bytes: usize,
     pub(crate) source: Source,
-    /// Whether the pages of the destination, and those of the source, are populated first.
+    /// Whether the pages of the destination, and the pages of the source, are populated first.
     pub(crate) populates: [bool; 2],
-    /// The table that gets so many elements once the write is complete.
+    /// The table that grows, and the number of elements that it has once the write is complete.
     pub(crate) grows: Option<(*mut TableDesc, u64)>,
 }
 
-// SAFETY: the addresses belong to the instance that holds the write, and both move between threads
-// together.
+// SAFETY: the addresses belong to the instance that holds the write, and the write moves between
+// threads together with the instance.
 unsafe impl Send for Bulk {}
 // SAFETY: no method uses the addresses through a shared reference.
 unsafe impl Sync for Bulk {}
@@ -77,8 +77,8 @@ impl Bulk {
     /// # Safety
     ///
     /// (All constructors.) The ranges must belong to memories, tables, arrays or the module of the
-    /// instance that keeps the write, or of its group. They must stay valid until the write has
-    /// ended.
+    /// instance that keeps the write, or of its group. The ranges must stay valid until the write
+    /// has ended.
     pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> Self {
         Self::new(to, bytes, Source::Bytes(from))
     }
@@ -101,7 +101,8 @@ impl Bulk {
         Self::new(to.cast(), words * 8, Source::Word(word))
     }
 
-    /// Writes `len` references of an element segment, which must have so many.
+    /// Writes `len` references of an element segment, from `from` on. The segment must have these
+    /// references.
     ///
     /// # Safety
     ///
@@ -132,13 +133,13 @@ impl Bulk {
     /// # Safety
     ///
     /// The descriptor must belong to a table of the instance that keeps the write, or of its group.
-    /// The table must have room for the elements, and the write must fill the new ones.
+    /// The table must have room for the elements, and the write must fill the new elements.
     pub(crate) unsafe fn growing(mut self, table: *mut TableDesc, elements: u64) -> Self {
         self.write.grows = Some((table, elements));
         self
     }
 
-    /// What is written, and how many bytes of it are written already.
+    /// The write, and the number of bytes that are already written.
     #[inline]
     pub(crate) fn progress(&self) -> (Write, usize) {
         (self.write, self.done)

@@ -9,9 +9,9 @@ use pirn_format::metadata::{ConstExpr, ConstOp};
 /// A value that may depend on the address of the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constant {
-    /// The same in every instance.
+    /// The value is the same in every instance.
     Absolute(Cell),
-    /// The address this many bytes from the context.
+    /// The address at this offset from the context, in bytes.
     Relative(i64),
 }
 
@@ -33,7 +33,7 @@ impl Constant {
 }
 
 /// The value of one operator that takes operands from the stack and gives one value. `None` for
-/// other operators. `boxed` is that of [`evaluate`].
+/// other operators. `boxed` is as for [`evaluate`].
 pub(crate) fn step(
     op: &ConstOp,
     stack: &mut Vec<Cell>,
@@ -63,8 +63,8 @@ pub(crate) fn step(
 ///
 /// `global` returns the values of globals, and `func` the values of function references. `boxed`
 /// returns the number in the box of a reference whose tag is [`TAG_BOXED`], or `None` if the caller
-/// cannot read boxes. The result is `None` for an expression that needs a box that cannot be read,
-/// and for one that validation would have refused.
+/// cannot read boxes. The result is `None` for an expression that needs such a box, and for an
+/// expression that validation would have refused.
 pub(crate) fn evaluate(
     expr: &ConstExpr,
     global: impl Fn(u32) -> Option<Constant>,
@@ -132,7 +132,7 @@ fn run(
 }
 
 /// Converts an internal reference to an external reference of the host. `None` if the reference is
-/// to a box and `boxed` cannot read it.
+/// to a box and `boxed` cannot read the box.
 fn externalized(any: u64, boxed: impl Fn(u64) -> Option<u64>) -> Option<u64> {
     Some(match any & TAG_BITS {
         _ if any == 0 => 0,

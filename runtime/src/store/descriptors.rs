@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. A descriptor that an instance can reach names mapped bytes. These
-//! belong to the instance or to another member of the same group, which lives as long.
+//! This file owns one fact. A descriptor that an instance can reach names mapped bytes. These bytes
+//! belong to the instance or to another member of the same group, which lives as long as the
+//! instance.
 #![allow(unsafe_code)]
 
 use super::constant::{Constant, evaluate};
@@ -18,8 +19,9 @@ use pirn_format::layout::{CONSTANT_OPERATORS_MAX, CONTEXT_MEMORY, MemoryDesc, Ta
 use pirn_format::metadata::{ConstExpr, ElementItems};
 use pirn_format::types::AddrType;
 
-/// Whether an access to a page of this memory may fail. A shared memory of the host always has its
-/// pages, and other threads use it.
+/// Whether an access to a page of this memory may fail, so that the page must be populated first. A
+/// shared memory of the host always has its pages. Populating its pages would also race with other
+/// threads.
 pub(crate) fn faults<T>(member: &Member<T>, index: u32) -> bool {
     member.shared(index).is_none()
 }
@@ -88,7 +90,7 @@ pub(crate) fn data<T>(member: &Member<T>, segment: u32) -> &[u8] {
     &module.data()[start..start + segment.len as usize]
 }
 
-/// The bytes of a data segment; none if it was dropped (spec 4.4.7, data.drop).
+/// The bytes of a data segment. A dropped segment has no bytes (spec 4.4.7, data.drop).
 pub(crate) fn data_left<T>(member: &Member<T>, segment: u32) -> &[u8] {
     match is_dropped(member, segment) {
         true => &[],
@@ -130,8 +132,8 @@ pub(crate) fn table_range(
     }
 }
 
-/// Checks that an element segment has `len` references from `from` on. A dropped segment has none
-/// (spec 4.4.6, elem.drop).
+/// Checks that an element segment has `len` references from `from` on. A dropped segment has no
+/// references (spec 4.4.6, elem.drop).
 pub(crate) fn check_elements<T>(
     member: &Member<T>,
     segment: u32,
@@ -149,11 +151,11 @@ pub(crate) fn check_elements<T>(
     }
 }
 
-/// How many elements of a segment, at most `most`, are written between two checks of the interrupt
-/// flag.
+/// The number of elements of a segment, at most `most`, to write between two checks of the
+/// interrupt flag.
 ///
-/// Their constant expressions have at most [`CONSTANT_OPERATORS_MAX`] operators together. At least
-/// one element is written.
+/// The constant expressions of these elements have at most [`CONSTANT_OPERATORS_MAX`] operators
+/// together. The number is at least 1.
 pub(crate) fn elements_at_once<T>(member: &Member<T>, segment: u32, from: u64, most: u64) -> u64 {
     let items = &member.inner.module.metadata().elements[segment as usize].items;
     let is_made = || {
@@ -173,8 +175,8 @@ pub(crate) fn elements_at_once<T>(member: &Member<T>, segment: u32, from: u64, m
     fitting.map_or(most, |fitting| fitting.max(1) as u64)
 }
 
-/// Writes `len` references of an element segment, from `from` on, to `to`. The segment must have so
-/// many, and may have been dropped.
+/// Writes `len` references of an element segment, from `from` on, to `to`. The segment must have
+/// these references, and may have been dropped.
 ///
 /// # Safety
 ///
@@ -194,7 +196,7 @@ pub(crate) unsafe fn copy_elements<T>(
         .filter(|made| !made.is_empty());
     let global = |index: u32| Some(Constant::Absolute(global(member, index)));
     // SAFETY: the reference comes from a global of the member. So the box belongs to the member or
-    // to another member of the same group, which lives as long.
+    // to another member of the same group, which lives as long as the member.
     let boxed = |any| Some(unsafe { heap::number_in_box(any) });
     for i in 0..len as usize {
         let at = from as usize + i;
@@ -216,7 +218,8 @@ pub(crate) fn global<T>(member: &Member<T>, index: u32) -> Cell {
     unsafe { *member.global_cell(index) }
 }
 
-/// The offset of an active segment, evaluated with this instance's globals. `address` is its type.
+/// The offset of an active segment, evaluated with this instance's globals. `address` is the type
+/// of the offset.
 pub(crate) fn offset<T>(member: &Member<T>, expr: &ConstExpr, address: AddrType) -> u64 {
     let value = evaluate(
         expr,

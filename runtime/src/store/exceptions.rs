@@ -1,9 +1,9 @@
 //! [`Exceptions`]: the exceptions that the runtime keeps for a guest, and the host memory that they
 //! need.
 //!
-//! The runtime stores the exception that was thrown last. It also keeps every exception that a
-//! guest has a reference to. A reference is a number that is unique in its store among the last
-//! 2^31 references.
+//! The runtime stores the exception that was thrown last. The runtime also keeps every exception to
+//! which a guest has a reference. A reference is a number that is unique in its store among the
+//! last 2^31 references.
 
 use super::bulk::CHUNK_BYTES;
 use crate::account::{Account, HostBytesError};
@@ -19,14 +19,14 @@ pub(crate) const KEPT_MAX: usize = 1 << 14;
 /// Maximum number of values in all kept exceptions: 4 MiB of cells.
 pub(crate) const KEPT_VALUES_MAX: usize = 1 << 18;
 
-/// How many quarters of a limit may still be in use after unreferenced exceptions were freed. This
-/// applies to both limits above, and to the host memory for exceptions.
+/// Maximum number of quarters of a limit that may be in use after unreferenced exceptions were
+/// freed. The maximum applies to the two limits above, and to the host memory for exceptions.
 ///
 /// With less free room, the guest gets an error. Otherwise each throw could scan the stack and all
 /// tables, and take milliseconds.
 pub(crate) const LEFT_QUARTERS: usize = 3;
 
-/// Number of kept exceptions below which the runtime does not look for unreferenced ones.
+/// Number of kept exceptions below which the runtime does not look for unreferenced exceptions.
 pub(crate) const KEPT_FREE: usize = 1 << 10;
 
 /// Maximum number of words of structs and arrays to scan: 64 MiB, some 10 ms.
@@ -49,13 +49,15 @@ pub(crate) const INLINE_VALUES: usize = 4;
 
 pub(crate) const INLINE_PCS: usize = 8;
 
-/// The first reference number. It is large, so that no small number looks like a reference.
+/// The first reference number. The first number is large, so that no small number looks like a
+/// reference.
 pub(crate) const FIRST: u32 = 1 << 31;
 
-/// Maximum number of return addresses recorded for an exception, as many as in a backtrace.
+/// Maximum number of return addresses recorded for an exception, equal to the maximum of a
+/// backtrace.
 pub(crate) const PCS_MAX: usize = 64;
 
-/// The exceptions of a store. In a group, the first instance has them for all instances.
+/// The exceptions of a store. In a group, the first instance has the exceptions of all instances.
 #[derive(Debug, Default)]
 pub(crate) struct Exceptions {
     /// The exception that was thrown last.
@@ -67,32 +69,34 @@ pub(crate) struct Exceptions {
     pub(crate) enough: usize,
     /// Number of values of all kept exceptions.
     pub(crate) values: usize,
-    /// Host memory counted for the exceptions: the places, and the lists allocated outside them.
+    /// Host memory counted for the exceptions: the places, and the lists allocated outside the
+    /// places.
     bytes: usize,
     /// The part of `bytes` that is counted for `thrown`.
     pub(crate) thrown_bytes: usize,
     /// Number of references made so far.
     count: u32,
-    /// While a nested call runs: the number of references made before the innermost one began.
+    /// While a nested call runs: the number of references made before the innermost nested call
+    /// began.
     ///
-    /// A guest that waits for a host function may have one of these references in a register. The
-    /// host's frames save that register, and no scan reads those frames.
+    /// A guest that waits for a host function may have one of these earlier references in a
+    /// register. The host's frames save that register, and no scan reads those frames.
     before_nested: Option<u32>,
 }
 
 /// An exception.
 #[derive(Debug, Clone)]
 pub(crate) struct Thrown {
-    /// The identity of its tag.
+    /// The identity of the exception's tag.
     pub(crate) tag: u64,
-    /// The member that threw it, and the index of the tag in that member.
+    /// The member that threw the exception, and the index of the tag in that member.
     pub(crate) by: (usize, u32),
     pub(crate) values: SmallVec<[Cell; INLINE_VALUES]>,
     /// Return addresses from the point of the throw outwards, innermost first.
     pub(crate) pcs: SmallVec<[usize; INLINE_PCS]>,
 }
 
-/// A place for an exception that a guest has a reference to.
+/// A place for an exception to which a guest has a reference.
 #[derive(Debug)]
 pub(crate) struct KeptException {
     /// The upper half of the reference. The lower half is the index of the place plus 1.
@@ -161,7 +165,7 @@ impl Exceptions {
         }
     }
 
-    /// Drops the exception that was thrown last, and counts `bytes` for the next one.
+    /// Drops the exception that was thrown last, and counts `bytes` for the next exception.
     ///
     /// # Errors
     ///
@@ -190,8 +194,8 @@ impl Exceptions {
         self.free.is_empty() && self.kept.len() == self.kept.capacity()
     }
 
-    /// Number of places that can be allocated now, if `bytes` more are needed for other things. It
-    /// doubles the number of places, or is as large as the limit of host memory allows.
+    /// Number of places that can be allocated now, if `bytes` more bytes are needed for other
+    /// objects. The number doubles the places, unless the limit of host memory allows fewer.
     pub(crate) fn places_affordable(&self, bytes: usize, account: &Account) -> usize {
         let left = account.host_bytes_left().saturating_sub(bytes);
         let wanted = self.kept.capacity().max(PLACES_FIRST);
@@ -206,15 +210,15 @@ impl Exceptions {
         }
     }
 
-    /// Whether the kept exceptions use at most so many quarters of the host memory that exceptions
-    /// can have.
+    /// Whether the kept exceptions use at most `quarters` quarters of the host memory that
+    /// exceptions can have.
     pub(crate) fn bytes_within(&self, quarters: usize, account: &Account) -> bool {
         let places = self.kept.capacity() - self.kept.len() + self.free.len();
         let all = self.bytes + account.host_bytes_left();
         self.bytes - places * PLACE_BYTES <= all / 4 * quarters
     }
 
-    /// Allocates places if none is free, and leaves room for `bytes` more bytes.
+    /// Allocates places if no place is free, and leaves room for `bytes` more bytes.
     ///
     /// # Errors
     ///
@@ -243,7 +247,8 @@ impl Exceptions {
         is_it.then_some(place)
     }
 
-    /// Marks the exception that `reference` names, if there is one, and adds it to `found` once.
+    /// Marks the exception that `reference` names, if there is such an exception, and adds its
+    /// place to `found` once.
     pub(crate) fn mark(&mut self, reference: u64, found: &mut Vec<usize>) {
         if let Some(place) = self.place(reference)
             && !mem::replace(&mut self.kept[place].marked, true)
@@ -264,8 +269,8 @@ impl Exceptions {
         self.before_nested = around;
     }
 
-    /// Marks all exceptions to which a guest that waits during a nested call may have references:
-    /// those whose reference was made before the innermost nested call began.
+    /// Marks all exceptions to which a guest that waits during a nested call may have references.
+    /// These references were made before the innermost nested call began.
     pub(crate) fn mark_waiting(&mut self, found: &mut Vec<usize>) {
         let Some(before) = self.before_nested else {
             return;
@@ -281,12 +286,12 @@ impl Exceptions {
         }
     }
 
-    /// Marks all exceptions to which one of these words could be a reference.
+    /// Marks all exceptions to which one of the words `words` could be a reference.
     ///
     /// # Errors
     ///
     /// The call was stopped during the scan. The end of a time slice does not end the scan, because
-    /// a resumed guest would have to start it again.
+    /// a resumed guest would have to start the scan again.
     pub(crate) fn mark_all(
         &mut self,
         words: &[u64],
@@ -304,13 +309,14 @@ impl Exceptions {
         Ok(())
     }
 
-    /// Whether so many quarters of the limits have room for another exception.
+    /// Whether `quarters` quarters of the limits have room for another exception with `values`
+    /// values.
     pub(crate) fn has_room(&self, values: usize, quarters: usize) -> bool {
         let taken = self.kept.len() - self.free.len();
         taken < KEPT_MAX / 4 * quarters && self.values + values <= KEPT_VALUES_MAX / 4 * quarters
     }
 
-    /// Keeps an exception, and returns a reference to it.
+    /// Keeps an exception, and returns a reference to the exception.
     ///
     /// # Errors
     ///

@@ -1,21 +1,21 @@
-//! Fuel: the remaining fuel of instances whose modules count it, see
+//! Fuel: the remaining fuel of instances whose modules count fuel, see
 //! [`Instance::set_fuel`](crate::Instance::set_fuel).
 //!
-//! The context holds the fuel as a signed number. Generated code subtracts from it and stops at 0.
-//! Fuel beyond the range of that number lies in the [`Record`], where generated code does not use
-//! it. Execution would take centuries to need it.
+//! The context holds the fuel as a signed number. Generated code subtracts from that number and
+//! stops at 0. Fuel beyond the range of that number lies in the [`Record`], where generated code
+//! does not use it. A guest would run for centuries before it needs that part.
 //!
 //! # Safety
 //!
 //! This file owns the fuel field of the context. Only this file and generated code that counts fuel
-//! write it.
+//! write the field.
 #![allow(unsafe_code)]
 
 use crate::error::FuelError;
 use crate::switch::Record;
 use pirn_format::layout::CONTEXT_FUEL;
 
-/// The fuel of an instance for which none was set: more than it can use.
+/// The fuel of an instance without set fuel: more than the instance can use.
 pub(crate) const UNLIMITED: u64 = u64::MAX;
 
 /// The maximum value of the context's field.
@@ -49,7 +49,7 @@ pub(crate) unsafe fn start(vmctx: *mut u8, counts: bool) {
 pub(crate) unsafe fn left(vmctx: *mut u8) -> Option<u64> {
     // SAFETY: the caller ensures that the context is initialised and its guest does not run.
     let (above, held) = unsafe { ((*Record::of(vmctx)).fuel_above?, *field(vmctx)) };
-    // The field may be negative: code may have used a little more than there was.
+    // The field may be negative: code may have used a little more fuel than was left.
     Some(above + held.max(0).cast_unsigned())
 }
 

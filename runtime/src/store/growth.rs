@@ -5,43 +5,43 @@ use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The object that must grow. Indices are those of the instance whose limiter is asked, imports
-/// first, as in the text of its module.
+/// The object that must grow. An index counts the objects of the instance whose limiter is asked,
+/// imports first, as in the text of its module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Growing {
-    /// A memory. The index is that of the instance that defines it, even if another instance of a
-    /// group grows it.
+    /// A memory, by its index in the instance that defines it, even if another instance of a group
+    /// grows it.
     Memory(u32),
-    /// A shared memory of the host. The index is that of the instance that grows it.
+    /// A shared memory of the host, by its index in the instance that grows it.
     SharedMemory(u32),
-    /// A table. The index is that of the instance that defines it, even if another instance of a
-    /// group grows it.
+    /// A table, by its index in the instance that defines it, even if another instance of a group
+    /// grows it.
     Table(u32),
     /// The heap of an instance's structs and arrays.
     Objects,
 }
 
 /// A request to grow a memory, a table, or the heap of structs and arrays. Sizes of tables are in
-/// elements, all others in bytes.
+/// elements, all other sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Growth {
     /// The object that must grow.
     pub what: Growing,
-    /// Its current size.
+    /// The current size of the object.
     pub current: u64,
-    /// Its new size, which is larger than `current`.
+    /// The new size, which is larger than `current`.
     pub desired: u64,
-    /// The maximum size that its type declares, if any.
+    /// The maximum size that the object's type declares, if any.
     pub maximum: Option<u64>,
 }
 
-/// Why a memory or a table did not grow, although no limiter refused it.
+/// Why a memory or a table did not grow, although no limiter refused the growth.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GrowthError {
-    /// The type or the region allows less. The limiter was not asked.
+    /// The type or the region allows only a smaller size. The limiter was not asked.
     #[error(
         "{what} cannot grow to {desired} {unit}, its limit is {limit}; raise its maximum or \
          `{setting}`"
@@ -71,7 +71,8 @@ pub(crate) type Allows<T> = Arc<dyn Fn(&mut T, Growth) -> bool + Send + Sync>;
 /// Receives the error of a growth that failed.
 pub(crate) type Failed<T> = Arc<dyn Fn(&mut T, Growth, GrowthError) + Send + Sync>;
 
-/// The embedder's functions that decide about growth, and the one that receives errors of growth.
+/// The embedder's functions that decide about growth, and the function that receives errors of
+/// growth.
 pub(crate) struct Limiter<T> {
     pub(crate) memory: Option<Allows<T>>,
     pub(crate) table: Option<Allows<T>>,
@@ -90,7 +91,7 @@ pub(crate) struct Bound {
 }
 
 impl<T> Limiter<T> {
-    /// Checks a growth against its bound. Reports it to `failed` if it exceeds the bound.
+    /// Checks a growth against its bound. Reports a growth that exceeds the bound to `failed`.
     pub(crate) fn is_within(&self, data: &mut T, growth: Growth, bound: Bound) -> bool {
         let Bound {
             what,

@@ -34,6 +34,7 @@ pub(crate) fn words<T>(member: &Member<T>) -> &[u64] {
 /// `any` must be a reference with the tag of a box, made by an instance that still lives.
 pub(crate) unsafe fn number_in_box(any: u64) -> u64 {
     let number = (any & !TAG_BITS) + u64::from(OBJECT_HEADER_BYTES);
-    // SAFETY: the caller ensures that this is a box. It has an aligned word after its header.
+    // SAFETY: the caller ensures that `any` refers to a box. A box has an aligned word after its
+    // header.
     unsafe { *(number as *const u64) }
 }

@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! This file owns three facts. The entry of a [`HostFunc`] points to the function that it holds.
-//! [`Hosts`] has an entry for each imported function, which points to a function that [`Hosts`]
-//! keeps alive. An entry that counts calls points to the entry of the same import.
+//! This file owns three facts. The entry of a [`HostFunc`] points to the function that the
+//! [`HostFunc`] holds. [`Hosts`] has an entry for each imported function, which points to a
+//! function that [`Hosts`] keeps alive. An entry that counts calls points to the entry of the same
+//! import.
 #![allow(unsafe_code)]
 
 use crate::switch::{Activation, HostEntry, Record};
@@ -16,11 +17,11 @@ use std::sync::{Arc, OnceLock};
 
 /// A host function, ready to be called from a guest of an instance with data `T`.
 pub struct HostFunc<T> {
-    /// Its type.
+    /// The type of the function.
     pub(crate) ty: FuncType,
     entry: HostEntry,
     /// The function that the entry points to. A `Box` would claim unique access and would be moved
-    /// with this value, so it is an `Arc`.
+    /// with this value, so the field is an `Arc`.
     _func: Arc<dyn Any + Send + Sync>,
     data: PhantomData<fn(&mut T)>,
 }
@@ -36,8 +37,8 @@ impl<T> HostFunc<T> {
     ///
     /// # Safety
     ///
-    /// The entry must point to `func`, and must call it with its real type, for an instance with
-    /// data `T`.
+    /// The entry must point to `func`, and must call `func` with its real type, for an instance
+    /// with data `T`.
     pub(crate) unsafe fn new(
         ty: FuncType,
         entry: HostEntry,
@@ -51,7 +52,7 @@ impl<T> HostFunc<T> {
         }
     }
 
-    /// The entry by which guests call the function. It is valid as long as this value lives.
+    /// The entry by which guests call the function. The entry is valid as long as this value lives.
     pub(crate) fn entry(&self) -> HostEntry {
         self.entry
     }
@@ -71,19 +72,19 @@ pub(crate) struct Hosts<T> {
     entries: Vec<HostEntry>,
     /// The functions that the entries point to.
     funcs: Vec<Arc<HostFunc<T>>>,
-    /// Entries that count each call and point to `entries`. They exist once an instance is
+    /// Entries that count each call and point to `entries`. These entries exist once an instance is
     /// measured.
     counting: OnceLock<Box<[HostEntry]>>,
 }
 
-// SAFETY: each entry points to a function in `funcs`, or contains no pointer but that to code.
+// SAFETY: each entry points to a function in `funcs`, or contains only a pointer to code.
 unsafe impl<T> Send for Hosts<T> {}
 
-// SAFETY: each entry points to a function in `funcs`, or contains no pointer but that to code.
+// SAFETY: each entry points to a function in `funcs`, or contains only a pointer to code.
 unsafe impl<T> Sync for Hosts<T> {}
 
 impl<T> Hosts<T> {
-    /// The host functions of a module of which no import is resolved yet.
+    /// The host functions of a module before any import is resolved.
     pub(crate) fn new() -> Self {
         Self {
             entries: vec![],
@@ -102,14 +103,14 @@ impl<T> Hosts<T> {
     ///
     /// # Safety
     ///
-    /// The code of `entry` must take the host's data of type `T`. Its function must be one that the
-    /// code does not read, or one that lives as long as `self`.
+    /// The code of `entry` must take the host's data of type `T`. The function of `entry` must live
+    /// as long as `self`, unless the code does not read the function.
     pub(crate) unsafe fn skip(&mut self, entry: HostEntry) {
         self.entries.push(entry);
     }
 
-    /// Entries that count each call. They are valid as long as `self`. All imports must have been
-    /// added.
+    /// Entries that count each call. The entries are valid as long as `self`. All imports must have
+    /// been added.
     pub(crate) fn counting_entries(&self) -> *const HostEntry {
         let counting = self.counting.get_or_init(|| {
             let entries = self.entries.iter();
@@ -118,7 +119,7 @@ impl<T> Hosts<T> {
         counting.as_ptr()
     }
 
-    /// The entries. They are valid as long as `self`.
+    /// The entries, which are valid as long as `self`.
     pub(crate) fn entries(&self) -> *const HostEntry {
         self.entries.as_ptr()
     }
@@ -138,7 +139,7 @@ fn counting(entry: &HostEntry) -> HostEntry {
         call: *mut (),
     ) -> *mut Activation {
         // SAFETY: `counting` made the entry, so `func` points to the counted entry. The context
-        // belongs to a waiting instance. It has an account because it is measured.
+        // belongs to a waiting instance. The instance has an account because it is measured.
         unsafe {
             let counted = (*entry).func.cast::<HostEntry>();
             Record::account(vmctx).host_calls.add(1);

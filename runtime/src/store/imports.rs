@@ -51,7 +51,7 @@ pub(crate) enum GlobalImport {
 }
 
 impl Imports {
-    /// The imports of a module of which no import is resolved yet.
+    /// The imports of a module before any import is resolved.
     pub(crate) fn new() -> Self {
         Self {
             funcs: vec![],

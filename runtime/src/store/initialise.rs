@@ -1,10 +1,10 @@
-//! The instance area of a new instance: what is written before its guest runs.
+//! The instance area of a new instance, as it is written before the guest runs.
 //!
 //! # Safety
 //!
-//! This file owns the contents of the instance area of a slot in use. It writes every cell before
-//! the guest runs, at the offsets of [`pirn_format::layout`]. Every address that it writes belongs
-//! to something that lives at least as long as the instance.
+//! This file owns the contents of the instance area of a slot in use. The file writes every cell
+//! before the guest runs, at the offsets of [`pirn_format::layout`]. Every address that the file
+//! writes belongs to an object that lives at least as long as the instance.
 #![allow(unsafe_code)]
 
 use super::constant::Constant;
@@ -24,7 +24,7 @@ use pirn_format::layout::{
     CONTEXT_MEMORY, CONTEXT_TYPE_ROWS, FuncImport, FuncRef, MemoryDesc, TableDesc,
 };
 
-/// Descriptor of memory 0 if that is a shared memory of the host, which has no views.
+/// Descriptor of memory 0 if memory 0 is a shared memory of the host, which has no views.
 static NOTHING: MemoryDesc = MemoryDesc { base: 0, bytes: 0 };
 
 impl<T> Member<T> {
@@ -33,7 +33,7 @@ impl<T> Member<T> {
         // As a rule, the instance first runs on this thread, so inspect the thread's float control
         // now.
         floats::look();
-        // The slot is not warm while the area is written, because a failure below leaves it
+        // The slot is not warm while the area is written, because a failure below leaves the area
         // incomplete.
         let warm = self.slot.is_warm();
         self.slot.set_warm(false);
@@ -96,7 +96,7 @@ impl<T> Member<T> {
         }
     }
 
-    /// Writes the functions of which guests have references.
+    /// Writes the function references of the functions to which guests may have references.
     fn write_references(&self) {
         let (module, vmctx) = (&self.inner.module, self.vmctx());
         let (metadata, layout) = (module.metadata(), module.layout());
@@ -157,7 +157,7 @@ impl<T> Member<T> {
     }
 
     /// Address of the descriptor of a memory, which may belong to another instance. For a shared
-    /// memory of the host it is the address of an empty descriptor.
+    /// memory of the host, this is the address of an empty descriptor.
     fn memory_desc(&self, index: u32) -> u64 {
         let imports = &self.inner.imports;
         if imports.shared.get(index).is_some() {
@@ -232,7 +232,7 @@ impl<T> Member<T> {
             record.account_state = AccountState::Stale;
             record.has_failed = false;
             self.cell::<[u64; 2]>(CONTEXT_EXCEPTION_TAG).write([0; 2]);
-            // The heap starts empty: none of its addresses is accessible yet.
+            // The heap starts empty: no address of the heap is accessible yet.
             let heap = plan
                 .heap
                 .map(|number| slot.memory(&self.inner.region, number));
@@ -245,8 +245,8 @@ impl<T> Member<T> {
         }
     }
 
-    /// Writes the addresses of the imported shared memories. A warm slot may hold those of another
-    /// instance of the module.
+    /// Writes the addresses of the imported shared memories. A warm slot may hold the addresses
+    /// that another instance of the module imported.
     fn write_shared(&self, layout: &InstanceLayout) {
         let shared = self.shared_imports();
         for (index, memory) in shared.iter() {
@@ -269,7 +269,7 @@ impl<T> Member<T> {
         let plan = &self.inner.plan;
         for (n, ((_, min), elements)) in (0..).zip(plan.table_cells.iter().zip(&plan.tables)) {
             // SAFETY: each table of the slot has room for `min` elements, see `check_limits`, and
-            // always for one. The slot is exclusively ours.
+            // always for one element. The slot is exclusively ours.
             let table = unsafe {
                 let first = self.slot.table(&self.inner.region, n);
                 slice::from_raw_parts_mut(first, (*min).max(1) as usize)
@@ -279,7 +279,7 @@ impl<T> Member<T> {
                 *to = element.at(self.vmctx()).u64();
             }
             let is_made = *min > 0 && plan.made_tables.contains(&n);
-            // `call::make` writes every element that is left out here.
+            // `call::make` writes every element that this function leaves out.
             if !is_made && !plan.filled_tables.contains(&n) {
                 rest.fill(elements.rest.at(self.vmctx()).u64());
             }
@@ -300,7 +300,8 @@ mod tests {
         prepared.try_instantiate(()).expect("the slot is free")
     }
 
-    /// Masked indices read this element after a branch misprediction, whatever the table contains.
+    /// Masked indices read the first element after a branch misprediction, whatever the table
+    /// contains.
     #[test]
     fn the_first_element_of_an_empty_table_is_null() {
         const FULL: &str =

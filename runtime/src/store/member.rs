@@ -3,7 +3,8 @@
 //! # Safety
 //!
 //! This file owns one fact. The slot of a [`Member`] is given back when the member is dropped, and
-//! nothing uses it afterwards. It reads instance state that `initialise.rs` has written.
+//! no code uses the slot afterwards. The file reads only instance state that `initialise.rs` has
+//! written.
 #![allow(unsafe_code)]
 
 use super::bulk::Bulk;
@@ -24,8 +25,8 @@ use pirn_format::metadata::ExportItem;
 use std::sync::Arc;
 
 /// The references that an instance made for its element segments: one list for each segment, up to
-/// the last one that has any. The list of a segment without such references is empty. A list stays
-/// when its segment is dropped.
+/// the last segment with such references. The list of a segment without such references is empty. A
+/// list stays when its segment is dropped.
 pub(crate) type Made = Vec<Vec<u64>>;
 
 /// One instance in its slot.
@@ -35,22 +36,24 @@ pub(crate) struct Member<T> {
     pub(crate) inner: Arc<Share<T>>,
     /// The means to stop the instance; `None` if it cannot be stopped.
     pub(crate) watch: Option<Watch>,
-    /// The exceptions that the runtime keeps for the guest, once there were any. In a group, the
-    /// first member has them.
+    /// The exceptions that the runtime keeps for the guest; `None` before the first exception. In a
+    /// group, the first member has the exceptions of all members.
     pub(crate) exceptions: Option<Box<Exceptions>>,
     /// The references that this instance made for its element segments at its start.
     pub(crate) made: Made,
-    /// The shared memories that this instance imports, unless it uses those of its preparation.
+    /// The shared memories that this instance imports, unless it uses the memories of its
+    /// preparation.
     memories: Option<Arc<SharedImports>>,
     /// The clocks that the runtime reads for calls of this instance.
     pub(crate) clocks: Clocks,
-    /// How long its guest may block the thread by waiting.
+    /// How long the guest may block the thread by waiting.
     pub(crate) blocking: Blocking,
-    // The next two fields are boxed: an instance rarely has either of them, and is moved when it is
-    // made. Moving an instance of more than 256 bytes takes 10 ns longer (bench `cycle`, null).
+    // The next two fields are boxed: an instance rarely needs one of these fields, and is moved
+    // when it is made. Moving an instance of more than 256 bytes takes 10 ns longer (bench `cycle`,
+    // null).
     /// The wait during which the guest was left.
     pub(crate) waiting: Option<Box<Waiting>>,
-    /// The rest of a bulk write, if the guest was suspended during it.
+    /// The rest of a bulk write, if the guest was suspended during the write.
     pub(crate) bulk: Option<Box<Bulk>>,
 }
 
@@ -59,7 +62,7 @@ impl<T> Drop for Member<T> {
         self.waiting = None;
         // The next owner of the slot gets the slot's control, so the watch must go first.
         self.watch = None;
-        // SAFETY: nothing uses the slot of a member after its drop.
+        // SAFETY: no code uses the slot of a member after the member's drop.
         unsafe { self.slot.give_back(&self.inner.region, &self.inner.module) };
     }
 }
@@ -95,7 +98,7 @@ impl<T> Member<T> {
         }
     }
 
-    /// The shared memories that it imports from the host.
+    /// The shared memories that the instance imports from the host.
     pub(super) fn shared_imports(&self) -> &SharedImports {
         let linked = &self.inner.imports.shared;
         self.memories.as_deref().unwrap_or(linked)
@@ -137,8 +140,8 @@ impl<T> Member<T> {
         self.slot.vmctx()
     }
 
-    /// The account of the instance or its group. Clears it first if it may hold data of an earlier
-    /// instance of the slot.
+    /// The account of the instance or its group. Clears the account first if it may hold data of an
+    /// earlier instance of the slot.
     pub(crate) fn account(&self) -> &Account {
         // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps
         // its region alive.

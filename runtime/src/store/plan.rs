@@ -16,8 +16,8 @@ use pirn_format::types::{CompositeKind, ValType};
 pub(crate) struct Plan {
     /// The bytes from [`InstanceLayout::state`] up to the context.
     pub(crate) state: Box<[u8]>,
-    /// Words in `state`, by offset. Their value is the address of the context plus the second
-    /// number.
+    /// Offsets of words in `state`, each with a number. The value of such a word is the address of
+    /// the context plus the number.
     pub(crate) relative: Box<[(usize, i64)]>,
     /// Offset of the cell of each table that the module defines, and the table's initial size.
     pub(crate) table_cells: Box<[(i32, u64)]>,
@@ -35,26 +35,27 @@ pub(crate) struct Plan {
     pub(crate) counts_fuel: bool,
     /// The initial elements of each table that the module defines.
     pub(crate) tables: Box<[Elements]>,
-    /// Each instance writes the element segments from this one on. This segment does not fit,
-    /// targets an imported table, or depends on values that each instance makes.
+    /// Index of the first element segment that each instance writes itself, with all later
+    /// segments. That segment does not fit, targets an imported table, or depends on values that
+    /// each instance makes.
     pub(crate) first_dynamic_element: usize,
     /// Whether each instance must write some segments itself.
     pub(crate) has_dynamic_segments: bool,
-    /// Whether the tables of all instances of the module begin with the same elements, however it
-    /// is linked, and never change. Then a slot that held this module keeps its tables.
+    /// Whether the tables of all instances of the module begin with the same elements, however the
+    /// module is linked, and never change. Then a slot that held this module keeps its tables.
     pub(crate) tables_constant: bool,
     /// The number of the memory whose address range holds structs and arrays, if the module makes
-    /// any.
+    /// structs or arrays.
     pub(crate) heap: Option<u32>,
     /// Whether structs or arrays of the module may refer to exceptions.
     pub(crate) holds_exceptions: bool,
-    /// Globals for which each instance makes a value, and globals that use them. They start as null
-    /// or zero.
+    /// Globals for which each instance makes a value, and globals that use them. These globals
+    /// start as null or zero.
     pub(crate) made_globals: Box<[u32]>,
     /// Tables for which each instance makes a value, as positions among the tables that the module
     /// defines.
     pub(crate) made_tables: Box<[u32]>,
-    /// Positions of other tables with more than [`FILLED_MAX`] elements after those of their
+    /// Positions of other tables with more than [`FILLED_MAX`] elements after the elements of their
     /// segments.
     pub(crate) filled_tables: Box<[u32]>,
     /// Whether one of the three lists above is not empty, or an instance makes references of
@@ -68,7 +69,7 @@ pub(crate) struct Plan {
 /// elements are written in chunks, under the deadline of the start.
 const FILLED_MAX: u64 = 8192;
 
-/// A plan is made without reading a heap. Each instance makes the values that are in a box.
+/// Making a plan reads no heap. Each instance makes the values that are in a box.
 const NO_BOXES: fn(u64) -> Option<u64> = |_| None;
 
 /// The initial elements of a table.
@@ -82,7 +83,7 @@ pub(crate) struct Elements {
 
 impl Plan {
     /// Computes the plan for a module with these imports.
-    // Longer than a screen: each field follows from those before it.
+    // Longer than a screen: each field follows from the fields before it.
     pub(crate) fn new(module: &Module, imports: &Imports) -> Self {
         let (metadata, layout) = (module.metadata(), module.layout());
         let mut plan = InitialState::new(layout);
@@ -108,7 +109,7 @@ impl Plan {
             .map(|(position, _)| position)
             .collect();
         if !made_tables.is_empty() {
-            // These tables are written before the segments.
+            // The tables for which each instance makes a value are written before the segments.
             first_dynamic_element = 0;
         }
         let makes_elements = metadata
@@ -187,7 +188,7 @@ fn holds_exceptions(metadata: &Metadata) -> bool {
         && types.any(|ty| ty.kind() != CompositeKind::Func && ty.values().any(ValType::is_exn_ref))
 }
 
-/// Whether each instance makes references of this segment.
+/// Whether each instance makes references of a segment with these items.
 pub(crate) fn allocates(items: &ElementItems) -> bool {
     match items {
         ElementItems::Funcs(_) => false,
@@ -330,8 +331,8 @@ pub(crate) fn element(
     value.unwrap_or(Constant::NULL)
 }
 
-/// Initial elements of the tables of a snapshot. The number is the first element segment still to
-/// be written: past the last one, because the tables already include all segments.
+/// Initial elements of the tables of a snapshot. The number is the index of the first segment that
+/// the tables do not include: past the last segment, because the tables include all segments.
 fn snapshot_tables(
     snapshot: &Snapshot,
     metadata: &Metadata,
@@ -351,8 +352,8 @@ fn snapshot_tables(
     (tables, metadata.elements.len())
 }
 
-/// Initial elements of the tables that the module defines, and the first segment that these do not
-/// include.
+/// Initial elements of the tables that the module defines, and the index of the first segment that
+/// the elements do not include.
 fn tables(
     metadata: &Metadata,
     layout: &InstanceLayout,

@@ -1,4 +1,5 @@
-//! [`Preparation`]: a module prepared for a region, and [`Share`], a thread's reference to one.
+//! [`Preparation`]: a module prepared for a region, and [`Share`], a thread's reference to a
+//! preparation.
 
 use super::growth::Limiter;
 use super::host_func::Hosts;
@@ -15,10 +16,10 @@ use pirn_format::layout::WASM_PAGE_BYTES;
 use pirn_format::types::{CompositeType, MemoryType};
 use std::sync::Arc;
 
-/// A module prepared for a region: everything that its instances have in common.
+/// A module prepared for a region: the data that all its instances share.
 #[derive(Debug)]
 pub(crate) struct Preparation<T> {
-    /// Identifies this preparation: no other one in the process has this id.
+    /// Identifies this preparation: no other preparation in the process has this id.
     pub(crate) id: InstanceId,
     pub(crate) module: Module,
     pub(crate) region: Region,
@@ -64,21 +65,21 @@ impl<T> Preparation<T> {
 
 /// A shared reference to a preparation, on cache lines of its own.
 ///
-/// There are as many shares as processors, rounded up to a power of two, at most 64. A thread's
-/// number selects its share. Instances increment and decrement the reference count of a share. So
-/// threads that instantiate one preparation avoid false sharing.
+/// The number of shares is the number of processors, rounded up to a power of two, at most 64. A
+/// thread's number selects its share. Instances increment and decrement the reference count of a
+/// share. So threads that instantiate one preparation avoid false sharing.
 #[derive(Debug)]
 pub(crate) struct Share<T>(CachePadded<Arc<Preparation<T>>>);
 
 impl<T> Share<T> {
-    /// Shares of a preparation. A thread uses the one at its number modulo the number of shares.
+    /// Shares of a preparation. A thread uses the share at its number modulo the number of shares.
     pub(crate) fn split(inner: Preparation<T>) -> Box<[Arc<Self>]> {
         let inner = Arc::new(inner);
         let share = |_| Arc::new(Self(CachePadded::new(Arc::clone(&inner))));
         (0..sys::thread::parts()).map(share).collect()
     }
 
-    /// A share of a preparation that has no other.
+    /// The only share of a preparation.
     pub(crate) fn alone(inner: Preparation<T>) -> Arc<Self> {
         Arc::new(Self(CachePadded::new(Arc::new(inner))))
     }

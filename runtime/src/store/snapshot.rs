@@ -3,9 +3,9 @@
 //!
 //! # Safety
 //!
-//! This file reads the instance area and the memories of an instance whose guest does not run. It
-//! reads a page of tracked memory only if the page is present. write(2) copies these pages to a
-//! file, and fails with `EFAULT` on a page that is not.
+//! This file reads the instance area and the memories of an instance whose guest does not run. The
+//! file reads a page of tracked memory only if the page is present. write(2) copies these pages to
+//! a file, and fails with `EFAULT` on a missing page.
 #![allow(unsafe_code)]
 
 use super::descriptors;
@@ -25,8 +25,8 @@ const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 static ZEROS: [u8; PAGE] = [0; PAGE];
 
 impl<T> Member<T> {
-    /// A module whose instances begin with the state of this instance. It does not have the exports
-    /// in `made_by`, which must exist.
+    /// A module whose instances begin with the state of this instance. The module does not have the
+    /// exports in `made_by`, which must exist.
     ///
     /// The guest must not run, and no call may be suspended. This process must have the memory of
     /// the instance.
@@ -42,7 +42,8 @@ impl<T> Member<T> {
         let before = metadata.snapshot.take();
         let mut made = before.map_or(vec![], |snapshot| snapshot.made_by);
         for name in made_by {
-            // Interfaces find their memory by its export, so only functions can go.
+            // Interfaces find their memory by its export, so only exports of functions can be
+            // removed.
             let is_func = |export: &&Export| matches!(export.item, ExportItem::Func(_));
             let all = metadata.exports.iter();
             let found = |export: &Export| export.name == *name && is_func(&export);
@@ -94,7 +95,7 @@ impl<T> Member<T> {
         Ok(())
     }
 
-    /// Keeps the segments that the guest can still use. All others count as dropped.
+    /// Keeps the segments that the guest can still use. All other segments count as dropped.
     fn keep_segments(&self, metadata: &mut Metadata) {
         let is_kept = |mode: &SegmentMode, position| {
             *mode == SegmentMode::Passive && !descriptors::is_dropped(self, position)
@@ -163,7 +164,7 @@ impl<T> Member<T> {
         Ok(ConstExpr(vec![op]))
     }
 
-    /// What a reference refers to, if a new instance can have it, too.
+    /// The element for a reference, if a new instance can have the same reference.
     fn reference(
         &self,
         word: u64,
@@ -208,12 +209,12 @@ impl<T> Member<T> {
     fn pieces(&self, number: u32, base: *const u8, bytes: usize) -> Vec<(usize, &[u8])> {
         let (region, module) = (&self.inner.region, &self.inner.module);
         let mut pieces: Vec<(usize, &[u8])> = vec![];
-        // The run of pages in the memory that was found last.
+        // The last run of pages found in the memory.
         let mut run = 0..0;
         let piece = |run: Range<usize>| {
             let at = base.wrapping_add(run.start);
-            // SAFETY: the run consists of accessible pages, see below. The guest does not run, and
-            // the slot belongs to this instance.
+            // SAFETY: the run consists of accessible pages, as the loop below ensures. The guest
+            // does not run, and the slot belongs to this instance.
             (run.start, unsafe { slice::from_raw_parts(at, run.len()) })
         };
         // A memory with pages of one byte may end within a page of the image. The rest of that page
@@ -224,10 +225,10 @@ impl<T> Member<T> {
                 continue;
             }
             let at = base.wrapping_add(start);
-            // SAFETY: the page lies in the memory, and the kernel protects whole pages. It is a
-            // page of untracked memory, or one that was written and is present. So it can be read
-            // without a fault that needs the signal handler. The guest does not run, and the slot
-            // belongs to this instance.
+            // SAFETY: the page lies in the memory, and the kernel protects whole pages. The memory
+            // is untracked, or the page was written and is present. So the page can be read without
+            // a fault that needs the signal handler. The guest does not run, and the slot belongs
+            // to this instance.
             if unsafe { slice::from_raw_parts(at, PAGE) } == ZEROS {
                 continue;
             }

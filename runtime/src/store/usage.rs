@@ -13,15 +13,15 @@ use core::time::Duration;
 use smallvec::SmallVec;
 
 /// The measurements of an instance, for [`Instance::usage`](crate::Instance::usage). Each level
-/// includes the one before it.
+/// includes the level before it.
 ///
-/// Nothing is measured unless [`Prepared::measured`](crate::Prepared::measured) or
-/// [`Group::measure`](crate::Group::measure) asks for it.
+/// The runtime measures only if [`Prepared::measured`](crate::Prepared::measured) or
+/// [`Group::measure`](crate::Group::measure) asks for a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Measure {
     /// Counts calls of host functions, and fuel. Each call of a host function needs a few more
-    /// instructions. A call of the guest needs none.
+    /// instructions. A call of the guest needs no more instructions.
     Counters,
     /// Also measures the wall time of calls, running and suspended. Each call or step reads the
     /// monotonic clock twice, which on most machines needs no system call.
@@ -46,26 +46,26 @@ impl Measure {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Processor time of calls, with their host functions. It does not include the futures of async
-    /// host functions. Needs [`Measure::CpuTime`].
+    /// Processor time of calls, with their host functions. This time does not include the futures
+    /// of async host functions. Needs [`Measure::CpuTime`].
     pub cpu_time: Option<Duration>,
     /// Wall time of calls, with their host functions, without `suspended_time`. A guest that waits
     /// on its thread (`memory.atomic.wait32` in a plain call) counts as running. Needs
     /// [`Measure::WallTime`].
     pub running_time: Option<Duration>,
-    /// Wall time of suspended calls: those that asked, were preempted, or waited for an async host
+    /// Wall time of suspended calls: calls that asked, were preempted, or waited for an async host
     /// function. Needs [`Measure::WallTime`].
     pub suspended_time: Option<Duration>,
-    /// Used fuel, if the modules count it. Needs [`Measure::Counters`].
+    /// Used fuel, if the modules count fuel. Needs [`Measure::Counters`].
     pub fuel: Option<u64>,
     /// Number of calls of host functions. Needs [`Measure::Counters`].
     pub host_calls: Option<u64>,
-    /// Pages of 4 KiB of memory 0 whose bytes differ from the initial ones. `None` unless slots are
-    /// [tracked](crate::Reset::Tracked). Also `None` if more than 1,024 pages were written to, and
-    /// in a fork.
+    /// Pages of 4 KiB of memory 0 whose bytes differ from their initial bytes. `None` unless slots
+    /// are [tracked](crate::Reset::Tracked). Also `None` if more than 1,024 pages were written to,
+    /// and in a fork.
     pub pages_written: Option<u64>,
     /// Bytes that the guest has read through functions that count them
-    /// ([`Caller::count_io`](crate::Caller::count_io)), such as those of WASI.
+    /// ([`Caller::count_io`](crate::Caller::count_io)), such as WASI functions.
     pub bytes_read: u64,
     /// Bytes that the guest has written through functions that count them.
     pub bytes_written: u64,
@@ -86,8 +86,8 @@ pub(crate) enum Pages {
 }
 
 impl Usage {
-    /// Maximum size in bytes of each memory that the module defines, by its index among those.
-    /// Memories only grow, so this is the current size.
+    /// Maximum size in bytes of each memory that the module defines, in the order of the module.
+    /// Memories only grow, so the maximum size is the current size.
     #[must_use]
     pub fn memory_bytes_peak(&self) -> &[u64] {
         &self.memory_bytes_peak

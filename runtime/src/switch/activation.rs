@@ -11,31 +11,33 @@ use pirn_format::layout::{CONTEXT_RUNTIME, Context, RUNTIME_WORDS};
 
 /// The state of one running call: where it left the host stack, and where its guest left.
 ///
-/// The assembly of [`super::arch`] accesses it by the offsets below.
+/// The assembly of [`super::arch`] accesses the activation by the offsets below.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Activation {
     /// Stack pointer of the host while the guest runs.
     pub(crate) host_sp: u64,
-    /// Stack pointer of the guest when an answer made it leave. 0 if the guest left in another way
-    /// and can be resumed, or has not been entered in a call that can be stopped.
+    /// Stack pointer of the guest when an answer made the guest leave. It is 0 if the guest left in
+    /// another way and can be resumed. It is also 0 if the guest has not been entered in a call
+    /// that can be stopped.
     pub(crate) guest_sp: u64,
-    /// Callee-saved registers of the guest when an answer made it leave.
+    /// Callee-saved registers of the guest when an answer made the guest leave.
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
-    /// Address of the interrupt flag. The guest is entered or resumed only while it is
+    /// Address of the interrupt flag. The guest is entered or resumed only while the flag is
     /// [`GO`](super::interrupt_flag::GO).
     pub(crate) interrupt_flag: *const AtomicU8,
-    /// Buffer for the guest's registers when it is preempted; null if it cannot be preempted.
+    /// Buffer for the registers of a preempted guest; null if the guest cannot be preempted.
     pub(crate) registers: *mut Registers,
     /// The place where a signal made the guest leave, until the runtime reports it.
     pub(crate) fault: Option<Fault>,
 }
 
 impl Activation {
-    /// Forgets where the guest left: the guest of the next call has not left yet.
+    /// Forgets the exit of the last guest: the guest of the next call has not left yet.
     ///
-    /// An activation stays in its slot, and the next instance of the slot uses it. Without this, a
-    /// call that is stopped before its guest is entered would get a backtrace of an earlier call.
+    /// An activation stays in its slot, and the next instance of the slot uses it. Without this
+    /// method, a call that is stopped before its guest is entered would get a backtrace of an
+    /// earlier call.
     #[inline]
     pub(crate) fn forget_exit(&mut self) {
         self.guest_sp = 0;
@@ -52,8 +54,8 @@ impl Activation {
     #[allow(unsafe_code)]
     pub(crate) unsafe fn exit(&self) -> (*mut (), usize) {
         let words = self.host_sp as *const usize;
-        // SAFETY: the caller promises that the guest waits in such a routine. Then `host_sp` is the
-        // address of the words that the architecture's file draws.
+        // SAFETY: the caller promises that the guest waits in the exit routine or the host call
+        // routine. Then `host_sp` is the address of the words that the architecture's file draws.
         unsafe { (words.add(CALL_WORD).read() as *mut (), words.read()) }
     }
 }
@@ -95,8 +97,8 @@ pub(crate) const INTERRUPT_FLAG: usize = offset_of!(Activation, interrupt_flag);
 
 /// Called on the host stack when a guest calls the exit routine, as `answer(vmctx, reason, cells,
 /// call)`. `vmctx` is the context of the guest that calls, and `reason` is its request (see
-/// [`pirn_format::exit`]). `call` was given to [`start`](super::start); it begins with the address
-/// of its activation.
+/// [`pirn_format::exit`]). `call` was given to [`start`](super::start). The value at `call` begins
+/// with the address of its activation.
 ///
 /// Returns null to resume the guest. Otherwise returns the activation of the call, which then
 /// leaves the guest. Does not unwind.
@@ -126,7 +128,8 @@ pub(crate) type HostAnswer = unsafe extern "C" fn(
     call: *mut (),
 ) -> *mut Activation;
 
-/// The data that the signal handler needs about one instance. Constant while a call runs.
+/// The data that the signal handler needs about one instance. The data is constant while a call
+/// runs.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Guest {
@@ -136,8 +139,8 @@ pub(crate) struct Guest {
     pub(crate) traps: [usize; 2],
     /// Address range that accesses to the slot's memory can reach: start and end.
     pub(crate) memory: [usize; 2],
-    /// Address ranges of the shared host memories that the instance imports: start and end of each,
-    /// as far as an access can reach. Null if there are none.
+    /// Address ranges of the shared host memories that the instance imports: start and end of each
+    /// range that an access can reach. Null if there are no such memories.
     pub(crate) shared: *const Vec<[usize; 2]>,
     /// Addresses of the guard below the slot's stack: start and end.
     pub(crate) stack_guard: [usize; 2],
@@ -156,7 +159,7 @@ pub(crate) struct Record {
     /// Data for the signal handler.
     pub(crate) guest: Guest,
     /// Entries of the instance's imports. The routine that calls host functions takes the offset of
-    /// one.
+    /// an entry.
     pub(crate) hosts: *const HostEntry,
     /// Address of the descriptor of memory 0: the instance's own descriptor, or the owner's if the
     /// memory is imported. If memory 0 is a shared memory of the host, this is a descriptor of no
@@ -171,26 +174,26 @@ pub(crate) struct Record {
     pub(crate) nested_calls: u32,
     /// Position of the instance among the members of its owner.
     pub(crate) member: u64,
-    /// A byte that is 1 while the instance's memory holds what the instance left in it. It lives as
+    /// A byte that is 1 while the instance's memory holds the instance's data. The byte lives as
     /// long as the region.
     pub(crate) mark: *const AtomicU8,
-    /// Instance id in the host's copies of this instance's function references; 0 if there are
-    /// none. Several threads that share the instance may try to create the id at the same time.
+    /// Instance id in the host's copies of this instance's function references; 0 if there are no
+    /// copies. Several threads that share the instance may try to create the id at the same time.
     pub(crate) instance_id: AtomicU64,
     /// Fuel beyond the amount in the context's own field; `None` if the module does not count fuel.
     pub(crate) fuel_above: Option<u64>,
-    /// The account of the slot, or of the first instance of the group. It lives as long as the
-    /// region.
+    /// The account of the slot, or of the first instance of the group. The account lives as long as
+    /// the region.
     pub(crate) account: *const Account,
-    /// Whether the account is this instance's.
+    /// Whether the account holds the data of this instance.
     pub(crate) account_state: AccountState,
-    /// Whether the host function that runs is async. Such a function cannot make nested calls.
+    /// Whether the running host function is async. An async function cannot make nested calls.
     pub(crate) in_async_host: bool,
-    /// Whether the last nested call, or the last look-up for one, failed.
+    /// Whether the last nested call, or the last look-up for a nested call, failed.
     pub(crate) nested_failed: bool,
     /// Whether a call of the instance has ended with an error, or was cancelled.
     pub(crate) has_failed: bool,
-    /// The shared host memories that the instance imports; null if there are none. Only
+    /// The shared host memories that the instance imports; null if there are no such memories. Only
     /// `SharedImports` knows the type.
     pub(crate) shared_memories: *const (),
 }
@@ -198,10 +201,11 @@ pub(crate) struct Record {
 /// State of the account of a [`Record`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccountState {
-    /// The account holds the data of an earlier instance of the slot. The first count clears it.
+    /// The account holds the data of an earlier instance of the slot. The first count clears the
+    /// account.
     Stale,
-    /// Stale, and measurement is on: when the account is cleared, it also starts to measure. This
-    /// instance has used nothing yet.
+    /// As `Stale`, and measurement is on: when the account is cleared, the account also starts to
+    /// measure. This instance has used no resources yet.
     StaleMeasured,
     /// The account holds the data of this instance.
     Open,
@@ -263,7 +267,7 @@ impl Record {
 }
 
 impl Record {
-    /// Whether the instance's memory still holds what the instance left in it.
+    /// Whether the instance's memory still holds the instance's data.
     ///
     /// # Safety
     ///
@@ -278,8 +282,8 @@ impl Record {
 }
 
 impl Record {
-    /// The id of an instance. The id is created now if there is none. Several threads may call this
-    /// function at the same time: they get the same id.
+    /// The id of an instance. If there is no id, it is created now. Threads that call this function
+    /// at the same time get the same id.
     ///
     /// # Safety
     ///
@@ -289,7 +293,7 @@ impl Record {
         // SAFETY: the caller ensures that the context is initialised and its instance does not run.
         let place = unsafe { &(*Self::of(vmctx)).instance_id };
         // Relaxed: the id publishes no other data. All threads agree on the order of the changes of
-        // one word, and there is one change.
+        // one word, and the word changes only once.
         match place.load(Ordering::Relaxed) {
             0 => Self::create_instance_id(place),
             id => InstanceId(id),
@@ -306,8 +310,8 @@ impl Record {
 }
 
 impl Record {
-    /// Returns the account of the instance with this context, after it was cleared for the
-    /// instance.
+    /// Returns the account of the instance with this context. Before that, clears an account that
+    /// holds data of an earlier instance.
     ///
     /// # Safety
     ///
@@ -333,8 +337,8 @@ impl Record {
         }
     }
 
-    /// Makes the account measure the instance's use from now on. A stale account stays stale until
-    /// something is counted, so an instance that uses nothing never touches it.
+    /// Makes the account measure the instance's usage from now on. A stale account stays stale
+    /// until the first count, so an instance that counts nothing never touches the account.
     ///
     /// # Safety
     ///
@@ -355,7 +359,7 @@ impl Record {
     }
 
     /// Returns the account if the instance has opened it. Writes nothing, so several threads may
-    /// call this at once.
+    /// call this function at once.
     ///
     /// # Safety
     ///
@@ -372,7 +376,7 @@ impl Record {
 }
 
 impl Guest {
-    /// Iterates over the instances that can be reached from this one, beginning with this one.
+    /// Iterates over the instances of a chain, beginning with `first`.
     ///
     /// # Safety
     ///
@@ -394,7 +398,7 @@ impl Guest {
     ///
     /// # Safety
     ///
-    /// The instance must be one that the running call can reach.
+    /// The running call must be able to reach the instance.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn reaches(&self, address: usize) -> bool {
         // SAFETY: the instance imports these memories and keeps them alive.

@@ -1,7 +1,7 @@
 //! One complete file per architecture. A port adds one file.
 //!
 //! The registers of an interrupted thread are read and written in libc's `ucontext_t`: nix has no
-//! access to them.
+//! access to these registers.
 
 pub(crate) mod touch;
 

@@ -3,14 +3,14 @@
 //! Guests need rounding to nearest, denormals, and no signal for floating-point exceptions (Core
 //! 4.4.2). Threads start with this setting (psABI 3.2.1; AAPCS64 6.1.2), and most hosts never
 //! change it. But a library built with `-ffast-math` flushes denormals to zero, in the thread that
-//! loads it and in threads which that thread creates. A host that searches for errors lets
-//! exceptions raise signals. With such a setting, guests would compute wrong results or end the
-//! process.
+//! loads the library and in the threads which that thread creates. A host that searches for errors
+//! lets exceptions raise signals. With these settings, guests would compute wrong results or end
+//! the process.
 //!
-//! Reading the register takes 5 ns on some processors, as much as a whole call. So the runtime
-//! reads it when a thread first calls a guest, and whenever an instance is made on the thread. If
-//! the setting differs, each later call reads the register again, and replaces the host's setting
-//! for the duration of the call.
+//! Reading the register takes 5 ns on some processors, as long as a whole call. So the runtime
+//! reads the register when a thread first calls a guest, and whenever an instance is made on the
+//! thread. If the setting differs, each later call reads the register again, and replaces the
+//! host's setting for the duration of the call.
 //!
 //! # Safety
 //!
@@ -48,7 +48,7 @@ impl Drop for AsGuests {
         if let Some(control) = self.host {
             // SAFETY: `put_aside` read this value from the register.
             unsafe { arch::set_float_control(control) };
-            // A call inside this one saw the guests' setting and set `PLAIN`.
+            // A call inside this call saw the guests' setting and set `PLAIN`.
             PLAIN.set(false);
         }
     }
@@ -61,7 +61,7 @@ fn put_aside() -> Option<FloatControl> {
         PLAIN.set(true);
         return None;
     }
-    // SAFETY: this is the value that threads start with. Host functions also run with it, as
+    // SAFETY: `PLAIN` is the initial value of threads. Host functions also run with this value, as
     // docs/guide/first-sandbox.md says, until the host's setting is restored.
     unsafe { arch::set_float_control(arch::PLAIN) };
     Some(control)

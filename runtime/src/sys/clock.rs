@@ -35,7 +35,7 @@ pub(crate) fn now_ns() -> u64 {
     time_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Processor time of this thread, in nanoseconds. A system call.
+/// Processor time of this thread, in nanoseconds. Reading it is a system call.
 pub(crate) fn thread_cpu_ns() -> u64 {
     time_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -45,28 +45,29 @@ pub(crate) fn cpu_clock() -> libc::clockid_t {
     let mut clock = libc::CLOCK_THREAD_CPUTIME_ID;
     // nix lacks pthread_getcpuclockid(3).
     // SAFETY: this thread lives, and the result is written to a clock id. So the call cannot fail.
-    // If it did, the clock would be that of the reading thread, and a budget would not be enforced.
+    // If the call failed, the clock would be the reading thread's clock, and a budget would not be
+    // enforced.
     unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
     clock
 }
 
 /// Time of a clock in nanoseconds; 0 if the clock's thread is gone.
 ///
-/// libc, not nix: each call with a limit reads clocks, and nix takes 31 ns for what takes 24 ns
-/// here. Its function is not inlined, and copies the time.
+/// The function calls libc, not nix: each call with a limit reads clocks, and nix takes 31 ns
+/// instead of 24 ns. The function of nix is not inlined, and copies the time.
 pub(crate) fn time_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid timespec. It stays zero if the clock does not exist.
+    // SAFETY: `time` is a valid timespec. The time stays zero if the clock does not exist.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Makes the kernel wake this thread on time. By default, it may wake a thread up to 50 us later,
-/// to combine wake-ups (`PR_SET_TIMERSLACK`, prctl(2)).
+/// Makes the kernel wake this thread on time. By default, the kernel may wake a thread up to 50 us
+/// later, to combine wake-ups (`PR_SET_TIMERSLACK`, prctl(2)).
 pub(crate) fn wake_in_time() {
-    // On failure, the thread only wakes later.
+    // If the call fails, the thread only wakes later.
     let _ = prctl::set_timerslack(1);
 }

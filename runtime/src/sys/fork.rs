@@ -1,9 +1,9 @@
 //! Forks: [`ForkMark`] tells whether this process made an object, or is a fork of the process that
-//! did.
+//! made it.
 //!
-//! In a child process, a descriptor that stands for a process's memory still stands for the
-//! parent's. The kernel wipes the mark in a child before the child runs any code
-//! (`MADV_WIPEONFORK`, madvise(2)), whichever system call forked it.
+//! In a child process, a descriptor for the parent's memory still refers to the parent's memory.
+//! The kernel wipes the mark in a child before the child runs any code (`MADV_WIPEONFORK`,
+//! madvise(2)), whichever system call made the child.
 //!
 //! # Safety
 //!
@@ -14,8 +14,8 @@ use super::memory::{Access, Reservation};
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::io;
 
-/// Registers a function to call before each fork(2) of this process, and one to call after it in
-/// both processes. Both run on the thread that forks (pthread_atfork(3)).
+/// Registers a function to call before each fork(2) of this process, and a function to call after
+/// each fork(2) in both processes. Both functions run on the thread that forks (pthread_atfork(3)).
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ impl ForkMark {
             page.wipe_on_fork(page.range())?;
         }
         let mark = Self(page);
-        // Relaxed: another thread sees the mark only after it was handed over.
+        // Relaxed: another thread sees the mark only after this thread has handed the mark over.
         mark.byte().store(1, Ordering::Relaxed);
         Ok(mark)
     }

@@ -2,16 +2,16 @@
 //! holders until fork(2) has returned.
 //!
 //! While a thread forks, no other thread may hold one of these locks: in the child, no thread would
-//! release it. For the same reason, no thread waits for a value that the process makes once.
-//! `std::sync::OnceLock` lets other threads wait for the thread that makes it. With
-//! `once_cell::race`, each thread makes its own value, and all use the first one.
+//! release the lock. For the same reason, no thread waits for a value that the process makes once.
+//! `std::sync::OnceLock` lets other threads wait for the thread that makes the value. With
+//! `once_cell::race`, each thread makes its own value, and all threads use the first value.
 //!
-//! This file has no list of the locks. Each lock names its [`Rank`], and each rank has a mutex
-//! here. A thread takes the mutex of the rank before the lock itself, so a thread that holds all
-//! these mutexes knows that no other thread holds one of the locks. No lock is registered. The
+//! This file has no list of the locks. Each lock names its [`Rank`], and each rank has a mutex in
+//! this file. A thread takes the mutex of the rank before the lock itself, so a thread that holds
+//! all these mutexes knows that no other thread holds one of the locks. No lock is registered. The
 //! handlers of fork(2) allocate once in each thread that forks, when its first fork registers the
-//! destructor of a thread-local variable. This is safe: glibc runs the handlers before it takes the
-//! locks of malloc(3).
+//! destructor of a thread-local variable. The allocation is safe: glibc runs the handlers before it
+//! takes the locks of malloc(3).
 
 use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
@@ -35,14 +35,15 @@ const RANKS: usize = 16;
 
 impl Rank {
     /// The rank with a number below [`RANKS`]. Two locks have the same rank only if no thread holds
-    /// both.
+    /// both locks.
     pub(crate) const fn new(number: usize) -> Self {
         assert!(number < RANKS, "more ranks than mutexes");
         Self(number)
     }
 }
 
-/// One mutex for each rank. A thread takes it before a lock of that rank, and before it forks.
+/// One mutex for each rank. A thread takes the mutex before a lock of that rank, and before it
+/// forks.
 static RANK_MUTEXES: [Mutex<()>; RANKS] = [const { Mutex::new(()) }; RANKS];
 
 /// A lock that no other thread holds while a thread forks.
@@ -102,7 +103,7 @@ impl<T> DerefMut for ForkGuard<'_, T> {
 struct InOrder(Rank);
 
 thread_local! {
-    /// A bit for each rank of which this thread holds a lock.
+    /// A bit for each rank in which this thread holds a lock.
     static RANKS_HELD: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -132,12 +133,13 @@ impl Drop for InOrder {
 
 /// Registers the handlers that hold the locks across forks.
 ///
-/// A fork that is in progress during the first call does not hold them. So `Module::open`,
-/// `Module::from_bytes` and `Tracker::new` call it before they take a lock.
+/// A fork that is in progress during the first call does not hold the locks. So `Module::open`,
+/// `Module::from_bytes` and `Tracker::new` call this function before they take a lock.
 pub(crate) fn hold_over_forks() {
     static DONE: AtomicBool = AtomicBool::new(false);
     // Several threads may register the handlers at once. `before_fork` works if it is called
-    // several times. If there is no memory to register them, a child may inherit a locked lock.
+    // several times. If there is no memory to register the handlers, a child may inherit a locked
+    // lock.
     if !DONE.load(Acquire) && super::fork::around_forks(before_fork, after_fork).is_ok() {
         DONE.store(true, Release);
     }
@@ -151,7 +153,7 @@ thread_local! {
 }
 
 extern "C" fn before_fork() {
-    // While the thread's locals are being destroyed, it cannot keep the mutexes.
+    // While the thread's locals are being destroyed, the thread cannot keep the mutexes.
     let _ = RANKS_LOCKED.try_with(|held| {
         held.borrow_mut()
             .get_or_insert_with(|| RANK_MUTEXES.each_ref().map(|rank| lock(rank)));
@@ -177,8 +179,8 @@ mod tests {
         assert_eq!((*low, *high), (1, 2));
         drop(low);
         // Taking a lock of a lower rank, or the same lock again, could deadlock.
-        catch_unwind(|| drop(LOW.take())).expect_err("it is out of order");
-        catch_unwind(|| drop(HIGH.take())).expect_err("it is held");
+        catch_unwind(|| drop(LOW.take())).expect_err("the order is wrong");
+        catch_unwind(|| drop(HIGH.take())).expect_err("the lock is held");
         drop(high);
         drop(LOW.take());
     }

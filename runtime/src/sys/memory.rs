@@ -1,13 +1,13 @@
-//! Reserves address space, makes it accessible, and returns its memory to the kernel.
+//! Reserves address space, makes parts of it accessible, and returns their memory to the kernel.
 //!
 //! System calls: mmap(2), munmap(2), mprotect(2), madvise(2). Also memfd_create(2) and fcntl(2)
 //! once for each module whose image is mapped or that is opened from memory.
 //!
 //! # Safety
 //!
-//! Owns reservations: no other code maps into such a range between [`Reservation::new`] and its
-//! drop. Callers of [`protect`](Reservation::protect) and [`decommit`](Reservation::decommit) own
-//! the contents of the range.
+//! Owns reservations: no other code maps memory into the range of a [`Reservation`] while it lives.
+//! Callers of [`protect`](Reservation::protect) and [`decommit`](Reservation::decommit) own the
+//! contents of the range.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_void};
@@ -50,9 +50,9 @@ pub(crate) enum Access {
 /// The order in which memory will be accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Nothing is known.
+    /// The order is unknown.
     Any,
-    /// One page says nothing about the next.
+    /// An access to a page tells nothing about the next access.
     Random,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Order {
 pub(crate) struct NotProtected {
     pub(crate) error: io::Error,
     /// Whether the whole range has its previous rights. If not, the kernel has refused twice, and
-    /// any part of the range may have the old rights or the new ones.
+    /// any part of the range may have the old or the new rights.
     pub(crate) is_unchanged: bool,
 }
 
@@ -71,7 +71,7 @@ impl From<NotProtected> for io::Error {
     }
 }
 
-/// For an error before any rights are changed.
+/// Converts an error that came before any rights were changed.
 impl From<io::Error> for NotProtected {
     fn from(error: io::Error) -> Self {
         Self {
@@ -81,14 +81,15 @@ impl From<io::Error> for NotProtected {
     }
 }
 
-/// Whether memory has access rights and takes advice. Miri's memory has neither: a reservation is
-/// accessible from the start. It must be small, because Miri allocates all of it.
+/// Whether memory has access rights and takes advice. Under Miri, memory has no rights and takes no
+/// advice: a reservation is accessible from the start. A reservation must be small, because Miri
+/// allocates the whole range.
 const HAS_RIGHTS: bool = !cfg!(miri);
 
 /// The rights of accessible memory.
 const BOTH: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
 
-/// How a mapping is made over a range of a reservation.
+/// Flags of a mapping over a range of a reservation.
 const OVER: MapFlags = MapFlags::MAP_PRIVATE
     .union(MapFlags::MAP_FIXED)
     .union(MapFlags::MAP_NORESERVE);
@@ -138,11 +139,11 @@ impl Reservation {
     }
 
     /// Sets the access rights of a page-aligned range. The range must have had the other rights, or
-    /// be unused. Its contents stay.
+    /// be unused. The contents of the range stay.
     ///
     /// The kernel changes one mapping after another. If the range lies in several mappings and the
-    /// kernel refuses a later one, the rights are changed in part. Then a guest could access memory
-    /// past its size, and a reset would not look for the guest's data there. So on failure this
+    /// kernel refuses a later mapping, the rights are changed in part. Then a guest could access
+    /// memory past its size, and a reset would not find the guest's data there. So on failure this
     /// function restores the previous rights.
     ///
     /// # Errors
@@ -182,7 +183,7 @@ impl Reservation {
     }
 
     /// Returns the memory of a page-aligned range to the kernel. The range then reads as zero, or
-    /// as the file that is mapped there.
+    /// as the file that is mapped over it.
     ///
     /// # Errors
     ///
@@ -190,8 +191,8 @@ impl Reservation {
     ///
     /// # Safety
     ///
-    /// The range must lie in this reservation and belong to the caller, and no reference into it
-    /// may exist.
+    /// The range must lie in this reservation and belong to the caller, and no reference into the
+    /// range may exist.
     pub(crate) unsafe fn decommit(&self, range: Range<usize>) -> io::Result<()> {
         let (start, bytes) = self.check(&range);
         if range.is_empty() {
@@ -235,7 +236,7 @@ impl Reservation {
             Order::Any => MmapAdvise::MADV_NORMAL,
             Order::Random => MmapAdvise::MADV_RANDOM,
         };
-        // Without the advice, the memory works as well.
+        // The memory also works without the advice.
         // SAFETY: this is advice about our own mapping and changes no contents.
         let _ = unsafe { madvise(start, bytes, advice) };
     }
@@ -246,7 +247,7 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// The error of mmap(2). The range may then be unmapped, and other code may map memory there:
+    /// The error of mmap(2). The range may then be unmapped, and other code may map memory over it:
     /// the range must never be used again.
     ///
     /// # Safety
@@ -260,7 +261,7 @@ impl Reservation {
     ) -> io::Result<()> {
         let (start, bytes) = self.check(&range);
         if let Some(bytes) = NonZeroUsize::new(bytes) {
-            // SAFETY: the range is in our own mapping (`check`). The caller owns it, has no
+            // SAFETY: the range is in our own mapping (`check`). The caller owns the range, has no
             // reference into it, and promises that the file is long enough.
             unsafe {
                 mmap(
@@ -288,8 +289,8 @@ impl Reservation {
     pub(crate) unsafe fn map_fresh(&self, range: Range<usize>) -> io::Result<()> {
         let (start, bytes) = self.check(&range);
         if let Some(bytes) = NonZeroUsize::new(bytes) {
-            // SAFETY: the range is in our own mapping (`check`). The caller owns it and has no
-            // reference into it.
+            // SAFETY: the range is in our own mapping (`check`). The caller owns the range and has
+            // no reference into it.
             unsafe { mmap_anonymous(Some(start.addr()), bytes, ProtFlags::PROT_NONE, OVER)? };
         }
         // SAFETY: this is advice about our own mapping and changes no contents.
@@ -320,8 +321,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: `new` made the mapping, not at address 0, and the owner that drops it no longer
-        // uses any address in it. If unmapping failed, nothing could be done about it.
+        // SAFETY: `new` made the mapping, not at address 0, and the dropping owner no longer uses
+        // any address in the mapping. A failure to unmap has no remedy.
         let _ = unsafe { munmap(NonNull::new_unchecked(self.start as *mut _), self.bytes) };
     }
 }
@@ -340,7 +341,8 @@ unsafe impl Send for FileView {}
 unsafe impl Sync for FileView {}
 
 impl FileView {
-    /// Maps the first `bytes` bytes of a file that [`image_file`] made, at most its length.
+    /// Maps the first `bytes` bytes of a file that [`image_file`] made. The file must have that
+    /// many bytes.
     ///
     /// # Errors
     ///
@@ -361,22 +363,22 @@ impl FileView {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `new` mapped so many bytes of a file that is as long. The file is sealed, so
-        // nothing changes them. They stay mapped as long as `self` lives.
+        // SAFETY: `new` mapped `self.bytes` bytes of a file that has these bytes. The file is
+        // sealed, so no code changes the bytes. The bytes stay mapped as long as `self` lives.
         unsafe { slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes) }
     }
 }
 
 impl Drop for FileView {
     fn drop(&mut self) {
-        // SAFETY: `new` made the mapping, and the owner that drops it has no reference into it. If
-        // unmapping failed, nothing could be done about it.
+        // SAFETY: `new` made the mapping, and the dropping owner has no reference into the mapping.
+        // A failure to unmap has no remedy.
         let _ = unsafe { munmap(self.start, self.bytes) };
     }
 }
 
-/// Makes a file in memory with these bytes at these offsets and zeros elsewhere. It ends with the
-/// last piece, rounded up to a page. The file is sealed: no process can change it.
+/// Makes a file in memory with the given bytes at their offsets, and zeros between them. The file
+/// ends with the last piece, rounded up to a page. The file is sealed: no process can change it.
 ///
 /// # Errors
 ///
@@ -394,7 +396,7 @@ pub(crate) fn image_file<'a>(
 ///
 /// As [`image_file`]. memfd_create(2) also fails where `vm.memfd_noexec` forbids executable files.
 pub(crate) fn code_file(bytes: &[u8]) -> io::Result<fs::File> {
-    // Linux 6.3 and later ask for this flag; earlier kernels reject it. nix does not name it.
+    // Linux 6.3 and later ask for this flag; earlier kernels reject the flag. nix does not name it.
     let exec = MFdFlags::from_bits_retain(libc::MFD_EXEC);
     let file = match memory_file(c"pirn-module", exec) {
         Err(Errno::EINVAL) => memory_file(c"pirn-module", MFdFlags::empty()),
@@ -443,7 +445,7 @@ mod tests {
         let reservation = Reservation::new(4 * page).unwrap();
         let start = reservation.range().start;
         let byte = (start + page) as *mut u8;
-        // SAFETY: a fresh reservation that only this test uses.
+        // SAFETY: only this test uses the reservation.
         unsafe {
             reservation
                 .protect(start..start + 2 * page, Access::ReadWrite)

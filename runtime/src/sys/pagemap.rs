@@ -2,8 +2,8 @@
 //!
 //! `PAGEMAP_SCAN` (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst) walks the page tables of a
 //! range and lists runs of pages by category. A written page of private memory is present or
-//! swapped out, and is not a page of the mapped file. The category "written" is of no use here:
-//! without a userfaultfd, it holds for untouched pages too.
+//! swapped out, and is not a page of the mapped file. The category "written" does not help: without
+//! a userfaultfd, this category includes untouched pages, too.
 //!
 //! System calls: open(2) once, ioctl(2) once per scan of up to [`RUNS`] runs.
 //!
@@ -46,7 +46,7 @@ struct PageRegion {
 }
 
 ioctl_readwrite!(
-    /// `PAGEMAP_SCAN`. Returns the number of runs that it has listed.
+    /// `PAGEMAP_SCAN`. Returns the number of listed runs.
     pagemap_scan,
     b'f',
     16,
@@ -67,8 +67,8 @@ pub(crate) enum Backing {
     /// Anonymous memory: pages start as zero. A page that was only read is the zero page, which is
     /// unchanged.
     Zero,
-    /// A private mapping of a file. Here the zero page counts as a change: the kernel may
-    /// substitute it for a page that was written with zeros.
+    /// A private mapping of a file. The zero page counts as a change: the kernel may replace a page
+    /// that was written with zeros by the zero page.
     File,
 }
 
@@ -93,7 +93,7 @@ impl Pagemap {
         })
     }
 
-    /// Whether this process opened it. False in a fork.
+    /// Whether this process opened the page tables. False in a fork.
     pub(crate) fn is_ours(&self) -> bool {
         self.mark.is_ours()
     }
@@ -132,8 +132,8 @@ impl Pagemap {
                 category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
                 return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
             };
-            // SAFETY: the argument and the array that it points to are valid, and have the sizes it
-            // states.
+            // SAFETY: the argument and the array that it points to are valid, and have the sizes
+            // that the argument states.
             let count = unsafe { pagemap_scan(self.file.as_raw_fd(), &raw mut arg)? };
             for run in &runs[..(count as usize).min(RUNS)] {
                 if !found(run.start as usize..run.end as usize)? {
@@ -183,7 +183,7 @@ mod tests {
         let (page, count) = (page_bytes(), 1000);
         let memory = Reservation::new(count * page).unwrap();
         let at = |n: usize| (memory.range().start + n * page) as *mut u8;
-        // More runs than one system call lists.
+        // The number of runs is larger than one system call lists.
         let written: Vec<usize> = (0..count).filter(|n| n % 3 == 0).collect();
         // SAFETY: a reservation that only this test uses.
         unsafe {
@@ -198,7 +198,7 @@ mod tests {
             }
         }
         assert_eq!(list(&pagemap, memory.range(), Backing::Zero), written);
-        // SAFETY: only this test uses the reservation, and it holds no reference into it.
+        // SAFETY: only this test uses the reservation, and the test holds no reference into it.
         unsafe { memory.decommit(memory.range()).unwrap() };
         assert_eq!(list(&pagemap, memory.range(), Backing::Zero), [0; 0]);
     }
@@ -221,7 +221,7 @@ mod tests {
             at(3).write_volatile(9);
             assert_eq!(list(&pagemap, memory.range(), Backing::File), [1, 3]);
             memory.decommit(memory.range()).unwrap();
-            assert_eq!(at(3).read(), 8, "the file's again");
+            assert_eq!(at(3).read(), 8, "the file's byte again");
         }
     }
 }

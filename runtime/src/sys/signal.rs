@@ -1,30 +1,30 @@
-//! Signals: installs the handler, keeps the handlers found before it, and gives threads alternate
-//! stacks.
+//! Signals: installs the handler, keeps the handlers that were installed before, and gives threads
+//! alternate stacks.
 //!
 //! System calls: `sigaction` ten times for the first region, five times for each further region,
 //! and once for each signal that stops a guest. Also `rt_sigprocmask`, `sigaltstack`, `mmap` and
 //! `mprotect` once for each thread that runs guests. Sources: sigaction(2), sigaltstack(2),
 //! signal(7).
 //!
-//! Other runtimes install handlers too, and some later ones do not forward the signals that are
-//! ours. Go takes SIGURG for itself, and HotSpot does not ask for an alternate stack. So the
-//! runtime installs its handler again when a region is made, and the handler of [`POKE`] again when
-//! a [`POKE`] is sent. It records the handler that it finds there and calls that handler next:
+//! Other runtimes install handlers, too, and some later handlers do not forward our signals. Go
+//! takes SIGURG for itself, and HotSpot does not ask for an alternate stack. So the runtime
+//! installs its handler again when a region is made, and the handler of [`POKE`] again when a
+//! [`POKE`] is sent. The runtime records the handler that it replaces, and calls that handler next:
 //!
 //! ```text
 //!   kernel ─▶ ours ─▶ found last ─▶ ... ─▶ found first ─▶ default action
 //!               ▲          │
-//!               └──────────┘ a handler that forwards to ours: the next one is called
+//!               └──────────┘ if a handler forwards to ours, ours calls the next
 //! ```
 //!
-//! An action that was found, `siginfo_t` and `ucontext_t` have the types of libc: nix has no types
-//! for the latter two, and its type of an action hides the flags that nix does not name.
+//! A found action, `siginfo_t` and `ucontext_t` have the types of libc. nix has no types for the
+//! latter two, and nix's type of an action hides the flags that nix does not name.
 //!
 //! # Safety
 //!
 //! Owns three facts. The installed handler does only what signal-safety(7) allows: it takes no
 //! lock, allocates nothing, and calls the recorded handlers. The list of recorded handlers is never
-//! freed. An alternate stack is unmapped only after the kernel was told to forget it.
+//! freed. An alternate stack is unmapped only after the kernel was told to forget the stack.
 #![allow(unsafe_code)]
 
 use core::cell::Cell;
@@ -42,7 +42,7 @@ use once_cell::race::OnceBox;
 use std::io;
 
 /// The signal that interrupts a thread whose guest must stop. By default, the kernel ignores this
-/// signal, so a late one does no harm.
+/// signal, so a late signal does no harm.
 pub(crate) const POKE: Signal = Signal::SIGURG;
 
 /// The signals by which the kernel reports a fault, and [`POKE`].
@@ -60,27 +60,27 @@ pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 /// The runtime's handler.
 static HANDLER: OnceBox<Handler> = OnceBox::new();
 
-/// Handlers that were installed in the place of ours, for each of [`SIGNALS`]; the last one found
-/// is first.
+/// Handlers that were found in the place of our handler, for each of [`SIGNALS`]. The handler that
+/// was found last is first.
 static BEHIND: [AtomicPtr<Behind>; SIGNALS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS.len()];
 
-/// A handler that was found. Never freed, because a signal handler may be using it.
+/// A handler that was found. Never freed, because a signal handler may be using this entry.
 ///
-/// Both flags are relaxed. They are written before sigaction(2) installs our handler, and so before
-/// that handler reads them, because the kernel does both under one lock. Later changes are single
-/// steps on which nothing else depends.
+/// Accesses of both flags are relaxed. The flags are written before sigaction(2) installs our
+/// handler. So our handler reads the written flags, because the kernel changes and reads an action
+/// under one lock. Later changes are single steps on which no other data depends.
 struct Behind {
     action: libc::sigaction,
-    /// Whether the handler was called, if it has `SA_RESETHAND` and so may be called once.
+    /// Whether a handler with `SA_RESETHAND`, which may be called only once, was called.
     spent: AtomicBool,
-    /// Whether the handler was found a second time. It may then regard ours as its previous
-    /// handler.
+    /// Whether the handler was found a second time. The handler may then regard our handler as its
+    /// previous handler.
     again: AtomicBool,
     next: *const Behind,
 }
 
-/// Installs the process's handler, or installs it again after another one was installed.
+/// Installs the process's handler, or installs it again after another handler was installed.
 ///
 /// # Errors
 ///
@@ -90,7 +90,8 @@ pub(crate) fn install(handler: Handler) -> io::Result<()> {
     (0..SIGNALS.len()).try_for_each(|at| put_in_front(at, handler))
 }
 
-/// Installs our handler of a signal, unless it is installed. Records the handler that it replaces.
+/// Installs our handler of a signal, unless it is installed. Records the handler that our handler
+/// replaces.
 ///
 /// Takes no lock, because a process may fork in the meantime.
 fn put_in_front(at: usize, handler: Handler) -> io::Result<()> {
@@ -103,7 +104,7 @@ fn put_in_front(at: usize, handler: Handler) -> io::Result<()> {
             continue;
         }
         // The mask of the previous handler stays, with `POKE` added. A `POKE` during the handler of
-        // a fault would not interrupt guest code and would be lost. Blocked, it waits.
+        // a fault would not interrupt guest code and would be lost. A blocked `POKE` waits.
         // SAFETY: the kernel returned this set.
         let mut mask = unsafe { SigSet::from_sigset_t_unchecked(found.sa_mask) };
         mask.add(POKE);
@@ -115,8 +116,8 @@ fn put_in_front(at: usize, handler: Handler) -> io::Result<()> {
     }
 }
 
-/// Records a handler as a previous one, before ours can run. Returns whether no other thread has
-/// changed the list meanwhile.
+/// Records a handler as a previous handler, before our handler can run. Returns whether no other
+/// thread has changed the list meanwhile.
 fn put_behind(at: usize, found: libc::sigaction) -> bool {
     let first = BEHIND[at].load(Acquire);
     // SAFETY: the pointer is null, or points to an entry that is never freed.
@@ -124,8 +125,8 @@ fn put_behind(at: usize, found: libc::sigaction) -> bool {
         && first.action.sa_sigaction == found.sa_sigaction
         && first.action.sa_flags == found.sa_flags
     {
-        // It is the first entry's handler again, or another thread is about to install ours before
-        // it.
+        // The found handler is the first entry's handler again, or another thread is about to
+        // install our handler.
         first.spent.store(false, Relaxed);
         first.again.store(true, Relaxed);
         return true;
@@ -153,7 +154,7 @@ pub(crate) fn is_handled(signal: Signal, handler: Handler) -> io::Result<bool> {
     Ok(action(signal)?.sa_sigaction == handler as *const () as usize)
 }
 
-/// Returns a signal's action. nix returns one only when it sets another.
+/// Returns a signal's action. nix returns an action only when it sets another action.
 fn action(signal: Signal) -> nix::Result<libc::sigaction> {
     // SAFETY: all zeros is a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -162,7 +163,8 @@ fn action(signal: Signal) -> nix::Result<libc::sigaction> {
     Errno::result(asked).map(|_| action)
 }
 
-/// Whether a process sent the signal, by kill(2) or a similar call. A fault did not cause it then.
+/// Whether a process sent the signal, by kill(2) or a similar call. Then no fault caused the
+/// signal.
 pub(crate) fn was_sent(info: &libc::siginfo_t) -> bool {
     info.si_code <= 0
 }
@@ -170,8 +172,8 @@ pub(crate) fn was_sent(info: &libc::siginfo_t) -> bool {
 /// Interrupts a thread of this process by [`POKE`]. Returns whether the thread exists.
 pub(crate) fn poke(thread: i32) -> bool {
     if let Some(handler) = HANDLER.get() {
-        // This cannot fail with these arguments. If it did, the signal would go to the installed
-        // handler.
+        // The call cannot fail with these arguments. If it failed, the signal would go to the
+        // installed handler.
         let _ = put_in_front(SIGNALS.len() - 1, *handler);
     }
     // nix lacks rt_tgsigqueueinfo(2), and has no type for its argument.
@@ -190,7 +192,8 @@ pub(crate) fn poke(thread: i32) -> bool {
     }
 }
 
-/// The address of this byte marks a signal as sent by [`poke`], and an alternate stack as ours.
+/// The address of this byte marks a signal as sent by [`poke`], and an alternate stack as made by
+/// this file.
 static MARK: [u8; 1] = [0];
 
 /// The layout of a siginfo_t of a queued signal (sigaction(2), rt_sigqueueinfo(2)).
@@ -217,28 +220,29 @@ pub(crate) fn is_poke(info: &libc::siginfo_t) -> bool {
 
 /// Blocks all signals on this thread.
 pub(crate) fn block_all() {
-    // This cannot fail with these arguments.
+    // The call cannot fail with these arguments.
     let _ = SigSet::all().thread_block();
 }
 
 /// Forwards a signal that is not ours, or not ours alone, to the handler that was installed before
-/// ours.
+/// our handler.
 ///
-/// If there was none, this function restores the default action and returns. The faulting
-/// instruction then runs again. The process dies as it would without this runtime, with a core dump
-/// that shows the fault.
+/// If there was no such handler, this function restores the default action and returns. The
+/// faulting instruction then runs again. The process dies as it would without this runtime, with a
+/// core dump that shows the fault.
 ///
 /// # Safety
 ///
-/// Only the installed handler may call this, with its own arguments.
+/// Only the installed handler may call this function, with its own arguments.
 pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(at) = SIGNALS.iter().position(|s| *s as i32 == signal) else {
         return;
     };
     // SAFETY: the pointer is null, or points to an entry that is never freed.
     let first = unsafe { BEHIND[at].load(Acquire).as_ref() };
-    // A handler that was installed before ours does not forward to ours. Then no thread-local
-    // variable is used, because on this thread it may not be allocated yet: see `is_prepared`.
+    // A handler that was installed before our handler does not forward to our handler. Then no
+    // thread-local variable is used, because on this thread the variable may not be allocated yet:
+    // see `is_prepared`.
     let later = |behind: &&Behind| !behind.next.is_null() || behind.again.load(Relaxed);
     let Some(first) = first.filter(later) else {
         // SAFETY: the caller is the installed handler and passes its own arguments.
@@ -247,7 +251,7 @@ pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *
     let outer = PASSING.get();
     let here = (&raw const outer).addr();
     // If a handler was left by longjmp(3), `PASSING` still holds its values. The next signal's
-    // frame is no deeper on the stack than that one.
+    // frame is no deeper on the stack than the frame of that handler.
     let same = (outer.signal, outer.info) == (signal, info);
     let comes_back = same && here < outer.frame;
     // SAFETY: each pointer is null, or points to an entry that is never freed.
@@ -271,7 +275,7 @@ struct Passing {
     info: *mut libc::siginfo_t,
     /// Stack address at which the forwarding began.
     frame: usize,
-    /// The handler that the signal is forwarded to.
+    /// The handler to which the signal is forwarded.
     behind: *const Behind,
 }
 
@@ -287,7 +291,7 @@ thread_local! {
     };
 }
 
-/// Does what the kernel would do with the signal if its action were `behind`, or else the default
+/// Handles the signal as the kernel would if the signal's action were `behind`, or else the default
 /// action.
 ///
 /// # Safety
@@ -316,24 +320,24 @@ unsafe fn call(
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // A fault cannot be ignored: the kernel kills the process in either case. If this call
-            // fails, a signal handler can do nothing about it, and the signal comes again.
+            // fails, a signal handler has no remedy, and the signal comes again.
             let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
             // SAFETY: the default action calls no function.
             let _ = unsafe { sigaction(signal, &default) };
             if was_sent {
-                // The signal was sent, so no instruction will cause it again.
+                // The signal was sent, so no instruction will cause the signal again.
                 let _ = raise(signal);
             }
         }
         handler => {
             if flags & libc::SA_NODEFER != 0 {
-                // `SA_NODEFER`: the signal is not blocked while its handler runs. This cannot fail
-                // with these arguments.
+                // `SA_NODEFER`: the signal is not blocked while its handler runs. The call cannot
+                // fail with these arguments.
                 let _ = SigSet::from(signal).thread_unblock();
             }
             if flags & libc::SA_SIGINFO != 0 {
                 // SAFETY: an action with SA_SIGINFO that is not the default holds a function of
-                // this type (sigaction(2)). The arguments are those that the kernel passed.
+                // this type (sigaction(2)). The kernel passed the arguments.
                 let handler: Handler = unsafe { mem::transmute(handler) };
                 handler(signal as i32, info, context);
             } else {
@@ -346,12 +350,12 @@ unsafe fn call(
     }
 }
 
-/// Size of an alternate stack, in bytes. The kernel alone may write `AT_MINSIGSTKSZ` bytes there
-/// (11,952 with AVX-512, more than `SIGSTKSZ`). The handlers that signals are forwarded to need
+/// Size of an alternate stack, in bytes. The kernel alone may write `AT_MINSIGSTKSZ` bytes to the
+/// stack (11,952 with AVX-512, more than `SIGSTKSZ`). The handlers that get forwarded signals need
 /// room as well.
 const ALTERNATE_STACK_BYTES: usize = 64 << 10;
-/// Maximum size of an alternate stack that replaces a large one. It uses address space, but no
-/// memory until handlers use it.
+/// Maximum size of an alternate stack that replaces a large stack. Such a stack uses address space,
+/// but no memory until handlers use the stack.
 const ALTERNATE_STACK_BYTES_MAX: usize = 1 << 20;
 
 /// Gives this thread an alternate stack of at least [`ALTERNATE_STACK_BYTES`], so that the handler
@@ -380,7 +384,7 @@ fn prepare_thread_first() -> io::Result<()> {
 
 fn unblock() -> io::Result<()> {
     let set: SigSet = SIGNALS.into_iter().collect();
-    // nix takes the error number that pthread_sigmask(3) returns for success.
+    // nix mistakes the error number that pthread_sigmask(3) returns for success.
     // SAFETY: the set is valid.
     match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ref(), ptr::null_mut()) } {
         0 => Ok(()),
@@ -395,7 +399,8 @@ thread_local! {
     static OWNED: Cell<Option<AlternateStack>> = const { Cell::new(None) };
 }
 
-/// Also replaces a large stack: the mark in ours tells threads that run guests from other threads.
+/// Gives this thread an alternate stack of ours. Replaces even a large stack: the mark in our
+/// stacks tells threads that run guests from other threads.
 #[cold]
 fn provide_alternate_stack() -> io::Result<()> {
     let stack = AlternateStack::new(alternate_stack(None)?)?;
@@ -404,20 +409,20 @@ fn provide_alternate_stack() -> io::Result<()> {
 }
 
 /// Whether a signal came to a thread that has an alternate stack of ours. On any other thread, the
-/// thread-local variables may not be allocated yet, and a handler cannot allocate them. They are
-/// allocated on first use if this library was loaded by dlopen(3).
+/// thread-local variables may not be allocated yet, and a handler cannot allocate them. These
+/// variables are allocated on first use if this library was loaded by dlopen(3).
 pub(crate) fn is_prepared(context: &libc::ucontext_t) -> bool {
     let stack = context.uc_stack;
     if stack.ss_flags & libc::SS_DISABLE != 0 || stack.ss_size < ALTERNATE_STACK_BYTES {
         return false;
     }
-    // SAFETY: this is the lowest word of the thread's alternate stack (sigaltstack(2)), aligned or
-    // not.
+    // SAFETY: `ss_sp` is the address of the lowest word of the thread's alternate stack
+    // (sigaltstack(2)), aligned or not.
     let lowest = unsafe { stack.ss_sp.cast::<*const u8>().read_unaligned() };
     ptr::eq(lowest, MARK.as_ptr())
 }
 
-/// Returns this thread's alternate stack, and replaces it if `new` is given. nix lacks
+/// Returns this thread's alternate stack, and replaces the stack if `new` is given. nix lacks
 /// sigaltstack(2).
 fn alternate_stack(new: Option<&libc::stack_t>) -> nix::Result<libc::stack_t> {
     // SAFETY: all zeros is a valid `stack_t`.
@@ -435,7 +440,7 @@ struct AlternateStack {
 }
 
 impl AlternateStack {
-    /// Makes one for this thread, at least as large as `previous`, up to
+    /// Makes an alternate stack for this thread, at least as large as `previous`, up to
     /// [`ALTERNATE_STACK_BYTES_MAX`].
     fn new(previous: libc::stack_t) -> nix::Result<Self> {
         let guard = super::page_bytes();
@@ -454,7 +459,7 @@ impl AlternateStack {
             bytes,
             previous,
         };
-        // SAFETY: this is the first page of the mapping just made.
+        // SAFETY: the range is the first page of the mapping just made.
         unsafe { mprotect(mapping, guard, ProtFlags::PROT_NONE)? };
         let lowest = mapping.as_ptr().wrapping_byte_add(guard);
         // SAFETY: the address is the start of the mapping's second page, which is writable and
@@ -483,8 +488,8 @@ impl Drop for AlternateStack {
             Ok(_) => {}
             Err(_) => return,
         }
-        // SAFETY: `new` made the mapping, and the kernel no longer uses it as a stack. If unmapping
-        // failed, nothing could be done about it.
+        // SAFETY: `new` made the mapping, and the kernel no longer uses it as a stack. A failure to
+        // unmap has no remedy.
         let _ = unsafe { munmap(self.mapping, self.bytes) };
     }
 }

@@ -1,4 +1,4 @@
-//! A number for each thread. It selects the part for the thread in data that is split to avoid
+//! A number for each thread. The number selects the thread's part in data that is split to avoid
 //! false sharing.
 
 use core::cell::Cell;
@@ -9,8 +9,8 @@ use once_cell::race::OnceNonZeroUsize;
 /// Maximum number of parts.
 const PARTS_MAX: usize = 64;
 
-/// Number of parts to split data into: a power of two, at least the number of processors or
-/// [`PARTS_MAX`].
+/// Number of parts to split data into: the number of processors, at most [`PARTS_MAX`], rounded up
+/// to a power of two.
 pub(crate) fn parts() -> usize {
     // Computed once: the computation makes a system call and reads several files.
     static PARTS: OnceNonZeroUsize = OnceNonZeroUsize::new();

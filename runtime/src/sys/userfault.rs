@@ -4,15 +4,16 @@
 //! In a registered range, two accesses raise SIGBUS in the thread that makes them
 //! (`UFFD_FEATURE_SIGBUS`): any access to a missing page, and a write to a page that was filled
 //! write-protected. The signal handler then fills the page or removes its protection by an ioctl.
-//! In a registered private mapping of a file in memory, only writes to protected pages do. The
-//! kernel fills missing pages there from the file, and keeps the protection of pages that are
-//! missing or that it takes back, but not of those that madvise(2) discards after a write.
-//! With `UFFD_USER_MODE_ONLY`, this needs no privilege. In return, a system call that is passed
-//! such a page fails with `EFAULT`. Sources: userfaultfd(2), ioctl_userfaultfd(2),
+//! In a registered private mapping of a file in memory, only writes to protected pages raise
+//! SIGBUS. The kernel fills missing pages of such a mapping from the file. The kernel keeps the
+//! protection of pages that are missing or that it takes back. The kernel forgets the protection of
+//! pages that madvise(2) discards after a write. With `UFFD_USER_MODE_ONLY`, a userfaultfd needs no
+//! privilege. In return, a system call that is passed a missing or protected page fails with
+//! `EFAULT`. Sources: userfaultfd(2), ioctl_userfaultfd(2),
 //! Documentation/admin-guide/mm/userfaultfd.rst.
 //!
-//! System calls: userfaultfd(2) and an ioctl once, one ioctl per range, and one or two per page
-//! that is touched for the first time.
+//! System calls: userfaultfd(2) and an ioctl once, one ioctl per range, and one or two ioctls per
+//! page that is touched for the first time.
 //!
 //! # Safety
 //!
@@ -83,7 +84,7 @@ const PROTECT_WP: u64 = 1 << 0;
 pub(crate) enum Fill {
     /// The page was missing and is now filled.
     Filled,
-    /// The page was present: another thread filled it first, or it is write-protected.
+    /// The page was present: another thread filled the page first, or the page is write-protected.
     WasThere,
 }
 

@@ -2,18 +2,18 @@
 //!
 //! Generated code keeps frame pointers: the caller's frame pointer is at `[fp]`, the return address
 //! at `[fp + 8]` (psABI x86-64 3.4.1, AAPCS64 6.4.6). The chain ends with 0, which the stack switch
-//! put there. Every step is checked against the bounds of the stack, and the chain must ascend: a
+//! stored. Every step is checked against the bounds of the stack, and the chain must ascend: a
 //! damaged chain ends the walk.
 //!
-//! A signal can stop a guest at any instruction, so the frame may not be there:
+//! A signal can stop a guest at any instruction, so the innermost frame may not exist:
 //!
 //! - At the first instruction of a function or trampoline, the frame pointer is the caller's, or 0
 //!   in the entry trampoline. The return address is on top of the stack (x86_64) or in the link
-//!   register (aarch64), and the walk takes it from there.
+//!   register (aarch64), and the walk takes the return address from there.
 //! - After the push of the caller's frame pointer and before the frame pointer is set, and after
 //!   the frame is removed and before the return, the frame pointer is the caller's, too. The walk
 //!   then begins with the caller's frame, so the backtrace lacks the caller. Only a stopped guest
-//!   can be there: these instructions do not trap.
+//!   can be at these instructions, which do not trap.
 //! - If the switch refused to enter the guest, there are no frames. The activation then has no exit
 //!   (see [`Activation::forget_exit`]).
 //!
@@ -34,22 +34,24 @@ use pirn_format::traps::CodeKind;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
-/// Maximum number of frames in a backtrace. If there are more, the backtrace only says so.
+/// Maximum number of frames in a backtrace. If the stack has more frames, the backtrace only says
+/// so.
 const FRAMES_MAX: usize = 64;
 
-/// The program counters on a guest's stack. They are translated to functions on demand.
+/// The program counters on a guest's stack. A trace translates them to functions on demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
-    /// Modules of the instances that the call could reach: one, unless the instance was in a group.
+    /// Modules of the instances that the call could reach: one module, unless the instance was in a
+    /// group.
     modules: SmallVec<[Module; 1]>,
-    /// Innermost first.
+    /// The program counters, innermost first.
     pcs: SmallVec<[usize; 8]>,
-    /// Whether the first program counter is the faulting instruction. The others are return
-    /// addresses.
+    /// Whether the first program counter is the faulting instruction. The other program counters
+    /// are return addresses.
     exact: bool,
-    /// Whether the stack has more program counters than these.
+    /// Whether the stack has more program counters than `pcs`.
     more: bool,
-    /// The host memory request that was refused, if the guest left because of it.
+    /// The host memory request that was refused, if the guest left because of the refusal.
     pub(crate) host_bytes: Option<HostBytesError>,
     frames: OnceLock<Vec<Frame>>,
 }
@@ -122,7 +124,7 @@ impl Trace {
             .get_or_init(|| self.all_frames().take(FRAMES_MAX).collect())
     }
 
-    /// The functions at all program counters, also those that a backtrace has no room for.
+    /// The functions at all program counters, also functions for which a backtrace has no room.
     fn all_frames(&self) -> impl Iterator<Item = Frame> {
         let pcs = self.pcs.iter().enumerate();
         let at = |(depth, pc): (usize, &usize)| {
@@ -147,7 +149,7 @@ impl Trace {
         if self.module_of(pc).is_none() {
             return true;
         }
-        // One more, because the first may be no function's.
+        // The list may have one address more, because the first address may belong to no function.
         if self.pcs.len() > FRAMES_MAX {
             self.more = true;
             return false;
@@ -169,7 +171,7 @@ impl Trace {
                 .is_some_and(|module| is_start(module, at.pc));
             // The first instruction of a function pushes the caller's frame pointer, and has not
             // run. So the return address is where the call put it, and the frame pointer is the
-            // caller's.
+            // caller's frame pointer.
             let returns_to = match at.link {
                 // SAFETY: the stack belongs to the guest, which has left it.
                 0 => unsafe { word(stack, at.sp) },
@@ -205,13 +207,14 @@ pub(crate) struct CallInProgress {
     pub(crate) pc: usize,
     /// Frame pointer of the callee.
     pub(crate) of: usize,
-    /// Frame pointer of the caller. If it is not above `of`, the chain is damaged and ends.
+    /// Frame pointer of the caller. If the caller's frame pointer is not above `of`, the chain is
+    /// damaged and ends.
     pub(crate) by: usize,
 }
 
 /// Iterates over the calls in progress on a stack with these bounds, innermost first, starting at a
-/// frame pointer. The entry trampoline's frame is the last one. The call that it makes is not
-/// included.
+/// frame pointer. The entry trampoline's frame is the last frame. The call that the trampoline
+/// makes is not included.
 ///
 /// # Safety
 ///

@@ -39,8 +39,8 @@ impl Frame {
         self.module.name()
     }
 
-    /// Offset in the `.wasm` file, in bytes, if it is known. For the innermost frame it is the
-    /// offset of the faulting instruction, for the others the offset of the call.
+    /// Offset in the `.wasm` file, in bytes, if it is known. For the innermost frame, this is the
+    /// offset of the faulting instruction. For the other frames, this is the offset of the call.
     #[must_use]
     pub fn wasm_offset(&self) -> Option<u32> {
         self.wasm_offset

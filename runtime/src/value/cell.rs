@@ -27,10 +27,10 @@ impl Cell {
         Self(value.to_le_bytes())
     }
 
-    /// The low 32 bits. The bits above them are unspecified.
+    /// The low 32 bits. The higher bits are unspecified.
     ///
-    /// This is a 32-bit load, because the guest has just stored 32 bits. A wider load defeats store
-    /// forwarding.
+    /// This method makes a 32-bit load, because the guest has just stored 32 bits. A wider load
+    /// defeats store forwarding.
     #[inline]
     pub(crate) fn u32(&self) -> u32 {
         let [a, b, c, d, ..] = &self.0;
@@ -130,7 +130,7 @@ mod tests {
             assert_eq!(AnyRef::i31(given).kind(), AnyKind::I31(found));
             assert!(Cell::from_any_ref(Some(AnyRef::i31(given)), InstanceId(0)).is_ok());
         }
-        let host = |number| ExternRef::new(NonZeroU64::new(number).expect("it is not 0"));
+        let host = |number| ExternRef::new(NonZeroU64::new(number).expect("a number but 0"));
         let most = host((1 << 61) - 1);
         assert_eq!(
             AnyRef::host(most).map(AnyRef::kind),

@@ -1,12 +1,13 @@
 //! References of guests in the host: [`FuncRef`], [`ExternRef`], [`ExnRef`] and [`AnyRef`]. Each
-//! knows the instance that it belongs to.
+//! reference knows the instance to which it belongs.
 
 use core::fmt;
 use core::num::NonZeroU64;
 use pirn_format::layout::{HOST_SHIFT, TAG_ARRAY, TAG_BITS, TAG_BOXED, TAG_HOST, TAG_I31};
 use pirn_format::types::HeapType;
 
-/// Identifies the instance or the group that a reference belongs to. 0 belongs to none.
+/// Identifies the instance or the group to which a reference belongs. A reference with id 0 belongs
+/// to no instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InstanceId(pub(crate) u64);
 
@@ -26,13 +27,13 @@ pub(super) fn is_own(found: InstanceId, own: InstanceId) -> bool {
     found == own && own != InstanceId(0)
 }
 
-/// A reference was given to an instance that it does not belong to.
+/// A reference was given to an instance to which it does not belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("reference of another instance; pass only references that this instance gave")]
 pub struct ForeignRef;
 
-/// A guest's reference to a function, in the host. It can be passed back only to the instance or
-/// the group that it came from.
+/// A guest's reference to a function, in the host. The host can pass the reference back only to the
+/// instance or the group from which it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FuncRef {
     pub(super) address: NonZeroU64,
@@ -41,8 +42,9 @@ pub struct FuncRef {
 
 /// A guest's reference to an exception, in the host.
 ///
-/// It can be passed back only to the instance or the group that it came from. The guest must still
-/// have a reference to the exception: the host's reference alone does not keep it.
+/// The host can pass the reference back only to the instance or the group from which it came. The
+/// guest must still have a reference to the exception: the host's reference alone does not keep the
+/// exception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExnRef {
     pub(super) number: NonZeroU64,
@@ -51,8 +53,8 @@ pub struct ExnRef {
 
 /// A reference that the host makes: any number but 0.
 ///
-/// The guest can store it, pass it, convert it and compare it with null. It can also be a reference
-/// that a guest has converted by `extern.convert_any`.
+/// The guest can store, pass and convert the reference, and compare it with null. An `ExternRef`
+/// can also be a reference that a guest has converted by `extern.convert_any`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExternRef {
     pub(super) number: NonZeroU64,
@@ -64,7 +66,7 @@ pub struct ExternRef {
 impl ExternRef {
     /// A reference with this number.
     ///
-    /// The runtime reserves the numbers from 2^64 - 2^49 up to 2^64 - 2^48. To pass such a number
+    /// The runtime reserves the numbers from 2^64 - 2^49 up to 2^64 - 2^48. Passing such a number
     /// to a guest is an error, like passing a reference of another instance.
     #[must_use]
     pub fn new(number: NonZeroU64) -> Self {
@@ -75,7 +77,7 @@ impl ExternRef {
         }
     }
 
-    /// The number. It has no meaning to the host for a reference that a guest has converted.
+    /// The number. The number of a reference that a guest has converted has no meaning to the host.
     #[must_use]
     pub fn get(self) -> NonZeroU64 {
         self.number
@@ -91,12 +93,12 @@ impl ExternRef {
 /// A non-null `anyref`: a reference to a struct or an array of a guest, a 31-bit number, or a
 /// converted reference of the host.
 ///
-/// A reference to a struct or an array can be passed back only to the instance or the group that it
-/// came from. It is valid as long as that lives.
+/// The host can pass a reference to a struct or an array back only to the instance or the group
+/// from which it came. Such a reference is valid as long as that instance or group lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AnyRef {
     word: NonZeroU64,
-    /// The id of the instance that it belongs to; 0 if it belongs to none.
+    /// The id of the instance to which the reference belongs; 0 if it belongs to no instance.
     pub(super) instance_id: InstanceId,
 }
 
@@ -110,7 +112,7 @@ pub enum AnyKind {
     Struct,
     /// A reference to an array.
     Array,
-    /// A reference of the host. Its number is `None` if it has more than 61 bits.
+    /// A reference of the host; `None` if its number has more than 61 bits.
     Host(Option<ExternRef>),
 }
 
@@ -118,7 +120,7 @@ pub enum AnyKind {
 pub(super) mod external {
     use pirn_format::layout::{EXTERNAL_PREFIX, EXTERNAL_SHIFT};
 
-    /// The original reference, if `number` is a converted one.
+    /// The original reference, if `number` is a converted reference.
     #[inline]
     pub(crate) fn inner(number: u64) -> Option<u64> {
         let is_guests = number >> EXTERNAL_SHIFT == EXTERNAL_PREFIX;
@@ -165,7 +167,7 @@ impl AnyRef {
         }
     }
 
-    /// Whether it has an abstract type, one that no module defines.
+    /// Whether the reference has the abstract type `wanted`. No module defines an abstract type.
     pub(crate) fn is(self, wanted: HeapType) -> bool {
         match self.kind() {
             AnyKind::I31(_) => matches!(wanted, HeapType::Any | HeapType::Eq | HeapType::I31),
@@ -175,7 +177,7 @@ impl AnyRef {
         }
     }
 
-    /// The address of the header of the struct or array that it refers to, if it refers to one.
+    /// The address of the object header, if this is a reference to a struct or array.
     pub(crate) fn header(self) -> Option<u64> {
         match self.kind() {
             AnyKind::Struct | AnyKind::Array => Some(self.word.get() & !TAG_BITS),
@@ -197,13 +199,13 @@ impl AnyRef {
         })
     }
 
-    /// The word by which guests know it.
+    /// The word by which guests know the reference.
     #[inline]
     pub(super) fn word(self) -> u64 {
         self.word.get()
     }
 
-    /// Whether it refers to an object in an instance's heap of structs and arrays.
+    /// Whether the reference is to an object in an instance's heap of structs and arrays.
     pub(super) fn is_owned(self) -> bool {
         let tag = self.word.get() & TAG_BITS;
         tag & TAG_I31 == 0 && tag != TAG_HOST

@@ -11,10 +11,10 @@ use pirn_format::types::ValType;
 /// `Option<ExternRef>` and `Option<AnyRef>` represent references.
 pub trait WasmTy: sealed::Ty {}
 
-/// The parameters of a function: `()`, one [`WasmTy`], or a tuple of up to 16.
+/// The parameters of a function: `()`, one [`WasmTy`], or a tuple of up to 16 [`WasmTy`].
 pub trait Params: sealed::List {}
 
-/// The results of a function: `()`, one [`WasmTy`], or a tuple of up to 16.
+/// The results of a function: `()`, one [`WasmTy`], or a tuple of up to 16 [`WasmTy`].
 pub trait Results: sealed::List {}
 
 pub(crate) mod sealed {
@@ -22,7 +22,7 @@ pub(crate) mod sealed {
 
     /// Conversion of one value to and from a cell.
     pub trait Ty: Sized + 'static {
-        /// Its WebAssembly type.
+        /// The WebAssembly type of the value.
         const TYPE: ValType;
         /// Whether the conversion needs the instance id.
         const NEEDS_INSTANCE_ID: bool = false;
@@ -36,7 +36,7 @@ pub(crate) mod sealed {
     pub trait List: Sized + 'static {
         /// The WebAssembly types of the values.
         const TYPES: &'static [ValType];
-        /// Whether the conversion of one of them needs the instance id.
+        /// Whether the conversion of one of the values needs the instance id.
         const NEEDS_INSTANCE_ID: bool;
         /// Whether the number of values is known only at run time. Then `TYPES` has the maximum
         /// number, and `store` and `load` may get fewer cells.
@@ -103,8 +103,8 @@ reference! {
     AnyRef, ANYREF, Cell::from_any_ref, |cell, instance_id| AnyRef::read(cell.u64(), instance_id);
 }
 
-/// Most parameters of a function that takes [`FlatParams`]: what the canonical ABI passes to a
-/// lowered function at most, 16 values and an address.
+/// Maximum number of parameters of a function that takes [`FlatParams`]. The canonical ABI passes
+/// at most 16 values and an address to a lowered function.
 pub(crate) const FLAT_MAX: usize = 17;
 
 /// Up to 17 numbers, for functions whose type is known only when a module is opened. Floats are
@@ -116,11 +116,11 @@ pub struct FlatParams {
 }
 
 impl FlatParams {
-    /// These numbers, of which there may be at most 17.
+    /// The numbers `words`, at most 17 numbers.
     ///
     /// # Errors
     ///
-    /// The number of words, if there are more.
+    /// The number of words, if there are more than 17 words.
     #[inline]
     pub fn new(words: &[u64]) -> Result<Self, usize> {
         let mut params = Self {
@@ -183,8 +183,8 @@ impl sealed::List for FlatParams {
     }
 }
 
-/// One number, or none: the result of a function that takes [`FlatParams`]. The upper half of a
-/// 32-bit number is unspecified, and so is the whole value if the function has no result.
+/// One number, or no result: the result of a function that takes [`FlatParams`]. The upper half of
+/// a 32-bit number is unspecified, and so is the whole value if the function has no result.
 #[derive(Debug, Clone, Copy)]
 pub struct FlatResult(pub u64);
 
@@ -240,7 +240,7 @@ macro_rules! tuple {
     };
 }
 
-/// Calls a macro once for each length from 0 to 16, with that many names and their positions.
+/// Calls a macro once for each length from 0 to 16, with a name and a position for each element.
 macro_rules! for_each_length {
     ($macro:ident) => {
         $macro!();

@@ -29,11 +29,11 @@ fn memory() -> SharedMemory {
     memory_up_to(1)
 }
 
-/// Number of times that a thread repeats its accesses: few under Miri, which takes a thousand times
-/// as long.
+/// Number of times that a thread repeats its accesses: few under Miri, which is a thousand times
+/// slower.
 const ROUNDS: usize = if cfg!(miri) { 20 } else { 2_000 };
 
-/// Three threads copy the same 27 bytes at the same time, at an address that no word begins at.
+/// Three threads copy the same 27 bytes at the same time, at an address where no word begins.
 #[test]
 fn threads_copy_the_same_bytes() {
     const AT: u64 = 13;
@@ -59,8 +59,8 @@ fn threads_copy_the_same_bytes() {
     assert!(around[1..28].iter().all(|byte| [1, 2].contains(byte)));
 }
 
-/// What a thread writes before it sets a number by `atomic_u32` is there for a thread that finds
-/// the number: bytes, words and cells, at any address.
+/// A thread that finds a number of `atomic_u32` also finds all that was written before that number:
+/// bytes, words and cells, at any address.
 #[test]
 fn an_atomic_number_orders_accesses_of_every_size() {
     const FLAG: u64 = 4096;
@@ -111,7 +111,7 @@ fn a_memory_grows_while_another_thread_uses_it() {
     let page = WASM_PAGE_BYTES;
     thread::scope(|scope| {
         for _ in 0..2 {
-            // Both threads together ask for one page more than there is.
+            // The threads ask for more pages than the maximum allows.
             scope.spawn(|| while memory.grow(1).is_ok() {});
         }
         loop {
@@ -156,7 +156,7 @@ fn accesses_past_the_end_touch_nothing() {
     for at in [end - 3, end, u64::MAX - 3] {
         assert!(memory.atomic_u32(at).is_err() && memory.atomic_u64(at).is_err());
     }
-    // Neither the end of the memory nor any number of bytes is special without bytes.
+    // An access of no bytes is allowed at the end of the memory, and not after the end.
     memory.read(end, &mut []).expect("empty");
     memory.read(end + 1, &mut []).expect_err("outside");
     let mut all = vec![1; end as usize];

@@ -1,9 +1,9 @@
 //! The table of types: which types each type is a subtype of, as generated code reads it.
 //!
-//! All instances share the table. It is one reservation that never moves. It has a row for each
-//! number, and blocks that hold chains. A chain holds the numbers of all supertypes of a type, the
-//! root first. A chain belongs to the last type in it, and the rows of all direct subtypes of that
-//! type point to it.
+//! All instances share the table. The table is one reservation that never moves. The table has a
+//! row for each number, and blocks that hold chains. A chain holds the numbers of all supertypes of
+//! a type, the root first. A chain belongs to the last type in it. The rows of all direct subtypes
+//! of that type point to the chain.
 //!
 //! ```text
 //! │ row of 0 │ row of 1 │ row of 2 │ ...      │ chain │ chain  │       │ chain ...
@@ -17,8 +17,8 @@
 //! # Safety
 //!
 //! Owns the table. Rows and chains are written and cleared under the lock of [`types`](super),
-//! while no instance has the number: before a module gets the number, or after the last module that
-//! had it is gone.
+//! while no instance has the number. This is before a module gets the number, or after the last
+//! module with the number is gone.
 #![allow(unsafe_code)]
 
 use crate::sys::memory::{Access, Reservation};
@@ -28,11 +28,12 @@ use pirn_format::types::SUPERTYPES_MAX;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-/// Limit of the numbers of a process, including 0, which no type has: 128 MiB of rows.
+/// Limit of the numbers of a process, including 0, which no type has. The rows of all numbers take
+/// 128 MiB.
 pub(super) const NUMBERS_MAX: usize = 1 << 24;
 
-/// Size of the rows, in bytes. They become accessible up to the largest number of types at any one
-/// time.
+/// Size of the rows, in bytes. The rows become accessible in steps, up to the highest number that a
+/// type has had.
 const ROWS_BYTES: usize = NUMBERS_MAX * TYPE_ROW_BYTES as usize;
 
 /// Size of a block of chains, in bytes: the longest chain fills one block.
@@ -65,7 +66,7 @@ pub(super) struct Table {
 struct Chains {
     /// Offsets of the free parts of each size, from the table's start.
     free: [BTreeSet<u32>; SIZES],
-    /// Number of blocks allocated so far, and its maximum.
+    /// Number of blocks allocated so far.
     blocks: usize,
     blocks_max: usize,
     /// Size of the accessible blocks, in bytes.
@@ -147,8 +148,8 @@ impl Table {
 
     fn row(&self, number: u32) -> [u32; 2] {
         match self.row_at(number) {
-            // SAFETY: the row is accessible. It is written only under the lock, which the caller
-            // holds.
+            // SAFETY: the row is accessible. The row is written only under the lock, which the
+            // caller holds.
             Some(row) => unsafe { *row },
             None => [0; 2],
         }
@@ -164,8 +165,8 @@ impl Table {
     /// Writes a row. A row that is not accessible is zero, and is only ever set to zero.
     fn set_row(&mut self, number: u32, row: [u32; 2]) {
         if let Some(place) = self.row_at(number) {
-            // SAFETY: the row is accessible, and no instance has the number: no module has it yet,
-            // or no longer.
+            // SAFETY: the row is accessible, and no instance has the number, because no module has
+            // the number yet, or any more.
             unsafe { *place = row };
         }
     }
@@ -187,7 +188,7 @@ impl Table {
                 let place = (self.start() + offset as usize) as *mut u32;
                 for (at, number) in chain.iter().enumerate() {
                     // SAFETY: the part that was taken has room for the chain and is accessible. No
-                    // row points to it yet.
+                    // row points to the chain yet.
                     unsafe { place.add(at).write(*number) };
                 }
                 self.ending.insert(supertype, offset);
@@ -199,7 +200,7 @@ impl Table {
     }
 
     /// Clears the row of a number and releases the chain of its type. No instance may have the
-    /// number or that of a subtype.
+    /// number of the type or of a subtype.
     pub(super) fn forget(&mut self, number: u32) {
         if let Some(offset) = self.ending.remove(&number) {
             let [len, _] = self.row(number);
@@ -230,7 +231,7 @@ impl Table {
             self.chains.open = open;
         }
         self.chains.blocks = blocks;
-        // Less than 2^32: the constants ensure it.
+        // The constants ensure that the offset is less than 2^32.
         let start = (ROWS_BYTES + end) as u32 - BLOCK_BYTES;
         self.chains.give(start, SIZES - 1);
         Ok(self.chains.take(size).expect("a whole block is free"))
@@ -238,7 +239,8 @@ impl Table {
 }
 
 impl Chains {
-    /// Takes the first part of the smallest sufficient size, and releases the rest of it.
+    /// Takes the first free part of the smallest sufficient size. Splits the part, and releases the
+    /// unneeded halves.
     fn take(&mut self, size: usize) -> Option<u32> {
         let mut found = (size..SIZES).find(|size| !self.free[*size].is_empty())?;
         let offset = self.free[found].pop_first()?;
@@ -272,8 +274,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Takes and releases parts of random sizes in random order: no new part overlaps another, and
-    /// in the end all are merged into blocks.
+    /// Takes and releases parts of random sizes in random order. No new part overlaps another part,
+    /// and in the end all parts are merged into blocks.
     #[test]
     fn parts_never_overlap_and_become_blocks_again() {
         let mut table = Table::new(64).expect("there is address space");
@@ -288,7 +290,7 @@ mod tests {
         let mut refused = 0;
         for round in 0..20_000 {
             // The sizes and the balance of taking and releasing vary, so that parts of one size
-            // reuse space of another.
+            // reuse space of another size.
             if random(5) > usize::from(round % 4_000 > 2_000) * 2 {
                 let size = (round / 700 + random(2)) % SIZES;
                 match table.take(size) {
@@ -308,7 +310,7 @@ mod tests {
                 table.chains.give(offset, size);
             }
         }
-        assert!(refused > 0, "it was full");
+        assert!(refused > 0, "the table was full in some rounds");
         for (offset, size) in taken {
             table.chains.give(offset, size);
         }

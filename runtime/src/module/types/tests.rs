@@ -91,7 +91,7 @@ fn equal_types_have_equal_numbers() {
     assert_ne!(a.as_slice(), c.as_slice());
     assert_ne!(c.as_slice(), d.as_slice());
     for numbers in [&a, &c, &d] {
-        assert_ne!(numbers.as_slice(), [0], "0 is no type's");
+        assert_ne!(numbers.as_slice(), [0], "no type has number 0");
     }
     assert_ne!(fresh_module(), fresh_module());
 }
@@ -116,7 +116,7 @@ fn all_types_above_one_are_found() {
     });
     let held = of(types.to_vec());
     let ids = held.as_slice();
-    // Two of the types are equal: both are direct subtypes of the second.
+    // Types 2 and 3 are equal, because both are direct subtypes of the same type.
     assert_eq!(ids[2], ids[3]);
     assert_eq!(ids[1], ids[5]);
     for (at, _) in above.iter().enumerate() {
@@ -132,8 +132,8 @@ fn all_types_above_one_are_found() {
     }
 }
 
-/// Reaches the limit and one past it. Then opens, one after another, many modules whose types no
-/// other module has.
+/// Reaches the limit, and asks for one number more. Then opens, one after another, many modules
+/// whose types no other module has.
 #[test]
 fn as_many_types_as_there_are_numbers_are_open_at_once_and_any_number_in_turn() {
     let mut known = Known::new(1 << 10, 1 << 8);
@@ -144,7 +144,7 @@ fn as_many_types_as_there_are_numbers_are_open_at_once_and_any_number_in_turn() 
     };
     for round in 0..100 {
         let first = round * 2000;
-        let most = Held::new(&mut known, &types(first, limit)).expect("as many as there may be");
+        let most = Held::new(&mut known, &types(first, limit)).expect("the limit allows them");
         let error = known.hold(&types(first + limit, 1)).expect_err("one more");
         let (found, message) = (limit + 1, error.to_string());
         let wanted = format!(
@@ -181,10 +181,10 @@ fn a_module_that_is_refused_leaves_nothing() {
             message.starts_with("open modules have 2 types with subtypes, the limit"),
             "{message}"
         );
-        assert_eq!(known.groups.len(), 128, "those of the first");
+        assert_eq!(known.groups.len(), 128, "the groups of the first module");
         held.release(&mut known);
         assert_empty(&known);
-        known.hold(&tree(first, 65)).expect_err("one too many");
+        known.hold(&tree(first, 65)).expect_err("a chain too many");
         assert_empty(&known);
     }
 }
@@ -200,12 +200,12 @@ fn numbers_that_are_used_again_are_never_those_of_two_types() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (seed >> 33) as usize % below
     };
-    // A type as the parameters of its supertypes, root first, and its own.
+    // A type, described by the parameters of its supertypes, root first, and its own parameters.
     type What = Vec<Vec<ValType>>;
     // An index for each type: comparing indices is faster than comparing types.
     let mut indices: HashMap<What, u32> = HashMap::new();
-    // For each module: its numbers, and for each number the indices of its type's supertypes, root
-    // first, and of the type.
+    // For each module: its numbers, and for each number the indices of the type and of its
+    // supertypes, root first.
     let mut modules: Vec<(Held, Vec<Vec<u32>>)> = vec![];
     let (mut refused, mut highest) = (0, 0);
     for _ in 0..1_500 {
@@ -287,13 +287,13 @@ fn groups_have_any_numbers_that_are_free() {
     for (at, number) in numbers.iter().enumerate() {
         assert_eq!(table.chain(*number).collect::<Vec<_>>(), numbers[..at]);
     }
-    known.hold(&alone(9)).expect_err("none is left");
+    known.hold(&alone(9)).expect_err("no number is left");
     let twice = metadata(
         [&group.types[..], &group.types[..]].concat(),
         &[(0, 11), (11, 11)],
     );
     // The second group refers to types of the first.
-    known.hold(&twice).expect_err("those are other types");
+    known.hold(&twice).expect_err("these are other types");
     held.release(&mut known);
     for held in single {
         held.release(&mut known);
@@ -311,7 +311,7 @@ fn the_number_that_waits_longest_is_given_first() {
     };
     let mut first: Vec<_> = (0..4).map(|at| Some(hold(&mut known, at))).collect();
     for at in [2, 0, 3, 1] {
-        let held = first[at].take().expect("each once");
+        let held = first[at].take().expect("each number is freed once");
         held.release(&mut known);
     }
     let then: Vec<_> = (4..9).map(|at| hold(&mut known, at)).collect();

@@ -19,7 +19,7 @@ impl<T> Front<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Puts a slot there, and returns the slot that was there before.
+    /// Puts a slot into the place, and returns the slot that was in the place before.
     ///
     /// The exchange is SeqCst. The documentation of [`super`] gives the reason.
     #[inline]
@@ -27,7 +27,7 @@ impl<T> Front<T> {
         Self::own(self.0.swap(Box::into_raw(slot), Ordering::SeqCst))
     }
 
-    /// Takes the slot that is there.
+    /// Takes the slot in the place.
     ///
     /// If there is a slot, the exchange is SeqCst. The documentation of [`super`] gives the reason.
     #[inline]

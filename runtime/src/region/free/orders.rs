@@ -101,7 +101,8 @@ fn place_beside_a_giver(leaves: bool) {
     assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
 }
 
-/// When the last slot is lost, present waiters learn it, and so do callers that arrive later.
+/// When the last slot is lost, present waiters and later callers get no slot, and do not wait for
+/// ever.
 #[test]
 fn nobody_waits_at_a_list_that_is_closed_meanwhile() {
     model(|| {

@@ -48,12 +48,12 @@ impl<S> DerefMut for Taken<S> {
 pub(super) struct Stacks<S> {
     /// Slots that hold no module.
     pub(super) cold: Vec<Box<FreeSlot<S>>>,
-    /// Slots that are clean for a module. No user chooses the ids, so one multiplication hashes
-    /// them well enough.
+    /// Slots that are clean for a module. No user chooses the ids, so one multiplication hashes the
+    /// ids well enough.
     pub(super) warm: HashMap<ModuleId, Vec<Box<FreeSlot<S>>>, FxBuildHasher>,
 }
 
-/// Number of stacks of a shard from which a further stack first removes the empty ones.
+/// A shard with this number of stacks first removes its empty stacks before it adds a stack.
 pub(super) const LISTS_KEPT: usize = 64;
 
 impl<S> Stacks<S> {
@@ -61,13 +61,13 @@ impl<S> Stacks<S> {
         self.cold.len() + self.warm.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Takes a slot that is warm for the module, else a cold one.
+    /// Takes a slot that is warm for the module, else a cold slot.
     pub(super) fn good(&mut self, module: ModuleId) -> Option<Box<FreeSlot<S>>> {
         let own = self.warm.get_mut(&module).and_then(Vec::pop);
         own.or_else(|| self.cold.pop())
     }
 
-    /// Takes a cold slot, else the slot that was put last of the module with the most slots.
+    /// Takes a cold slot, else the last slot on the longest stack of a module.
     pub(super) fn any(&mut self) -> Option<Box<FreeSlot<S>>> {
         self.cold.pop().or_else(|| {
             let most = self.warm.values_mut().max_by_key(|slots| slots.len())?;

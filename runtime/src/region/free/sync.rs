@@ -1,4 +1,4 @@
-//! Types that threads share: those of the standard library, or those of loom in its tests.
+//! Types that threads share, from the standard library, or from loom in loom's tests.
 
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 pub(super) use std::sync::PoisonError;
 
-/// Marks a place that relies on the single order of all SeqCst operations. Loom models this
-/// order only for fences, so under loom this is a fence.
+/// Marks a place that relies on the single order of all SeqCst operations. Loom models this order
+/// only for fences, so under loom this function is a fence.
 #[inline]
 pub(super) fn in_one_order() {
     #[cfg(loom)]
@@ -23,8 +23,8 @@ pub(super) fn in_one_order() {
 
 #[cfg(loom)]
 std::thread_local! {
-    /// Removes the fence; set by the canary test. A thread-local of the standard library,
-    /// because loom runs all threads of a model on one thread of the system.
+    /// Removes the fence; set by the canary test. The variable is a thread-local of the standard
+    /// library, because loom runs all threads of a model on one thread of the system.
     pub(super) static WEAKENED: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
 }
 
@@ -41,7 +41,7 @@ pub(super) fn number() -> usize {
 }
 
 /// Locks a mutex. Poisoning is ignored, because no code panics half-way through a change under one
-/// of these locks.
+/// of the list's locks.
 #[inline]
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

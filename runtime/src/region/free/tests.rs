@@ -40,8 +40,8 @@ impl std::task::Wake for Task {
     }
 }
 
-/// A thread that gives out several slots wakes every waiter that gets one, even if the waker of
-/// the first panics.
+/// A thread that gives out several slots wakes every waiter that gets a slot, even if the first
+/// waker panics.
 #[test]
 fn a_waker_that_panics_keeps_nobody_waiting() {
     let list = FreeList::with_shards(vec![], 1);
@@ -101,7 +101,8 @@ fn nobody_waits_at_a_closed_list() {
     );
 }
 
-/// Takes a slot for a module if one is free, does not return it, and gives its number.
+/// Takes a slot for a module if a slot is free, does not return the slot to the list, and gives its
+/// number.
 fn taken(list: &FreeList<u32>, module: ModuleId) -> Option<u32> {
     number(list.take(module, WaitLimit::No).as_ref())
 }
@@ -118,8 +119,8 @@ fn a_module_gets_its_own_slot_back_first() {
         }
         let [a, b, c] = numbers[..] else { panic!() };
         assert_eq!((taken(&list, 7), list.len()), (a, 2));
-        assert_eq!(taken(&list, 9), c, "a cold one before another module's");
-        assert_eq!(taken(&list, 9), b, "another module's before none");
+        assert_eq!(taken(&list, 9), c, "a cold slot before a warm slot");
+        assert_eq!(taken(&list, 9), b, "another module's slot before no slot");
         assert_eq!((taken(&list, 9), list.len()), (None, 0));
     }
 }
@@ -147,7 +148,7 @@ fn a_slot_of_any_shard_is_found() {
     let list = FreeList::with_shards((0..4).collect(), 4);
     let taken: Vec<_> = (0..4).filter_map(|_| list.take(0, WaitLimit::No)).collect();
     assert_eq!(taken.len(), 4);
-    // Other threads return them, each to its own shard.
+    // Other threads return the slots, each thread to its own shard.
     std::thread::scope(|scope| {
         for slot in taken {
             scope.spawn(|| list.put(slot, Some(3)));
@@ -172,7 +173,7 @@ fn who_waits_longest_is_served_first_and_nobody_overtakes() {
                 told.send((turn, number(slot.as_ref()))).unwrap();
             }
         }));
-        // The next thread must not start before this one is in the queue.
+        // The next thread must not start before this thread is in the queue.
         while waiting(&list) <= turn {
             std::thread::yield_now();
         }
@@ -219,14 +220,13 @@ fn what_is_given_between_giving_up_and_leaving_the_queue_is_taken() {
     lock(&list.queue).waiters.push_back(Arc::clone(&waiter));
     assert!(waiter.wait(Some(Instant::now())).is_none());
     list.put(slot(5), None);
-    assert_eq!(list.len(), 0, "it went to the waiter");
+    assert_eq!(list.len(), 0, "the slot went to the waiter");
     assert_eq!(number(lock(&waiter.given).slot.as_ref()), Some(5));
 }
 
 #[test]
 fn what_is_put_before_a_waiter_counts_itself_is_found_by_it() {
-    // The other moment: a slot returns after the waiter searched, and before the waiter counts
-    // itself.
+    // A slot returns after the waiter searched, and before the waiter counts itself.
     let list = FreeList::<u32>::with_shards(vec![], 2);
     assert!(list.find(0).is_none());
     list.put(slot(6), Some(3));

@@ -17,7 +17,7 @@ use std::io;
 pub(in crate::region) struct Decommitted;
 
 impl ResetStrategy for Decommitted {
-    /// It works everywhere.
+    /// The strategy works everywhere.
     fn probe(_: Site<'_>) -> io::Result<Self> {
         Ok(Self)
     }
@@ -34,7 +34,7 @@ impl ResetStrategy for Decommitted {
     ) -> Result<(), NotProtected> {
         let memory = parts.vmctx();
         // SAFETY: the caller ensures that the memory is accessible up to `used`, and that no thread
-        // uses it. The initial memory is at most as large.
+        // uses it. The initial memory is not larger than `used`.
         unsafe {
             parts.reservation.decommit(memory..memory + memory0.used)?;
             if memory0.backing == MemoryBacking::Plain {

@@ -1,8 +1,9 @@
 //! [`Lines`]: restores a page, and stores only the cache lines that differ.
 //!
-//! A guest changes few lines of a page that it writes to. A comparison reads both pages. The
-//! processor reads faster than it stores, and a line without a store stays clean in the cache. The
-//! instruction set of the processor is detected once, when a region is built.
+//! A guest changes few lines of a page that it writes to. A comparison reads the page and its
+//! initial contents. The processor reads faster than it stores, and a line without a store stays
+//! clean in the cache. The instruction set of the processor is detected once, when a region is
+//! built.
 //!
 //! # Safety
 //!
@@ -44,14 +45,15 @@ impl Lines {
     /// # Safety
     ///
     /// `page` must be the address of [`PAGE`] writable bytes, aligned to [`LINE`]. No other thread
-    /// may use them during the call.
+    /// may use these bytes during the call.
     #[inline]
     pub(super) unsafe fn restore(&self, page: *mut u8, initial: Option<&[u8]>) -> bool {
         match initial {
             Some(initial) => {
                 debug_assert_eq!(initial.len(), PAGE);
                 // SAFETY: the caller ensures the conditions for `page`. The image's format makes
-                // `initial` a whole page. It lies in a mapped file, so it does not overlap a slot.
+                // `initial` a whole page. The image lies in a mapped file, so it does not overlap a
+                // slot.
                 unsafe { (self.restore)(page, initial.as_ptr()) }
             }
             // SAFETY: the caller ensures the conditions for `page`. `clear` does not read the null
@@ -107,7 +109,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    // The routines under test store whole aligned lines. This is no padding against false sharing.
+    // The routines under test store whole aligned lines. The alignment is no padding against false
+    // sharing.
     #[repr(align(64))]
     struct Page([u8; PAGE]);
 

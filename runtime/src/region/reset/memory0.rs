@@ -1,4 +1,4 @@
-//! [`Memory0`]: the memory of a slot that a reset cleans, and how the slot holds it.
+//! [`Memory0`]: the memory of a slot that a reset cleans, and the backing of that memory.
 //!
 //! # Safety
 //!
@@ -15,10 +15,10 @@ use pirn_format::layout::IMAGE_PAGE_BYTES;
 pub(in crate::region) enum MemoryBacking {
     /// Private anonymous memory, accessible up to the memory's current size.
     Plain,
-    /// Private anonymous memory, with the image mapped over this many bytes at its start.
+    /// Private anonymous memory, with the image mapped over the given number of bytes at its start.
     Mapped(usize),
     /// Memory that is filled on demand, see [`Reset::Tracked`](super::Reset::Tracked). The image is
-    /// mapped over this many bytes at its start.
+    /// mapped over the given number of bytes at its start.
     Tracked(usize),
 }
 
@@ -36,24 +36,24 @@ impl MemoryBacking {
     }
 }
 
-/// Memory 0 of a slot that a reset is to clean.
+/// Memory 0 of a slot, for a reset that cleans it.
 #[derive(Debug)]
 pub(in crate::region) struct Memory0<'a> {
     /// Index of the slot.
     pub(in crate::region) index: u32,
     /// Size of the accessible part, in bytes.
     pub(in crate::region) used: usize,
-    /// Its backing.
+    /// The backing of the memory.
     pub(in crate::region) backing: MemoryBacking,
-    /// Number of resets in a row that found many more resident pages than changed pages. Only
-    /// scanning counts them.
+    /// Number of resets in a row that found many more resident pages than changed pages. Only the
+    /// strategy `Scanned` counts such resets.
     pub(in crate::region) idle: &'a mut u8,
-    /// Its tracked part.
+    /// The tracked part of the memory.
     pub(in crate::region) reach: &'a mut Reach,
 }
 
-/// The tracked parts of a slot's memory, in bytes from its start. Each of the first three bounds is
-/// at most the next one.
+/// The tracked parts of a slot's memory, in bytes from its start. `open` is at most `tracked`, and
+/// `tracked` is at most `marked`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::region) struct Reach {
     /// End of the accessible part.
@@ -71,16 +71,16 @@ pub(in crate::region) struct Reach {
 /// Size of a page that a reset restores, in bytes.
 pub(super) const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 
-/// Maximum number of pages of a slot that a reset restores: 4 MiB. It returns further pages to the
-/// kernel.
+/// Maximum number of pages of a slot that a reset restores: 4 MiB. A reset returns further pages to
+/// the kernel.
 pub(super) const PUT_BACK_MAX: usize = 1024;
 
-/// Number of unchanged resident pages that a slot may keep without limit in time: comparing them at
-/// each reset costs less than a system call.
+/// Number of unchanged resident pages that a slot may keep without limit in time. Comparing these
+/// pages at each reset costs less than a system call.
 pub(super) const SPARE: usize = 8;
 
-/// Maximum size of an image that each reset copies, in bytes. A larger image is mapped, so that the
-/// cost of a reset depends on the pages that the instance wrote, and not on the image.
+/// Maximum size of an image that each reset copies, in bytes. A larger image is mapped. The cost of
+/// a reset then depends on the pages that the instance wrote, and not on the size of the image.
 const COPIED_IMAGE_BYTES: usize = 256 << 10;
 
 /// Backing for strategies that decommit memory. The kernel then reads a mapped image from its file
@@ -93,18 +93,18 @@ pub(super) fn copied_or_mapped(module: &Module) -> MemoryBacking {
 }
 
 /// Copies the part of the image that starts at offset `from` into memory. The memory must be zero
-/// there, because only the image's pages are written.
+/// from that offset on, because only the image's pages are written.
 ///
 /// # Safety
 ///
 /// `memory` must be writable for the whole size of the module's initial memory, and no other thread
-/// may use it.
+/// may use the memory.
 pub(in crate::region) unsafe fn copy_image(memory: *mut u8, from: usize, module: &Module) {
     for (start, bytes) in module.image_pieces() {
         let skipped = from.saturating_sub(start).min(bytes.len());
         let bytes = &bytes[skipped..];
-        // SAFETY: the image's runs lie in the initial memory, which the caller says is writable:
-        // `Module::open` checked those of a file, and a snapshot's are pages of that memory.
+        // SAFETY: the image's runs lie in the initial memory, which the caller says is writable.
+        // `Module::open` checked the runs of a file, and a snapshot's runs are pages of its memory.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), memory.add(start + skipped), bytes.len());
         };

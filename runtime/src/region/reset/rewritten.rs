@@ -1,6 +1,6 @@
-//! Rewritten: a reset keeps the first 64 KiB of the memory resident, and rewrites all of them,
-//! whatever the instance wrote there. It returns the rest of the memory to the kernel. An image of
-//! more than 256 KiB is mapped copy-on-write instead: no page then stays resident.
+//! Rewritten: a reset keeps the first 64 KiB of the memory resident and rewrites them at each
+//! reset, dirty or not. It returns the rest of the memory to the kernel. An image of more than 256
+//! KiB is mapped copy-on-write instead: no page then stays resident.
 //!
 //! # Safety
 //!
@@ -24,7 +24,7 @@ const REWRITTEN_BYTES: usize = WASM_PAGE_BYTES as usize;
 pub(in crate::region) struct Rewritten;
 
 impl ResetStrategy for Rewritten {
-    /// It works everywhere.
+    /// The strategy works everywhere.
     fn probe(_: Site<'_>) -> io::Result<Self> {
         Ok(Self)
     }
@@ -33,9 +33,9 @@ impl ResetStrategy for Rewritten {
         copied_or_mapped(module)
     }
 
-    /// At most the first [`REWRITTEN_BYTES`] stay resident. The others return to the kernel, and
-    /// the image's part of them is copied again. No byte after the initial memory stays resident: a
-    /// later change of the slot's backing relies on this.
+    /// At most the first [`REWRITTEN_BYTES`] stay resident. All other bytes return to the kernel,
+    /// and the image's part of them is copied again. No byte after the initial memory stays
+    /// resident: a later change of the slot's backing relies on this.
     unsafe fn restore(
         &self,
         parts: &Parts<'_>,
@@ -63,13 +63,13 @@ impl ResetStrategy for Rewritten {
     }
 }
 
-/// Rewrites the first `len` bytes of memory: with the image's pages where it has any, and with zero
-/// elsewhere.
+/// Rewrites the first `len` bytes of memory: with the image's pages, and with zeros where the image
+/// has no page.
 ///
 /// # Safety
 ///
 /// `memory` must be writable for `len` bytes, a multiple of the image's page size. No other thread
-/// may use it.
+/// may use the memory.
 unsafe fn rewrite(memory: *mut u8, len: usize, module: &Module) {
     let mut at = 0;
     for (start, bytes) in module.image_pieces() {

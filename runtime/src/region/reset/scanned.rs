@@ -1,21 +1,21 @@
 //! Scanned: the image is mapped copy-on-write. A reset asks the kernel which pages have private
-//! copies, and restores only those.
+//! copies, and restores only these pages.
 //!
 //! ```text
 //!   memory 0:  │ image: private mapping of a file │ zeros: private memory │ inaccessible ...
 //!   pages:       shared, until written              none, until touched
 //! ```
 //!
-//! A restored page stays resident, so that the next instance writes to it without a fault. Every
-//! later reset finds the page again and compares it. One large request must not slow down the small
-//! requests after it. So resident pages return to the kernel if several resets in a row find most
-//! of them unchanged. A reset that finds more changed pages than a limit returns the rest to the
-//! kernel.
+//! A restored page stays resident, so that the next instance writes to the page without a fault.
+//! Every later reset finds the page again and compares it. One large request must not slow down the
+//! small requests after it. So resident pages return to the kernel if several resets in a row find
+//! most of these pages unchanged. A reset that finds more written pages than a limit returns the
+//! rest of the memory to the kernel.
 //!
 //! # Safety
 //!
-//! Owns this invariant: a page of the slot that the scan does not report is exactly as it was
-//! mapped. It was never written, or returned to the kernel since.
+//! Owns this invariant: a page of the slot that the scan does not report has its mapped contents.
+//! The page was never written, or has returned to the kernel since.
 #![allow(unsafe_code)]
 
 use super::lines::Lines;
@@ -30,8 +30,8 @@ use core::ops::Range;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Number of resets in a row that must find many more pages than have changed before the pages
-/// return to the kernel.
+/// Number of resets in a row that must find many more resident pages than changed pages, before the
+/// pages return to the kernel.
 const IDLE_MAX: u8 = 3;
 
 /// See [`Reset::Scanned`](super::Reset::Scanned).
@@ -67,8 +67,8 @@ impl ResetStrategy for Scanned {
         // accessible, and that `memory0` states the true backing.
         unsafe {
             if !self.pagemap.is_ours() {
-                // In a fork, the pagemap is that of the parent. So the reset returns all pages to
-                // the kernel. They are then as they were mapped.
+                // In a fork, the pagemap shows the parent's memory. So the reset returns all pages
+                // to the kernel, and the pages then have their mapped contents.
                 parts.reservation.decommit(memory..memory + memory0.used)?;
                 return Ok(());
             }
@@ -83,7 +83,7 @@ impl Scanned {
     /// Restores the first `used` bytes of memory 0, which are all accessible bytes, to the initial
     /// memory of the module. The module's image is mapped over the first `mapped` bytes.
     ///
-    /// `idle` counts the resets in a row that found many more pages than had changed.
+    /// `idle` counts the resets in a row that found many more resident pages than changed pages.
     ///
     /// # Errors
     ///
@@ -137,8 +137,8 @@ impl Scanned {
         };
         if *idle >= IDLE_MAX {
             *idle = 0;
-            // SAFETY: the initial memory is accessible, and no thread uses it. Returned pages are
-            // again as they were mapped: the image, or zeros.
+            // SAFETY: the initial memory is accessible, and no thread uses it. Returned pages have
+            // their mapped contents again: the image, or zeros.
             unsafe { parts.reservation.decommit(memory..memory + initial)? };
         }
         Ok(())
@@ -187,8 +187,8 @@ fn whole(address: usize) -> usize {
     address - address % crate::sys::page_bytes()
 }
 
-/// Returns a pagemap, after a test that it distinguishes written pages from others, in anonymous
-/// memory and in a mapped file.
+/// Returns a pagemap, after a test that it distinguishes written pages from other pages, in
+/// anonymous memory and in a mapped file.
 ///
 /// # Errors
 ///
@@ -199,8 +199,8 @@ fn tested_pagemap() -> io::Result<Pagemap> {
     let memory = Reservation::new(6 * page)?;
     let start = memory.range().start;
     let (image, zeros) = (start..start + 3 * page, start + 3 * page..start + 6 * page);
-    // SAFETY: no other code knows this reservation. In each half, the test reads the first page and
-    // writes the second. It does not touch the third.
+    // SAFETY: no other code knows this reservation. In each half, the test reads the first page,
+    // writes the second page, and does not touch the third page.
     unsafe {
         memory.map_file(image.clone(), file.as_fd())?;
         memory.protect(memory.range(), Access::ReadWrite)?;

@@ -1,4 +1,4 @@
-//! [`ResetStrategy`]: what every reset strategy does.
+//! [`ResetStrategy`]: the interface of every reset strategy.
 
 use super::memory0::{Memory0, MemoryBacking};
 use super::tracker::Tracker;
@@ -11,7 +11,7 @@ use std::io;
 /// The slots of a region that is being built.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::region) struct Site<'a> {
-    /// Reservations of `chunk_slots` slots each. The last may hold fewer.
+    /// Reservations of `chunk_slots` slots each. The last reservation may hold fewer slots.
     pub(in crate::region) chunks: &'a [Reservation],
     pub(in crate::region) chunk_slots: u32,
     pub(in crate::region) layout: &'a Layout,
@@ -20,11 +20,12 @@ pub(in crate::region) struct Site<'a> {
 
 /// A strategy that cleans a slot for the next instance.
 ///
-/// Each strategy implements it in a file of its own, and has a line in the list of `reset.rs`. The
-/// list calls the strategies by a `match`, so no call goes through a table of functions.
+/// Each strategy implements this trait in a file of its own, and has a line in the list of
+/// `reset.rs`. The list calls the strategies by a `match`, so no call goes through a table of
+/// functions.
 pub(super) trait ResetStrategy: Sized {
-    /// Makes what the strategy needs, after a test that it works on this machine. The test reads
-    /// and writes real pages, because a return code alone proves nothing.
+    /// Makes the strategy, after a test that it works on this machine. The test reads and writes
+    /// real pages, because a return code alone proves nothing.
     ///
     /// # Errors
     ///
@@ -40,8 +41,9 @@ pub(super) trait ResetStrategy: Sized {
         self.backing(module)
     }
 
-    /// Whether a slot that is clean for `module` needs another backing before use. This happens in
-    /// a fork, or if instances of the module used more memory than a slot keeps track of.
+    /// Whether a slot that is clean for `module` needs another backing before use. The backing
+    /// changes in a fork, or after instances of the module used more memory than a slot keeps track
+    /// of.
     #[inline]
     fn has_changed(&self, _: MemoryBacking, _: &Module) -> bool {
         false

@@ -6,19 +6,19 @@
 //!                   └────write───▶ filled, listed ◀──write──┘
 //! ```
 //!
-//! The range up to the memory's largest size so far is registered with userfaultfd(2). It is
+//! The range up to the memory's largest size so far is registered with userfaultfd(2). The range is
 //! readable and writable. But a reset may close the grown part: that part is then inaccessible.
-//! Touching a missing page raises SIGBUS, in the guest or in a view of the host. So does the first
-//! write to a page that was filled for reading. Below the memory's current size, the signal handler
-//! fills the page from the image, or unprotects it. Beyond that size, the signal is a trap of the
-//! guest.
+//! Touching a missing page raises SIGBUS, in the guest or in a view of the host. The first write to
+//! a page that was filled for reading also raises SIGBUS. Below the memory's current size, the
+//! signal handler fills the page from the image, or unprotects the page. Beyond that size, the
+//! signal is a trap of the guest.
 //!
-//! A reset restores the pages on the list without a system call. Every other page is still as it
-//! was filled, or is missing. Of a listed page, the reset stores only the cache lines that differ
-//! (`lines.rs`). Once an instance has touched a page beyond the initial size, each reset of a grown
-//! memory closes the whole grown part, by one mprotect(2). The grown part stays open while none of
-//! its pages was ever touched. So `memory.grow` makes no system call, except where it opens a
-//! closed part or first exceeds the memory's largest size.
+//! A reset restores the pages on the list without a system call. Every other page has the contents
+//! with which it was filled, or is missing. In a dirty page, the reset stores only the cache lines
+//! that differ (`lines.rs`). Once an instance has touched a page beyond the initial size, each
+//! reset of a grown memory closes the whole grown part, by one mprotect(2). The grown part stays
+//! open while none of its pages was ever touched. So `memory.grow` makes no system call, except
+//! where it opens a closed part or first exceeds the memory's largest size.
 //!
 //! A large image is mapped over the start of the memory, privately, and registered for writes
 //! alone:
@@ -29,20 +29,22 @@
 //!                                            └──┘ each reset restores it in place
 //! ```
 //!
-//! Its pages are shared with other slots until they are written. The kernel fills them for reading.
-//! When a reset returns written pages of this part to the system, it protects them again.
+//! Slots share the pages of the image until a guest writes to them. The kernel fills these pages
+//! for reading. When a reset returns written pages of the image to the system, the reset protects
+//! the pages again.
 //!
 //! One large request must not slow down the small requests after it. So a dirty page that several
 //! resets in a row find unchanged leaves the list and returns to the system. A list of at most
-//! `SPARE` pages is not shortened. If an instance needs a returned page again, it pays one page
-//! fault, and the slot then waits for more resets before it returns pages. A reset returns all
-//! memory of a slot with more than `DIRTY_MAX` dirty pages or `FILLED_MAX` filled ones. After three
-//! such resets, a module's slots get another backing, see [`Module::note_large_working_set`].
+//! `SPARE` pages is not shortened. If an instance needs a returned page again, the instance pays
+//! one page fault. The slot then waits for more resets before it returns pages (hysteresis). A
+//! reset returns all memory of a slot with more than `DIRTY_MAX` dirty pages or `FILLED_MAX` filled
+//! pages. After three such resets, a module's slots get another backing, see
+//! [`Module::note_large_working_set`].
 //!
-//! None of this works in a fork, because the file descriptor belongs to the parent process. There,
-//! the memory is filled with zeros, but for a mapped image, whose pages keep their bytes. An
-//! instance with such memory cannot be used there. Before an instance of the child gets a slot, the
-//! slot is mapped again, with another backing.
+//! Tracking does not work in a fork, because the file descriptor belongs to the parent process. In
+//! the child, the memory is filled with zeros, except for a mapped image, whose pages keep their
+//! bytes. The child cannot use an instance with tracked memory. Before an instance of the child
+//! gets a slot, the slot is mapped again, with another backing.
 //!
 //! [`Module::note_large_working_set`]: crate::module::Module::note_large_working_set
 //!
@@ -65,13 +67,13 @@ use nix::sys::signal::Signal;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Maximum size of an image of which each slot copies the pages that its guests touch, in bytes. A
-/// larger one is mapped, so that all slots share the pages that they only read.
+/// Maximum size of a copied image, in bytes: each slot copies the pages that its guests touch. A
+/// larger image is mapped, so that all slots share the pages that they only read.
 const COPIED_IMAGE_BYTES: usize = 4 << 20;
-/// Maximum size of such an image of a snapshot or a component, which usually have many live
-/// instances. A component with a large image contains a language runtime that was initialised
-/// before compilation. To map an image costs some ten microseconds whenever a slot changes its
-/// module.
+/// Maximum size of a copied image of a snapshot or a component, in bytes. Snapshots and components
+/// usually have many live instances. A component with a large image contains a language runtime
+/// that was initialised before compilation. Mapping an image costs some ten microseconds whenever a
+/// slot changes its module.
 const COPIED_SNAPSHOT_BYTES: usize = 256 << 10;
 /// Maximum end of a mapped image in memory, in bytes. Protecting the range takes 8 bytes of page
 /// tables and 2 ns for each page, also where the image has no pages.
@@ -83,7 +85,7 @@ pub(in crate::region) struct Tracked {
     tracker: Box<Tracker>,
     /// Whether the tracker can track a mapped image.
     maps_images: bool,
-    /// Serves modules that tracking does not suit, if scanning works.
+    /// The strategy for modules that tracking does not suit, if scanning works.
     scanned: Option<Scanned>,
 }
 
@@ -156,8 +158,8 @@ impl ResetStrategy for Tracked {
     }
 }
 
-/// Tests that a tracker distinguishes read pages from written ones, in this thread and with the
-/// signal handler that is installed.
+/// Tests that a tracker distinguishes read pages from written pages, in this thread and with the
+/// installed signal handler.
 ///
 /// # Errors
 ///
@@ -194,8 +196,8 @@ fn test() -> io::Result<()> {
     Ok(())
 }
 
-/// Tests that a tracker lists the written pages of a mapped image, and only those: also after the
-/// pages were returned to the system.
+/// Tests that a tracker lists the written pages of a mapped image and no other pages, also after
+/// the pages were returned to the system.
 ///
 /// # Errors
 ///
@@ -218,7 +220,7 @@ fn test_mapped() -> io::Result<()> {
     };
     let mut found = vec![];
     // SAFETY: no other code knows this reservation, and the file is as long as the range. The
-    // memory's size is set before the test touches it.
+    // memory's size is set before the test touches the memory.
     unsafe {
         memory[0].map_file(range.clone(), image.as_fd())?;
         tracker.resize(0, &parts, &mut reach, mapped)?;

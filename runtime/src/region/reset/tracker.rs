@@ -1,12 +1,12 @@
-//! [`Tracker`]: fills the pages of a region's slots on demand, lists the dirty ones, and restores
-//! them. `tracked.rs` says what this is for.
+//! [`Tracker`]: fills the pages of a region's slots on demand, lists the dirty pages, and restores
+//! them. `tracked.rs` describes the strategy.
 //!
 //! # Safety
 //!
 //! Owns this invariant: every writable page of a tracked slot is on the slot's list, or `listed`
-//! exceeds [`DIRTY_MAX`]. [`populate`] runs in the signal handler. It takes no lock and does not
+//! exceeds [`DIRTY_MAX`]. [`populate`] runs in the signal handler, so it takes no lock and does not
 //! allocate. It uses the registry of trackers and the slot's atomic counters, bitmap and list. All
-//! other data that it reads is constant while an instance has the slot.
+//! other data that `populate` reads is constant while an instance has the slot.
 #![allow(unsafe_code)]
 
 mod pages;
@@ -33,12 +33,12 @@ use std::io;
 
 /// Maximum number of pages that a slot keeps between instances, dirty or only read: 16 MiB.
 const FILLED_MAX: u32 = 4096;
-/// Number of resets in a row that must find a page unchanged before it returns to the system: the
-/// initial value and the maximum. Filling a page again costs about 50 times as much as comparing it
-/// (bench `cycle`).
+/// Number of resets in a row that must find a page unchanged before the page returns to the system:
+/// the initial value and the maximum. Filling a page costs about 50 times as much as comparing a
+/// page (bench `cycle`).
 const HYSTERESIS: u32 = 4;
 const HYSTERESIS_MAX: u32 = 64;
-/// Maximum number of faults in a row that find nothing to do, and of `EAGAIN` in one
+/// Maximum number of faults in a row that find the page present, and of `EAGAIN` in one
 /// `populate_range`.
 const REPEATS_MAX: u32 = 10_000;
 /// Number of resets during which the tracker watches whether returning pages was a mistake.
@@ -52,7 +52,7 @@ const RUN_PAGES: usize = 16;
 struct Zeros([u8; RUN_PAGES * PAGE]);
 static ZEROS: Zeros = Zeros([0; RUN_PAGES * PAGE]);
 
-/// The tracker of each tracked memory range. The signal handler looks trackers up here.
+/// The tracker of each tracked memory range. The signal handler looks up trackers in this registry.
 static TRACKERS: Registry<Tracker> = Registry::new();
 
 /// Tracks the pages of all slots of a region.
@@ -62,7 +62,7 @@ pub(in crate::region) struct Tracker {
     mark: ForkMark,
     lines: Lines,
     ledger: Ledger,
-    /// Start of each reservation of the region, and the number of slots in each.
+    /// Start of each reservation of the region.
     chunks: Vec<usize>,
     chunk_slots: usize,
     slot_bytes: usize,
@@ -107,7 +107,7 @@ impl Tracker {
         self.mark.is_ours()
     }
 
-    /// The byte that tells whether this is still the process in which the tracker works.
+    /// The byte that tells whether the tracker works in this process. A fork clears the byte.
     pub(in crate::region) fn mark(&self) -> &AtomicU8 {
         self.mark.byte()
     }
@@ -148,7 +148,7 @@ impl Tracker {
         }
         if bytes > reach.open {
             let new = memory + reach.open..memory + bytes;
-            // SAFETY: the caller owns the slot and no view of this range exists. All of it is
+            // SAFETY: the caller owns the slot and no view of this range exists. The whole range is
             // tracked.
             unsafe { parts.reservation.protect(new, Access::ReadWrite)? };
             reach.open = bytes;
@@ -165,8 +165,8 @@ impl Tracker {
         self.userfault.protects_files()
     }
 
-    /// Returns pages to the system. Those of a mapped image hold the image's contents afterwards,
-    /// and are protected again: the kernel forgets the protection of pages that were written.
+    /// Returns pages to the system. Afterwards, pages of a mapped image hold the image's contents
+    /// and are protected again: the kernel forgets the protection of written pages.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ impl Tracker {
     ///
     /// # Safety
     ///
-    /// No thread may use the slot. The range must lie in its tracked memory, which starts at
+    /// No thread may use the slot. The range must lie in the slot's tracked memory, which starts at
     /// `memory` and has an image mapped over its first `mapped` bytes.
     pub(super) unsafe fn discard(
         &self,
@@ -211,7 +211,7 @@ impl Tracker {
     ///
     /// # Safety
     ///
-    /// Only the handler of the fault may call this, on the thread that touched the address.
+    /// Only the handler of the fault may call this method, on the thread that touched the address.
     unsafe fn populate(&self, chunk: usize, address: usize, write: bool) -> Touched {
         let Some((account, offset)) = self.find(chunk, address) else {
             return Touched::Elsewhere;
@@ -232,7 +232,7 @@ impl Tracker {
         if offset < account.pages.mapped.load(Relaxed) {
             return self.populate_mapped(account, number as u32, source, page, write);
         }
-        // SAFETY: this is a missing page of the slot's memory. The thread that touches it expects
+        // SAFETY: `page` is a missing page of the slot's memory. The thread that touches it expects
         // the page's initial contents.
         let filled = unsafe { self.userfault.fill(page, from.as_ptr(), PAGE, !write) };
         let mut fresh = false;
@@ -251,7 +251,7 @@ impl Tracker {
         };
         match done {
             Ok(()) => {
-                // A fault by a write makes the page writable, so it is listed.
+                // A fault by a write makes the page writable, so the page is listed.
                 fresh |= write && account.list(number as u32, source);
                 if fresh {
                     account.pages.repeats.store(0, Relaxed);
@@ -268,7 +268,7 @@ impl Tracker {
         }
     }
 
-    /// Unprotects a page of a mapped image after a fault, and lists it.
+    /// Unprotects a page of a mapped image after a fault, and lists the page.
     fn populate_mapped(
         &self,
         account: SlotPages<'_>,
@@ -277,11 +277,12 @@ impl Tracker {
         page: usize,
         write: bool,
     ) -> Touched {
-        // The kernel itself fills pages for reading. It failed to read this one back from swap.
+        // The kernel itself fills pages of a mapping for reading. So the fault means that the
+        // kernel failed to read this page back from swap.
         if !write {
             return Touched::Exhausted;
         }
-        // First unprotect, then list: a reset writes to listed pages.
+        // First unprotect the page, then list it: a reset writes to listed pages.
         match self.userfault.unprotect(page, PAGE) {
             Ok(()) => {}
             // The instruction runs again, and faults again.
@@ -308,12 +309,12 @@ impl Tracker {
     }
 
     /// Fills or unprotects all pages of a range. One ioctl fills up to [`RUN_PAGES`] zero pages.
-    /// [`populate`](Self::populate) does this for one page.
+    /// [`populate`](Self::populate) fills or unprotects one page.
     ///
     /// # Safety
     ///
     /// The range must lie in the memory of an instance that the caller borrows.
-    // Longer than a screen: one pass over the pages, each of which may have one of several states.
+    // Longer than a screen: one pass over the pages, with a branch for each state of a page.
     unsafe fn populate_range(&self, chunk: usize, range: Range<usize>, write: bool) -> Touched {
         let Some((account, first)) = self.find(chunk, range.start) else {
             return Touched::Elsewhere;
@@ -372,7 +373,7 @@ impl Tracker {
             let fill = |pages| unsafe { self.userfault.fill_run(at, from, pages * PAGE, !write) };
             let filled = match fill(pages) {
                 // The run may cross the border of two mappings: the kernel does not always merge
-                // parts that were tracked one after the other. A single page crosses none.
+                // parts that were tracked one after the other. A single page crosses no border.
                 Err(Errno::ENOENT) => fill(1),
                 filled => filled,
             };
@@ -420,14 +421,15 @@ impl Tracker {
 
     /// Restores the memory of a slot to the initial memory of its module, but not its size.
     ///
-    /// Touched pages beyond the initial size are zeroed and made inaccessible. They stay resident,
-    /// because the next instance probably grows its memory as well. If the list has overflowed, or
-    /// more than [`FILLED_MAX`] pages were filled, all memory returns to the system instead.
+    /// Touched pages beyond the initial size are zeroed and made inaccessible. These pages stay
+    /// resident, because the next instance probably grows its memory as well. If the list has
+    /// overflowed, or more than [`FILLED_MAX`] pages were filled, all memory returns to the system
+    /// instead.
     ///
     /// # Errors
     ///
-    /// The error of madvise(2) or mprotect(2), or an error that says that this is a fork. The
-    /// contents of the memory are then unknown.
+    /// The error of madvise(2) or mprotect(2), or an error that says that this process is a fork.
+    /// The contents of the memory are then unknown.
     ///
     /// # Safety
     ///
@@ -476,8 +478,8 @@ impl Tracker {
     ///
     /// # Safety
     ///
-    /// The slot must be tracked and assigned to `module`. Its memory must start at `memory`, and no
-    /// thread may write to it during the call.
+    /// The slot must be tracked and assigned to `module`. The slot's memory must start at `memory`,
+    /// and no thread may write to the memory during the call.
     pub(in crate::region) unsafe fn changed(
         &self,
         index: u32,
@@ -499,27 +501,28 @@ impl Tracker {
             }
             let at = memory + *page as usize * PAGE;
             // SAFETY: a listed page below the current size is present, and the caller promises that
-            // no thread writes to it.
+            // no thread writes to the page.
             let found = unsafe { slice::from_raw_parts(at as *const u8, PAGE) };
             found != module.inner().image_at(*source).unwrap_or(&ZEROS.0[..PAGE])
         });
         Some(changed.count() as u64)
     }
 
-    /// Whether a page of a tracked slot certainly has its initial contents: it is not in the list
-    /// of dirty pages. Listed pages are present, but some may hold their initial contents, too.
+    /// Whether a page of a tracked slot certainly has its initial contents: the page is not in the
+    /// list of dirty pages. Some listed pages may hold their initial contents, too.
     pub(in crate::region) fn is_unwritten(&self, index: u32, offset: usize) -> bool {
         let account = self.ledger.account(index as usize);
         account.is_some_and(|account| !account.is_dirty((offset / PAGE) as u32))
     }
 
-    /// Restores the listed pages, and removes those from the list that stayed unchanged for many
-    /// resets.
+    /// Restores the listed pages. Removes pages that stayed unchanged for many resets from the
+    /// list.
     ///
     /// # Safety
     ///
     /// As for [`restore`](Self::restore). The memory must be accessible up to its current size, and
-    /// pages filled beyond it must be zero. The image must be mapped over the first `mapped` bytes.
+    /// pages filled beyond that size must be zero. The image must be mapped over the first `mapped`
+    /// bytes.
     unsafe fn restore_dirty(
         &self,
         account: SlotPages<'_>,
@@ -536,7 +539,8 @@ impl Tracker {
             let (page, idle, source) = entry.get();
             let at = memory + page as usize * PAGE;
             let initial = module.inner().image_at(source);
-            // SAFETY: a listed page below `used` is present and writable, and no thread uses it.
+            // SAFETY: a listed page below `used` is present and writable, and no thread uses the
+            // page.
             let changed =
                 page < used_pages && unsafe { self.lines.restore(at as *mut u8, initial) };
             let idle = if changed { 0 } else { idle + 1 };
@@ -567,8 +571,9 @@ impl Tracker {
 }
 
 /// Keeps the grown part of a memory, which begins at `initial`, in a mapping of its own. Opening
-/// and closing it then changes the protection of that mapping. Otherwise the kernel would merge it
-/// with the initial part and split it again, which takes as long as the rest of mprotect(2).
+/// and closing the grown part then changes the protection of that mapping. Otherwise the kernel
+/// would merge the mapping with the initial part and split it again, which doubles the time of
+/// mprotect(2).
 fn set_apart(parts: &Parts<'_>, reach: &mut Reach, initial: usize) {
     if reach.apart == (initial, reach.tracked) {
         return;
@@ -584,8 +589,8 @@ fn set_apart(parts: &Parts<'_>, reach: &mut Reach, initial: usize) {
     reach.apart = (initial, reach.tracked);
 }
 
-/// Returns how many resets in a row must find a page unchanged before it returns to the system. The
-/// number rises if instances soon needed returned pages again.
+/// Returns the number of resets in a row that must find a page unchanged before the page returns to
+/// the system. The number rises if instances soon needed returned pages again.
 fn hysteresis_of(account: SlotPages<'_>, listed: u32) -> u32 {
     let pages = account.pages;
     let (hysteresis, given_back) = (
@@ -631,19 +636,19 @@ impl Tracker {
 
 impl Drop for Tracker {
     fn drop(&mut self) {
-        // The region has no live instance, so no thread touches its memory.
+        // The region has no live instance, so no thread touches the region's memory.
         TRACKERS.remove(&raw const *self);
     }
 }
 
-/// Fills or unprotects the page at an address, if it is in tracked memory of an instance. The
-/// instruction that touched it can then run again. This is the process's page-fault hook.
+/// The process's page-fault hook. Fills or unprotects the page at an address in tracked memory of
+/// an instance. The instruction that touched the page can then run again.
 ///
 /// Async-signal-safe.
 ///
 /// # Safety
 ///
-/// Only the handler of a fault may call this, on the thread that touched the address.
+/// Only the handler of a fault may call this function, on the thread that touched the address.
 unsafe fn populate(address: usize, write: bool) -> Touched {
     keeping_errno(|| {
         // SAFETY: the thread that touches a slot's memory keeps its region alive, and with it the
@@ -657,7 +662,7 @@ unsafe fn populate(address: usize, write: bool) -> Touched {
     })
 }
 
-/// Fills or unprotects all pages of a range that are tracked memory of an instance.
+/// Fills or unprotects all pages of a range, as far as the range is tracked memory of an instance.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! [`Alarm`]: the time at which the timer thread wakes by itself. Calls bring it forward.
+//! [`Alarm`]: the time at which the timer thread wakes by itself. Calls bring that time forward.
 
 use super::sync::Ordering::SeqCst;
 use super::sync::{AtomicU64, fence};
@@ -30,14 +30,15 @@ impl Alarm {
         self.0.store(time, SeqCst);
     }
 
-    /// Makes the alarm come at this time or earlier. Returns whether the timer thread must be
-    /// woken, because it may sleep for longer.
+    /// Makes the alarm come at the time `time` or earlier. Returns whether the timer thread must be
+    /// woken, because it may sleep until a later time.
     #[inline]
     pub(super) fn bring_forward(&self, time: u64) -> bool {
         time < self.0.load(SeqCst) && time < self.0.fetch_min(time, SeqCst)
     }
 
-    /// Checks all calls after the alarm came, and sets it to the next time, which `check` returns.
+    /// Checks all calls after the alarm came, and sets the alarm to the next time, which `check`
+    /// returns.
     pub(super) fn rearm(&self, check: impl FnOnce() -> u64) {
         self.0.store(NEVER, SeqCst);
         // The reads that follow see the node of every call that saw an older alarm.

@@ -24,10 +24,11 @@ const LOOK_NS: u64 = 1_000_000;
 /// Nanoseconds until the timer thread checks a node again that its thread was writing.
 const WRITING_NS: u64 = 50_000;
 
-/// The call that one thread runs, with its limits. Never freed: another thread may get it later.
+/// The call that one thread runs, with its limits. A node is never freed: another thread may get
+/// the node later.
 ///
-/// The node is a sequence lock. Its thread is the only writer, and an odd version means that it is
-/// writing.
+/// The node is a sequence lock. Its thread is the only writer, and an odd version means that the
+/// thread is writing.
 #[derive(Debug)]
 pub(super) struct Node {
     version: AtomicU64,
@@ -45,8 +46,8 @@ pub(super) struct Node {
     clock: AtomicI32,
     taken: AtomicBool,
     next: AtomicPtr<Node>,
-    /// Used by the timer thread alone: the version that it last checked, and when to check that
-    /// version again.
+    /// Only the timer thread uses these fields: the version that it last checked, and the time to
+    /// check that version again.
     seen: AtomicU64,
     again: AtomicU64,
 }
@@ -66,7 +67,7 @@ impl Nodes {
         }
     }
 
-    /// Takes a free node for this thread, or makes one.
+    /// Takes a free node for this thread, or makes a node.
     pub(super) fn take(&self) -> &'static Node {
         if let Some(node) = self.iter().find(|node| !node.taken.swap(true, Acquire)) {
             // Acquire: the writes of the node's previous thread are complete.
@@ -111,7 +112,7 @@ impl Nodes {
 }
 
 impl Node {
-    /// Copies the content. A mixture of two writes if the node's thread writes meanwhile.
+    /// Copies the content. The copy mixes two writes if the node's thread writes meanwhile.
     pub(super) fn content(&self) -> Content {
         Content {
             until: self.until.load(Relaxed),
@@ -124,10 +125,10 @@ impl Node {
         }
     }
 
-    /// Replaces the content of the node. Only the node's own thread calls this, or a fork in which
-    /// that thread does not exist.
+    /// Replaces the content of the node. Only the node's own thread calls this method, or a fork in
+    /// which that thread does not exist.
     ///
-    /// If the content has a time to check, `wake_at` is called with that time afterwards.
+    /// If the content has a time limit, calls `wake_at` with the time of the next check afterwards.
     pub(super) fn set(&self, content: &Content, wake_at: impl FnOnce(u64)) {
         // The version is already odd if the process was forked while another thread wrote.
         let writing = self.version.load(Relaxed) | 1;
@@ -143,7 +144,7 @@ impl Node {
         self.until.store(content.until, Relaxed);
         self.version.store(writing + 1, Release);
         if content.until != NEVER {
-            // Pairs with the fence of the timer thread, between its write and its reads.
+            // This fence pairs with the timer thread's fence between its write and its reads.
             fence(SeqCst);
             wake_at(content.until);
         }
@@ -159,13 +160,13 @@ impl Node {
     fn read(&self) -> Option<(u64, Content)> {
         let version = self.version.load(Acquire);
         let content = self.content();
-        // The content that was read is of one version if the node still has that version.
+        // The content comes from one write if the node still has the version `version`.
         fence(Acquire);
         let is_whole = version.is_multiple_of(2) && self.version.load(Relaxed) == version;
         is_whole.then_some((version, content))
     }
 
-    /// Stops the call if its time is up. Returns when to check again.
+    /// Stops the call if its time is up. Returns the time of the next check.
     pub(super) fn look(&self, now: u64) -> u64 {
         let Some((version, content)) = self.read() else {
             return now + WRITING_NS;
@@ -191,7 +192,7 @@ pub(super) struct Content {
     pub(super) slice: u64,
     pub(super) control: *mut Control,
     pub(super) call: u64,
-    /// As libc has it, because [`sys::clock::time_ns`] reads clocks by libc.
+    /// With libc's type, because [`sys::clock::time_ns`] reads clocks by libc.
     pub(super) clock: libc::clockid_t,
 }
 
@@ -209,7 +210,7 @@ impl Content {
 }
 
 impl Content {
-    /// Stops the call if its time is up. Returns when to check again.
+    /// Stops the call if its time is up. Returns the time of the next check.
     fn act(&self, now: u64) -> u64 {
         // SAFETY: controls are never freed.
         let Some(control) = (unsafe { self.control.as_ref() }) else {
@@ -235,11 +236,12 @@ impl Content {
     }
 }
 
-/// Sets the interrupt flag of a call, and interrupts its thread. Returns when to check again.
+/// Sets the interrupt flag of a call, and interrupts its thread. Returns the time of the next
+/// check.
 fn overdue(control: &Control, call: u64, reason: u64, now: u64) -> u64 {
     if !control.word.stop(call, reason) {
         return NEVER;
     }
-    // If there is no thread, nothing runs.
+    // Without a thread, no call runs.
     control.interrupt().map_or(NEVER, |again| now + again)
 }

@@ -1,4 +1,4 @@
-//! Atomics of the core library, or those of loom in its tests.
+//! Atomics of the core library, or of loom in loom's tests.
 
 #[cfg(loom)]
 pub(super) use crate::weakened::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};

@@ -3,10 +3,10 @@
 //! To the guest, every switch is a call in the C calling convention: `start` calls the entry
 //! trampoline, and the module's trampolines call `exit`. The callee-saved registers of that
 //! convention are x19 to x29 and the lower halves of v8 to v15 (AAPCS64 6.1). `start` preserves
-//! them by declaring them clobbered to the compiler. `exit` calls the host's answer function, which
-//! uses the same convention and so preserves them itself. So the code here saves these registers
-//! only when the guest leaves. FPCR has the value that a thread starts with, see
-//! [`super::super::floats`].
+//! these registers by declaring them clobbered to the compiler. `exit` calls the host's answer
+//! function, which uses the same convention and so preserves these registers itself. So the code
+//! here saves these registers only when the guest leaves. FPCR has the value that a thread starts
+//! with, see [`super::super::floats`].
 //!
 //! ```text
 //!            host stack, while the guest runs                guest stack, after exit was called
@@ -25,10 +25,10 @@
 //!            frames of `answer`
 //! ```
 //!
-//! The processor predicts returns by pairing them with calls. So every call here has its return and
-//! every return its call, on whichever stack. `start` is therefore not a function, but code inlined
-//! into its caller: it enters the guest by a call, and comes back by the guest's return or by a
-//! jump. As a function, it would cost one mispredicted return per call (see
+//! The processor predicts returns by pairing them with calls. So every call in this file has its
+//! return, and every return its call, on whichever stack. `start` is therefore not a function, but
+//! code inlined into its caller. The code enters the guest by a call, and comes back by the guest's
+//! return or by a jump. As a function, `start` would cost one mispredicted return per call (see
 //! docs/internals/rationale/entering.md).
 //!
 //! `resume` can resume a guest that left through `answer` or was interrupted, from another host
@@ -36,12 +36,12 @@
 //! the host stack are gone, so the return address of its first call is replaced by the address of
 //! `returned`. That routine finds the host stack through the activation. The return address is in
 //! x30 until the entry trampoline has saved it, and again before the trampoline returns. In these
-//! two cases it is replaced in x30, when the registers are taken.
+//! two cases the return address is replaced in x30, when the registers are saved.
 //!
-//! To resume at an arbitrary instruction needs a register for the address. Only a branch by
-//! register and the kernel's `rt_sigreturn` can reach an arbitrary address. That register is x18.
-//! AAPCS64 (6.1.1) leaves it to the platform, and Linux gives it no meaning. Cranelift uses x16 and
-//! x17 as scratch registers and may be in the middle of using them anywhere, but never touches x18
+//! Only a branch by register and the kernel's `rt_sigreturn` can reach an arbitrary address. So
+//! resuming at an arbitrary instruction needs a register for the address, which is x18. AAPCS64
+//! (6.1.1) leaves x18 to the platform, and Linux gives x18 no meaning. Cranelift uses x16 and x17
+//! as scratch registers, which may be in use at any instruction, but never touches x18
 //! (`compiler/tests/output.rs` checks this). So no guest value is lost, and no system call is made.
 //!
 //! # Safety
@@ -86,7 +86,7 @@ const RETURNS_TO: usize = 5;
 ///
 /// # Safety
 ///
-/// `cells` must be the 16-byte aligned end of a stack that nothing else uses, and the array that
+/// `cells` must be the 16-byte aligned end of a stack that no other code uses, and the array that
 /// the trampoline expects. `entry` must be an entry trampoline of a loaded module, and `code` a
 /// function of the trampoline's type. `vmctx` must be an initialised context whose activation is
 /// `activation`. `call` must be the value that `answer` takes.
@@ -103,8 +103,8 @@ pub(crate) unsafe fn start(
     let returned: u64;
     // SAFETY: the caller ensures that the addresses are valid. Every register that the guest may
     // change is declared as an output or clobber. x19 and x29 cannot be declared, so they are saved
-    // on the stack. The stack is always 16-byte aligned (AAPCS64 6.4.5.1), and is so again eight
-    // words further down.
+    // on the stack. The stack is always 16-byte aligned (AAPCS64 6.4.5.1), also eight words further
+    // down.
     unsafe {
         asm!(
             "stp x19, x29, [sp, #-16]!",
@@ -113,12 +113,12 @@ pub(crate) unsafe fn start(
             "stp x11, x12, [sp, #-16]!",
             "stp x4, x5, [sp, #-16]!",
             "sub sp, sp, #16",
-            // x19 survives the call, so the code after it need not load the stack pointer from
-            // memory.
+            // x19 survives the call, so the code after the call need not load the stack pointer
+            // from memory.
             "mov x19, sp",
             "str x19, [x9, {host_sp}]",
-            // If the guest returns on another host stack than it was entered from, `returned` finds
-            // that stack through x20.
+            // If the guest was resumed from another host stack, `returned` finds that stack through
+            // x20.
             "mov x20, x9",
             "mov sp, x2",
             // Frame pointer 0 ends the guest's frame chain here.
@@ -156,12 +156,14 @@ pub(crate) unsafe fn start(
 }
 
 /// Resumes a guest that left at an exit whose cells are answered. If `registers` is not null,
-/// resumes the guest where these registers were taken. Otherwise works like [`start`].
+/// resumes the guest at the point where these registers were saved. The results are as for
+/// [`start`].
 ///
 /// # Safety
 ///
-/// The guest of the activation must have left there, and its stack must be unchanged since. `cells`
-/// must be the cells of its call. The promises about the other arguments are those of [`start`].
+/// The guest of the activation must have left at that point, and its stack must be unchanged since.
+/// `cells` must be the cells of its call. The requirements of [`start`] apply to the other
+/// arguments.
 #[inline(always)]
 pub(crate) unsafe fn resume(
     activation: *mut Activation,
@@ -171,7 +173,7 @@ pub(crate) unsafe fn resume(
     call: *mut (),
 ) -> bool {
     // The guest would return to the frame that entered it, which is gone. The new return address
-    // makes it return through the activation.
+    // makes the guest return through the activation.
     // SAFETY: the entry trampoline saves x30 in the word below the cells, or has not saved it yet.
     unsafe {
         cells
@@ -233,7 +235,7 @@ pub(crate) fn float_control() -> FloatControl {
     bits
 }
 
-/// Whether the value is the one that a thread starts with: round to nearest, denormals enabled, no
+/// Whether the value is the initial value of a thread: round to nearest, denormals enabled, no
 /// traps for exceptions. The exception flags are in another register.
 #[inline(always)]
 pub(crate) fn is_plain(control: FloatControl) -> bool {
@@ -248,16 +250,16 @@ pub(crate) const PLAIN: FloatControl = 0;
 /// # Safety
 ///
 /// `control` must come from [`float_control`] or be [`PLAIN`]. Rust code on this thread computes
-/// with this setting until it is restored.
+/// with this setting until the setting is restored.
 #[cold]
 pub(crate) unsafe fn set_float_control(control: FloatControl) {
     // SAFETY: the caller promises a value without reserved bits.
     unsafe { asm!("msr fpcr, {}", in(reg) control, options(nomem, nostack, preserves_flags)) };
 }
 
-/// Body of a routine that generated code calls. After the `first` instructions, it switches to the
-/// host stack and makes the given call there. Depending on the result, it then returns to the guest
-/// or leaves it.
+/// Body of a routine that generated code calls. After the `first` instructions, the body switches
+/// to the host stack and makes the given call on that stack. Depending on the result, the body then
+/// returns to the guest or leaves the guest.
 macro_rules! to_host {
     ([$($first:literal),*], [$($call:literal),*], $($operand:tt)*) => {
         naked_asm!(
@@ -275,8 +277,8 @@ macro_rules! to_host {
             ".cfi_offset x19, -16",
             ".cfi_offset x30, -32",
             $($call,)*
-            // `coming_back` begins here: the check of the interrupt flag, and the instructions from
-            // there to the guest's code.
+            // `coming_back` begins here: the check of the interrupt flag, and the instructions
+            // between the check and the guest's code.
             "movz xzr, #0x7069, lsl #16",
             "cbnz x0, 3f",
             "ldr x9, [sp, #24]",
@@ -326,8 +328,9 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
 /// Enters the guest of the activation in x9 at x10, unless its interrupt flag is set.
 ///
 /// Only instructions of this routine lie between the check of the flag and the guest's code. If a
-/// signal handler finds the thread among them with the flag set, it restarts the routine, see
-/// [`guest_position`]. A plain load is enough for the check: `stop::word` has the reason.
+/// signal handler finds the thread at one of these instructions with the flag set, it restarts the
+/// routine, see [`guest_position`]. A plain load is enough for the check: `stop::word` explains the
+/// reason.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
@@ -451,8 +454,8 @@ unsafe extern "C" fn restore() {
     )
 }
 
-/// Return address of a resumed guest. It continues after the `resume` of the activation in x20.
-/// `start` put the activation into x20, and the guest has preserved it.
+/// Return address of a resumed guest. The code continues after the `resume` of the activation in
+/// x20. `start` put the activation into x20, and the guest has preserved it.
 #[unsafe(naked)]
 unsafe extern "C" fn returned() {
     naked_asm!(
@@ -466,7 +469,8 @@ unsafe extern "C" fn returned() {
 }
 
 /// The registers of an interrupted guest. Generated code uses at most 128 bits of a vector
-/// register, so only these are saved, whatever SVE adds to them. It does not change FPCR.
+/// register, so only these bits are saved, whatever SVE adds to the registers. Generated code does
+/// not change FPCR.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Registers {
@@ -478,7 +482,7 @@ pub(crate) struct Registers {
     flags: u64,
     /// Cumulative status of floating-point instructions.
     fpsr: u64,
-    /// Whether the registers were taken.
+    /// Whether the registers of a guest were saved.
     pub(crate) taken: bool,
     vector: [u128; VECTOR],
 }
@@ -496,7 +500,7 @@ const _: () = assert!(offset_of!(Registers, general) == 0);
 const _: () = assert!(offset_of!(Registers, fpsr) == offset_of!(Registers, flags) + 8);
 
 impl Registers {
-    /// Creates an empty set, with nothing taken.
+    /// Creates an empty set, without saved registers.
     pub(crate) fn none() -> Self {
         Self {
             general: [0; GENERAL],
@@ -509,7 +513,7 @@ impl Registers {
         }
     }
 
-    /// Takes the registers that a signal interrupted, but the position from `at`.
+    /// Saves the registers of the interrupted code, but takes the position from `at`.
     ///
     /// # Safety
     ///
@@ -540,7 +544,7 @@ impl Registers {
         self.taken = true;
     }
 
-    /// The position at which the registers were taken.
+    /// The position at which the registers were saved.
     pub(crate) fn position(&self) -> Position {
         Position {
             pc: self.pc as usize,
@@ -610,8 +614,8 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
-/// The return address of the guest's last call of an exit routine. It is in a saved register.
-/// `_word` is unused: only on x86_64 is the address on the guest's stack.
+/// The return address of the guest's last call of an exit routine. The address is in a saved
+/// register. `_word` is unused: only on x86_64 is the address on the guest's stack.
 pub(crate) fn exit_returns_to(
     activation: &Activation,
     _word: impl FnOnce(usize) -> Option<usize>,
@@ -637,7 +641,7 @@ pub(crate) unsafe fn reenter_at(activation: &mut Activation, to: usize, sp: usiz
 /// Abort").
 ///
 /// Without a record of the fault, this function returns true. If the page was only read, the reset
-/// then restores it needlessly. If a write were treated as a read, it would fault for ever.
+/// then restores it needlessly. A write that is treated as a read would fault for ever.
 pub(crate) fn wrote(context: &libc::ucontext_t) -> bool {
     const CLASS: u64 = 0x3f << 26;
     const DATA_ABORT: u64 = 0x24 << 26;
@@ -659,11 +663,12 @@ pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activati
     mcontext.regs[0] = activation as u64;
 }
 
-/// Address range of the part of a routine that begins with this instruction, or with the routine.
-/// It ends with two `udf` instructions whose constants spell "pirn".
+/// Address range of the part of a routine that begins with the instruction `begins`, or with the
+/// routine. The part ends with two `udf` instructions whose constants spell "pirn".
 fn part(routine: *const (), begins: Option<u32>) -> Range<usize> {
     const END: [u32; 2] = [0x7069, 0x726e];
-    // SAFETY: these are instructions of the routine. The search stops at its end marker.
+    // SAFETY: `at` is the address of an instruction of the routine. The search stops at the
+    // routine's end marker.
     let word = |at: usize| unsafe { ptr::read(at as *const u32) };
     let mut start = routine as usize;
     while begins.is_some_and(|begins| word(start) != begins) {
@@ -691,8 +696,8 @@ fn reentering() -> Range<usize> {
     part(reenter as *const (), None)
 }
 
-/// Instructions of `exit` and `host_call` from the check of the interrupt flag on. Both return to
-/// the guest by `ret`.
+/// Instructions of `exit` and `host_call` from the check of the interrupt flag on. Both routines
+/// return to the guest by `ret`.
 fn coming_back() -> [Range<usize>; 2] {
     // `movz xzr, #0x7069, lsl #16`, which does nothing (Arm ARM, C6.2, MOVZ).
     const TAIL: u32 = 0xd2a0_0000 | 0x7069 << 5 | 31;
@@ -702,16 +707,16 @@ fn coming_back() -> [Range<usize>; 2] {
 /// Where a signal interrupted a thread.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// At this position, outside the routines below.
+    /// At this position. A routine that is about to jump to the guest counts as at its target.
     At(Position),
-    /// In [`restore`], which is about to resume the guest with the registers taken from it.
+    /// In [`restore`], which is about to resume the guest with the guest's saved registers.
     Restoring,
     /// Between the check of the interrupt flag and the guest's code: the routine will check the
     /// flag again.
     Entering,
 }
 
-/// Finds where in its guest a thread was interrupted.
+/// Finds the position in the guest at which a thread was interrupted.
 ///
 /// # Safety
 ///

@@ -1,21 +1,21 @@
 //! Loads and stores of a byte or number in guest memory, whose page may be missing.
 //!
-//! Each routine begins with the only instruction that can fault. If it raises SIGBUS, the signal
-//! handler fills no page, but resumes at [`failed`], which reports the failure to the caller of the
-//! routine. The caller then fills many pages at once (`memory/populate.rs`).
+//! Each routine begins with its only instruction that can fault. If this access raises SIGBUS, the
+//! signal handler fills no page, but resumes at [`failed`], which reports the failure to the caller
+//! of the routine. The caller then fills many pages at once (`memory/populate.rs`).
 //!
 //! # Safety
 //!
 //! Owns the fact that the first instruction of each routine in [`routines`] is the access, and that
-//! [`failed`] returns as those routines do: none of them has a frame.
+//! [`failed`] returns as those routines do: no routine has a frame.
 #![allow(unsafe_code)]
 
 use core::arch::naked_asm;
 
-/// What a routine returns when the access raised SIGBUS. No byte has this value.
+/// The result of a routine whose access raised SIGBUS. No byte has this value.
 pub(crate) const FAILED: u32 = 256;
 
-/// What a routine that loads a number returns, in two registers.
+/// The result of a routine that loads a number, in two registers.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct LoadedNumber {
@@ -116,7 +116,7 @@ unsafe extern "C" fn failed() -> LoadedNumber {
     naked_asm!("mov w0, #{failed}", "mov x1, #1", "ret", failed = const FAILED);
 }
 
-/// Addresses of all routines. Each is also the address of the routine's access.
+/// Addresses of all routines. The address of a routine is also the address of its access.
 fn routines() -> [usize; 6] {
     [
         load as *const () as usize,
@@ -128,8 +128,8 @@ fn routines() -> [usize; 6] {
     ]
 }
 
-/// If a SIGBUS interrupted the access of one of the [`routines`], makes it resume at [`failed`].
-/// Returns whether it did.
+/// If a SIGBUS interrupted the access of one of the [`routines`], makes the routine resume at
+/// [`failed`]. Returns whether the SIGBUS interrupted such an access.
 pub(crate) fn fail(context: &mut libc::ucontext_t) -> bool {
     #[cfg(target_arch = "x86_64")]
     let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];

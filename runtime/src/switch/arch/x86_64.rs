@@ -2,11 +2,12 @@
 //!
 //! To the guest, every switch is a call in the C calling convention: `start` calls the entry
 //! trampoline, and the module's trampolines call `exit`. The callee-saved registers of that
-//! convention are rbx, rbp and r12 to r15. `start` preserves them by declaring them clobbered to
-//! the compiler. `exit` calls the host's answer function, which uses the same convention and so
-//! preserves them itself. So the code here saves these registers only when the guest leaves. The
-//! direction flag is clear on both sides (psABI 3.2.1). The control bits of MXCSR have the value
-//! that a thread starts with, see [`super::super::floats`]. Guests use no x87 instructions.
+//! convention are rbx, rbp and r12 to r15. `start` preserves these registers by declaring them
+//! clobbered to the compiler. `exit` calls the host's answer function, which uses the same
+//! convention and so preserves these registers itself. So the code here saves these registers only
+//! when the guest leaves. The direction flag is clear on both sides (psABI 3.2.1). The control bits
+//! of MXCSR have the initial value of a thread, see [`super::super::floats`]. Guests use no x87
+//! instructions.
 //!
 //! ```text
 //!            host stack, while the guest runs                guest stack, after exit was called
@@ -23,10 +24,10 @@
 //!            frames of `answer`
 //! ```
 //!
-//! The processor predicts returns by pairing them with calls. So every call here has its return and
-//! every return its call, on whichever stack. `start` is therefore not a function, but code inlined
-//! into its caller: it enters the guest by a call, and comes back by the guest's return or by a
-//! jump. As a function, it would cost one mispredicted return per call (see
+//! The processor predicts returns by pairing them with calls. So every call in this file has its
+//! return, and every return its call, on whichever stack. `start` is therefore not a function, but
+//! code inlined into its caller. The code enters the guest by a call, and comes back by the guest's
+//! return or by a jump. As a function, `start` would cost one mispredicted return per call (see
 //! docs/internals/rationale/entering.md).
 //!
 //! `resume` can resume a guest that left through `answer` or was interrupted, from another host
@@ -61,11 +62,11 @@ pub(crate) const CALL_WORD: usize = 2;
 /// CFI: unwinding past the guest resumes in the caller of `start`.
 ///
 /// rbx holds the host stack pointer. The unwinder sees a frame of 48 bytes that returns to the
-/// resume address of `start`. It restores rbx and rbp and takes r12 to r15 as unchanged. The
-/// directive is used only where every function has unwind tables.
+/// resume address of `start`. The unwinder restores rbx and rbp, and takes r12 to r15 as unchanged.
+/// The directive is used only where every function has unwind tables.
 ///
 /// The bytes are DW_CFA_remember_state, def_cfa, offset, same_value (DWARF 5, 6.4.2; register
-/// numbers: psABI 3.6.2). They are escaped because the assembler would otherwise compute the
+/// numbers: psABI 3.6.2). The bytes are escaped because the assembler would otherwise compute the
 /// compiler's own frame offsets from the 48.
 #[cfg(panic = "unwind")]
 macro_rules! host_frame {
@@ -106,7 +107,7 @@ macro_rules! host_frame_end {
 ///
 /// # Safety
 ///
-/// `cells` must be the 16-byte aligned end of a stack that nothing else uses, and the array that
+/// `cells` must be the 16-byte aligned end of a stack that no other code uses, and the array that
 /// the trampoline expects. `entry` must be an entry trampoline of a loaded module, and `code` a
 /// function of the trampoline's type. `vmctx` must be an initialised context whose activation is
 /// `activation`. `call` must be the value that `answer` takes.
@@ -124,7 +125,7 @@ pub(crate) unsafe fn start(
     // SAFETY: the caller ensures that the addresses are valid. Every register that the guest may
     // change is declared as an output or clobber. rbx and rbp cannot be declared, so they are saved
     // on the stack. The stack is 16-byte aligned here (Rust reference, inline assembly, `nostack`),
-    // and is so again six words further down.
+    // also six words further down.
     unsafe {
         asm!(
             "push rbx",
@@ -135,11 +136,11 @@ pub(crate) unsafe fn start(
             "push r8",
             "sub rsp, 8",
             "mov [rcx + {host_sp}], rsp",
-            // If the guest returns on another host stack than it was entered from, `returned` finds
-            // that stack through r12.
+            // If the guest was resumed from another host stack, `returned` finds that stack through
+            // r12.
             "mov r12, rcx",
-            // rbx survives the call, so the code after it need not load the stack pointer from
-            // memory.
+            // rbx survives the call, so the code after the call need not load the stack pointer
+            // from memory.
             "mov rbx, rsp",
             "mov rsp, rdx",
             // Frame pointer 0 ends the guest's frame chain here.
@@ -174,12 +175,14 @@ pub(crate) unsafe fn start(
 }
 
 /// Resumes a guest. If `registers` is null, the guest left at an exit, whose cells hold the answer
-/// now. Else it continues where these registers were taken. The results are those of [`start`].
+/// now. Otherwise the guest continues at the point where these registers were saved. The results
+/// are as for [`start`].
 ///
 /// # Safety
 ///
-/// The guest of the activation must have left there, and its stack must be unchanged since. `cells`
-/// must be the cells of its call. The promises about the other arguments are those of [`start`].
+/// The guest of the activation must have left at that point, and its stack must be unchanged since.
+/// `cells` must be the cells of its call. The requirements of [`start`] apply to the other
+/// arguments.
 #[inline(always)]
 pub(crate) unsafe fn resume(
     activation: *mut Activation,
@@ -189,7 +192,7 @@ pub(crate) unsafe fn resume(
     call: *mut (),
 ) -> bool {
     // The guest would return to the frame that entered it, which is gone. The new return address
-    // makes it return through the activation.
+    // makes the guest return through the activation.
     // SAFETY: `start` pushed the return address into the word below the cells.
     unsafe {
         cells
@@ -248,8 +251,8 @@ pub(crate) fn float_control() -> FloatControl {
     bits
 }
 
-/// Whether the control bits are those that a thread starts with: round to nearest, denormals
-/// enabled, all exceptions masked. The lowest six bits are sticky exception flags and are ignored.
+/// Whether the control bits have their initial value: round to nearest, denormals enabled, all
+/// exceptions masked. The lowest six bits are sticky exception flags and are ignored.
 #[inline(always)]
 pub(crate) fn is_plain(control: FloatControl) -> bool {
     control & !0x3f == PLAIN
@@ -263,16 +266,17 @@ pub(crate) const PLAIN: FloatControl = 0x1f80;
 /// # Safety
 ///
 /// `control` must come from [`float_control`] or be [`PLAIN`]. Rust code on this thread computes
-/// with this setting until it is restored.
+/// with this setting until the setting is restored.
 #[cold]
 pub(crate) unsafe fn set_float_control(control: FloatControl) {
     // SAFETY: the caller promises a value without reserved bits.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack, preserves_flags)) };
 }
 
-/// Body of a routine that generated code calls. After the `first` instructions, it switches to the
-/// host stack and makes the given call there. Depending on the result, it then returns to the guest
-/// or leaves it. It begins at a cache line, so that it spans as few lines as possible.
+/// Body of a routine that generated code calls. After the `first` instructions, the body switches
+/// to the host stack and makes the given call on that stack. Depending on the result, the body then
+/// returns to the guest or leaves the guest. The body begins at a cache line, so that it spans as
+/// few lines as possible.
 macro_rules! to_host {
     ([$($first:literal),*], $call:literal, $($operand:tt)*) => {
         naked_asm!(
@@ -291,8 +295,8 @@ macro_rules! to_host {
             ".cfi_offset rip, -24",
             "mov rcx, [rsp + 16]",
             $call,
-            // `coming_back` begins here: the check of the interrupt flag, and the instructions from
-            // there to the guest's code.
+            // `coming_back` begins here: the check of the interrupt flag, and the instructions
+            // between the check and the guest's code.
             "nop dword ptr [rax + 0x6e726970]",
             "test rax, rax",
             "jnz {finish}",
@@ -340,8 +344,8 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
 /// Enters the guest of the activation in rcx at rax, unless its interrupt flag is set.
 ///
 /// Only instructions of this routine lie between the check of the flag and the guest's code. If a
-/// signal handler finds the thread among them with the flag set, it restarts the routine, see
-/// [`guest_position`].
+/// signal handler finds the thread at one of these instructions with the flag set, it restarts the
+/// routine, see [`guest_position`].
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
@@ -453,8 +457,8 @@ unsafe extern "C" fn restore() {
     )
 }
 
-/// Return address of a resumed guest. It continues after the `resume` of the activation in r12.
-/// `start` put the activation into r12, and the guest has preserved it.
+/// Return address of a resumed guest. The code continues after the `resume` of the activation in
+/// r12. `start` put the activation into r12, and the guest has preserved it.
 #[unsafe(naked)]
 unsafe extern "C" fn returned() {
     naked_asm!(
@@ -482,7 +486,8 @@ const RETURNED: usize = 1;
 const _: () = assert!(HOST_SP < 64);
 
 /// The registers of an interrupted guest. Generated code uses at most 128 bits of a vector
-/// register, so only these are saved. It does not change the control bits of MXCSR or the x87 unit.
+/// register, so only these bits are saved. Generated code does not change the control bits of MXCSR
+/// or the x87 unit.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Registers {
@@ -492,7 +497,7 @@ pub(crate) struct Registers {
     rsp: u64,
     rip: u64,
     flags: u64,
-    /// Whether the registers were taken.
+    /// Whether the registers of a guest were saved.
     pub(crate) taken: bool,
 }
 
@@ -500,7 +505,7 @@ pub(crate) struct Registers {
 const GENERAL: usize = 15;
 
 impl Registers {
-    /// Creates an empty set, with nothing taken.
+    /// Creates an empty set, without saved registers.
     pub(crate) fn none() -> Self {
         Self {
             xmm: [0; 16],
@@ -512,7 +517,7 @@ impl Registers {
         }
     }
 
-    /// Takes the registers that a signal interrupted, but the position from `at`.
+    /// Saves the registers of the interrupted code, but takes the position from `at`.
     ///
     /// # Safety
     ///
@@ -543,7 +548,7 @@ impl Registers {
         self.taken = true;
     }
 
-    /// The position at which the registers were taken.
+    /// The position at which the registers were saved.
     pub(crate) fn position(&self) -> Position {
         Position {
             pc: self.rip as usize,
@@ -554,8 +559,8 @@ impl Registers {
     }
 }
 
-/// Leaves the guest of the activation in rax, so that it can be resumed. Runs on the host stack,
-/// while the callee-saved registers still hold the guest's values.
+/// Leaves the guest of the activation in rax, so that the guest can be resumed. Runs on the host
+/// stack, while the callee-saved registers still hold the guest's values.
 #[unsafe(naked)]
 unsafe extern "C" fn finish() {
     naked_asm!(
@@ -644,12 +649,12 @@ pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activati
     registers[libc::REG_RAX as usize] = activation as i64;
 }
 
-/// Address range of the part of a routine that begins with these bytes. It ends with four `ud2`
-/// instructions: no constant in an instruction contains these eight bytes.
+/// Address range of the part of a routine that begins with the bytes `begins`. The part ends with
+/// four `ud2` instructions: no constant in an instruction contains these eight bytes.
 fn part(routine: *const (), begins: &[u8]) -> Range<usize> {
     const END: [u8; 8] = [0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b];
     let find = |mut at: usize, wanted: &[u8]| {
-        // SAFETY: these are instructions of the routine. The search stops at its end marker.
+        // SAFETY: `at` is an address in the routine. The search stops at the routine's end marker.
         while unsafe { slice::from_raw_parts(at as *const u8, wanted.len()) } != wanted {
             at += 1;
         }
@@ -674,10 +679,10 @@ fn reentering() -> Range<usize> {
     part(reenter as *const (), &[])
 }
 
-/// Instructions of `exit` and `host_call` from the check of the interrupt flag on. Both return to
-/// the guest by `ret`.
+/// Instructions of `exit` and `host_call` from the check of the interrupt flag on. Both routines
+/// return to the guest by `ret`.
 fn coming_back() -> [Range<usize>; 2] {
-    // The `nop` there (Intel SDM, volume 2, NOP), with "pirn" as its constant.
+    // The `nop` of `to_host` (Intel SDM, volume 2, NOP), with "pirn" as its constant.
     const TAIL: [u8; 7] = [0x0f, 0x1f, 0x80, b'p', b'i', b'r', b'n'];
     [exit as *const (), host_call as *const ()].map(|routine| part(routine, &TAIL))
 }
@@ -686,16 +691,16 @@ fn coming_back() -> [Range<usize>; 2] {
 #[derive(Debug)]
 pub(crate) enum Interrupted {
     /// At this position, which may be host code. A routine that is about to jump to the guest
-    /// counts as being there.
+    /// counts as at its target.
     At(Position),
-    /// In [`restore`], which is about to resume the guest with the registers taken from it.
+    /// In [`restore`], which is about to resume the guest with the guest's saved registers.
     Restoring,
     /// Between the check of the interrupt flag and the guest's code: the routine will check the
     /// flag again.
     Entering,
 }
 
-/// Finds where in its guest a thread was interrupted.
+/// Finds the position in the guest at which a thread was interrupted.
 ///
 /// # Safety
 ///
@@ -730,7 +735,7 @@ pub(crate) unsafe fn guest_position(
     // stack. In the routines that end with a `ret`, that instruction has not popped the address
     // yet.
     let sp = if reentering.contains(&pc) { sp } else { sp + 8 };
-    // SAFETY: the routine loaded the stack pointer that the guest left with.
+    // SAFETY: the routine loaded the stack pointer with which the guest left.
     let pc = unsafe { *((sp - 8) as *const usize) };
     Interrupted::At(Position { pc, sp, ..at })
 }

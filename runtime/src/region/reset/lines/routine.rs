@@ -1,13 +1,13 @@
-//! [`Lines`]: what a routine of one instruction set is given, and gives.
+//! [`Lines`]: the interface of the routines for one instruction set.
 
 /// Number of bytes that are compared at a time, and stored if they differ.
 pub(super) const LINE: usize = 64;
 
-/// Makes `page` equal to `initial`, and returns whether they differed.
+/// Makes `page` equal to `initial`, and returns whether the pages differed.
 ///
-/// Both have [`PAGE`](crate::region::reset::memory0::PAGE) bytes and must not overlap. `page` must
-/// be writable and aligned to [`LINE`], and no other thread may use it. A routine with `ZEROS` set
-/// does not read `initial`, and makes `page` zero.
+/// Both pages have [`PAGE`](crate::region::reset::memory0::PAGE) bytes and must not overlap. `page`
+/// must be writable and aligned to [`LINE`], and no other thread may use `page`. A routine with
+/// `ZEROS` set does not read `initial`, and makes `page` zero.
 pub(super) type PutBack = unsafe fn(page: *mut u8, initial: *const u8) -> bool;
 
 /// Routines for this processor.

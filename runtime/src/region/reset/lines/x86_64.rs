@@ -3,7 +3,7 @@
 //! # Safety
 //!
 //! Each routine has a `target_feature` attribute. [`add`] adds a routine only if the processor has
-//! that feature.
+//! the routine's feature.
 #![allow(unsafe_code)]
 
 use super::routine::Lines;

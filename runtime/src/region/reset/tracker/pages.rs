@@ -5,13 +5,13 @@
 //!   each slot:        │ PageCounters │ one bit per page │ list │ unused │
 //! ```
 //!
-//! All bytes are zero at first. The kernel commits a page of the ledger when it is first used. So a
-//! slot without memory costs nothing, and a slot with a small memory costs one page.
+//! All bytes are zero at first. The kernel commits a page of the ledger at the first write to the
+//! page. So a slot without memory costs nothing, and a slot with a small memory costs one page.
 //!
 //! # Safety
 //!
-//! Owns the reservation and its layout. It holds only atomics, for which all bit patterns are
-//! valid.
+//! Owns the reservation and its layout. The reservation holds only atomics, for which all bit
+//! patterns are valid.
 #![allow(unsafe_code)]
 
 use crate::module::Inner;
@@ -21,8 +21,8 @@ use core::slice;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::io;
 
-/// Maximum number of dirty pages that a slot lists. If an instance writes to more, the reset
-/// returns all its memory to the system.
+/// Maximum number of dirty pages that a slot lists. If an instance writes to more pages, the reset
+/// returns the instance's whole memory to the system.
 pub(super) const DIRTY_MAX: u32 = PUT_BACK_MAX as u32;
 
 /// Page counters of one slot. Only the current user of the slot changes them: its instance, the
@@ -31,26 +31,27 @@ pub(super) const DIRTY_MAX: u32 = PUT_BACK_MAX as u32;
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct PageCounters {
-    /// Current size of memory 0. Pages beyond it are not filled. 0 while the slot is not tracked.
+    /// Current size of memory 0. Pages beyond this size are not filled. The size is 0 while the
+    /// slot is not tracked.
     pub(super) bytes: AtomicUsize,
-    /// End of the part over which the image is mapped. There only writes fault.
+    /// End of the part over which the image is mapped. Within this part only writes fault.
     pub(super) mapped: AtomicUsize,
     /// The module whose image fills the pages. Valid while an instance of the module has the slot.
     pub(super) module: AtomicPtr<Inner>,
     /// Number of pages that were filled and have not returned to the system.
     pub(super) filled: AtomicU32,
-    /// Number of writable pages. Those beyond [`DIRTY_MAX`] are counted, but are not on the list.
+    /// Number of writable pages. Pages beyond [`DIRTY_MAX`] are counted, but are not on the list.
     pub(super) listed: AtomicU32,
     /// Number of pages that the latest reset left on the list.
     pub(super) kept: AtomicU32,
-    /// Number of resets in a row that must find a page unchanged before it returns to the system.
+    /// Number of resets in a row that must find a page unchanged before the page returns to the
+    /// system.
     pub(super) hysteresis: AtomicU32,
     /// Number of pages that last returned to the system because they were unchanged, and the number
     /// of resets since then.
     pub(super) given_back: AtomicU32,
     pub(super) since: AtomicU32,
-    /// Number of faults in a row that found nothing to do: the page was present, and listed if the
-    /// fault was a write.
+    /// Number of faults in a row that found the page present, and listed if the fault was a write.
     pub(super) repeats: AtomicU32,
     /// Whether a page beyond the initial memory was filled.
     pub(super) grown: AtomicU32,
@@ -60,17 +61,18 @@ pub(super) struct PageCounters {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct DirtyPage {
-    /// Page number. From bit [`IDLE_SHIFT`] on: number of resets in a row that found it unchanged.
+    /// Page number. From bit [`IDLE_SHIFT`] on: number of resets in a row that found the page
+    /// unchanged.
     page: AtomicU32,
-    /// Page of the image that restores it, counted from 1, or 0 for zeros.
+    /// Page of the image that restores this page, counted from 1, or 0 for zeros.
     source: AtomicU32,
 }
 
-/// 2^20 pages of 4 KiB are 4 GiB.
+/// A page number fits below this bit: 2^20 pages of 4 KiB are 4 GiB.
 const IDLE_SHIFT: u32 = 24;
 
 impl DirtyPage {
-    /// Returns page number, number of resets that found it unchanged, and source.
+    /// Returns the page number, the number of resets that found the page unchanged, and the source.
     pub(super) fn get(&self) -> (u32, u32, u32) {
         let page = self.page.load(Ordering::Relaxed);
         let source = self.source.load(Ordering::Relaxed);
@@ -134,7 +136,7 @@ impl Ledger {
         let bits = start + size_of::<PageCounters>();
         let list = bits + self.words * 8;
         // SAFETY: `new` reserved `stride` bytes for each slot, with the three parts one after
-        // another. The size of each part is a multiple of 8 bytes, so each is aligned.
+        // another. The size of each part is a multiple of 8 bytes, so each part is aligned.
         unsafe {
             Some(SlotPages {
                 pages: &*(start as *const PageCounters),
@@ -146,7 +148,7 @@ impl Ledger {
 }
 
 impl SlotPages<'_> {
-    /// Lists a page that becomes writable. Returns whether it was not yet listed.
+    /// Lists a page that becomes writable. Returns whether the page was not listed before.
     pub(super) fn list(&self, page: u32, source: u32) -> bool {
         let bit = 1 << (page % 64);
         let word = &self.written[page as usize / 64];

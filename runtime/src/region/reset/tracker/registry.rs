@@ -1,9 +1,9 @@
 //! [`Registry`]: maps an address to the owner of its memory range, for use in a signal handler.
 //!
-//! A reader takes no lock and never waits. It increments the reader count, reads the current table,
-//! and decrements the count. A writer installs a new table and keeps the old one until the reader
-//! count is zero. A later reader gets the new table, because all accesses to the count and the
-//! table pointer are in the SeqCst order.
+//! A reader takes no lock and never waits. The reader increments the reader count, reads the
+//! current table, and decrements the count. A writer installs a new table and keeps the old table
+//! until the reader count is zero. A later reader gets the new table, because all accesses to the
+//! count and the table pointer are in the SeqCst order.
 //!
 //! The package `runtime/loom` runs the tests of `registry/orders.rs` with loom.
 //!
@@ -71,7 +71,7 @@ impl<T> Registry<T> {
         }
     }
 
-    /// Adds ranges that belong to `value`. No other value may own a part of them.
+    /// Adds ranges that belong to `value`. No other value may own a part of these ranges.
     pub(super) fn add(&self, ranges: impl Iterator<Item = Range<usize>>, value: *const T) {
         self.change(|table| {
             table.extend(ranges.map(|range| RangeEntry { range, value }));
@@ -87,8 +87,8 @@ impl<T> Registry<T> {
     fn change(&self, change: impl FnOnce(&mut Vec<RangeEntry<T>>)) {
         let mut old = self.old.take();
         let current = self.table.load(Ordering::SeqCst);
-        // SAFETY: the pointer is null or the current table: only the holder of the lock replaces
-        // it.
+        // SAFETY: the pointer is null or the current table. Only the holder of the lock replaces
+        // the table.
         let table = unsafe { current.as_ref() };
         let mut entries = table.map(|table| table.entries.clone()).unwrap_or_default();
         change(&mut entries);
@@ -99,7 +99,7 @@ impl<T> Registry<T> {
         if !current.is_null() {
             old.push(current);
         }
-        // In a child process that was forked during a read, the count never reaches zero. That
+        // In a child process that was forked during a read, the count never reaches zero. Such a
         // child never frees its old tables.
         sync::in_one_order();
         if self.readers.load(Ordering::SeqCst) == 0 {
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn find(registry: &Registry<u32>, address: usize) -> Option<(u32, Range<usize>)> {
-        // SAFETY: the values of these tests outlive them.
+        // SAFETY: the values of these tests outlive their registries.
         unsafe { registry.with(address, |value, range| (*value, range.clone())) }
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let inner = unsafe {
             registry.with(5, |value, _| {
                 registry.add(core::iter::once(10..20), two);
-                assert_eq!(registry.old.take().len(), 1, "it is being read");
+                assert_eq!(registry.old.take().len(), 1, "the old table is being read");
                 *value
             })
         };

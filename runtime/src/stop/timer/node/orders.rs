@@ -16,7 +16,7 @@ impl Nodes {
     }
 }
 
-/// A time at which the earlier deadlines of these tests are due, and the later ones are not.
+/// A time at which the earlier deadlines of these tests are due, and the later deadlines are not.
 const NOW: u64 = 1_000;
 
 fn model(run: impl Fn() + Sync + Send + 'static) {
@@ -25,7 +25,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-/// A node, in a list of its own. It is leaked, as in the runtime.
+/// A node, in a list of its own. The node is leaked, as in the runtime.
 fn node() -> &'static Node {
     Nodes::new().take()
 }
@@ -35,7 +35,7 @@ fn control() -> &'static Control {
     Box::leak(Box::new(Control::new()))
 }
 
-/// Content of which every value that takes part in the test is `n`.
+/// Content in which every value that the test compares is `n`.
 fn all(n: u64) -> Content {
     Content {
         wall: n,
@@ -130,7 +130,8 @@ fn a_deadline_never_stops_another_guest() {
     model(deadlines_of_two_guests);
 }
 
-/// The canary: without the fence, the timer thread may use the deadline of one guest for another.
+/// The canary: without the fence, the timer thread may use the deadline of one guest for another
+/// guest.
 #[test]
 #[should_panic(expected = "another call was stopped")]
 fn without_the_release_fence_another_guest_is_stopped() {
@@ -164,8 +165,8 @@ fn a_deadline_wakes_the_timer_thread() {
     model(call_beside_timer);
 }
 
-/// The canary: without the SeqCst fences, the call does not wake the timer thread, which does not
-/// see the call either.
+/// The canary: without the SeqCst fences, the call does not wake the timer thread, and the timer
+/// thread does not see the call.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_one_order_the_timer_thread_sleeps() {
@@ -173,12 +174,12 @@ fn without_one_order_the_timer_thread_sleeps() {
 }
 
 fn call_beside_timer() {
-    // Leaked, as the runtime's are static.
+    // The list and the alarm are leaked, because they are static in the runtime.
     let (nodes, alarm): &(Nodes, Alarm) = Box::leak(Box::new((Nodes::new(), Alarm::new())));
     let guest = control();
-    // As `start_first` does: the new thread checks all nodes first.
+    // The new thread checks all nodes first, as in `start_first`.
     alarm.set(0);
-    // As `run` does, until the call is stopped.
+    // The thread works like `run`, until the call is stopped.
     let timer = thread::spawn(move || {
         let mut now = NOW;
         while guest.word.flag() == GO {
@@ -186,7 +187,7 @@ fn call_beside_timer() {
             if at == NEVER {
                 thread::park();
             } else if at > now {
-                // The time passes.
+                // The thread sleeps until the time `at`.
                 now = at;
                 thread::yield_now();
             } else {
@@ -233,7 +234,7 @@ fn hand_over() {
     let thread = thread::spawn(move || run(&other, 1));
     run(&nodes, 2);
     thread.join().unwrap();
-    // Two writes by each thread.
+    // Each thread wrote twice.
     let versions: u64 = nodes.iter().map(|node| node.version.load(Relaxed)).sum();
     assert_eq!(versions, 8, "a version was used twice");
 }

@@ -10,7 +10,6 @@
 pub(super) const VECTOR: usize = 32;
 
 /// Offset of the records after `pstate` in a `struct sigcontext`. The records are 16-byte aligned.
-/// Both are of `struct sigcontext`.
 pub(super) const RECORDS: usize = 288;
 /// Size of the area of records, in bytes.
 const RECORDS_BYTES: usize = 4096;
@@ -54,9 +53,9 @@ impl Extension for Syndrome {
     const MAGIC: u32 = 0x4553_5201;
 }
 
-/// Returns the record of a type, if there is one. The kernel places records that do not fit
-/// elsewhere. It places these two kinds first, so they always fit (arch/arm64/kernel/signal.c,
-/// `setup_sigframe_layout`).
+/// Returns the record of a type, if there is such a record. The kernel moves records that do not
+/// fit to another place. It places records of the two types of this file first, so they always fit
+/// (arch/arm64/kernel/signal.c, `setup_sigframe_layout`).
 ///
 /// # Safety
 ///
@@ -69,8 +68,8 @@ pub(super) unsafe fn record<R: Extension>(context: &libc::ucontext_t) -> Option<
         let head = unsafe { first.byte_add(at).cast::<Head>().read() };
         let bytes = head.bytes as usize;
         if head.magic == R::MAGIC && bytes >= size_of::<R>() && at + bytes <= RECORDS_BYTES {
-            // SAFETY: the record lies within the context, and a record of this kind has this size
-            // and layout.
+            // SAFETY: the record lies within the context, and a record with this magic number has
+            // the size and layout of `R`.
             return Some(unsafe { first.byte_add(at).cast::<R>().read() });
         }
         // The last record is all zeros.

@@ -49,13 +49,13 @@ fn a_write_is_told_by_the_syndrome() {
     let mut vectors = [0; 66];
     vectors[0] = u64::from(FpSimd::MAGIC) | 528 << 32;
     let told = |esr| wrote(&context(&[&vectors, &syndrome(esr)]));
-    // Data aborts with and without WnR, one by cache maintenance, and an exception that is not a
-    // data abort.
+    // Data aborts with and without WnR, a data abort by cache maintenance, and an exception that is
+    // not a data abort.
     assert!(told(0x9200_0047));
     assert!(!told(0x9200_0007));
     assert!(!told(0x9200_0147));
     assert!(told(0x8200_0007));
-    // No record of the fault, and one whose size exceeds the context.
+    // A context without a record of the fault, and a context with a record that is too large.
     assert!(wrote(&context(&[&vectors])));
     assert!(wrote(&context(&[
         &[7 | 4096 << 32, 0],
@@ -111,7 +111,8 @@ fn the_parts_with_an_interrupt_flag_are_where_they_seem_to_be() {
     );
 }
 
-/// An exclusive store of a guest, which stores its result: the place where a guest was interrupted.
+/// An exclusive store, and a store of its result. Stands for a guest that was interrupted before
+/// its exclusive store.
 #[unsafe(naked)]
 unsafe extern "C" fn store_exclusively() {
     naked_asm!(
@@ -146,8 +147,8 @@ fn a_guest_that_was_interrupted_before_an_exclusive_store_loads_again() {
     registers.general[20] = activation as u64;
     registers.pc = store_exclusively as *const () as u64;
     registers.sp = (&raw mut stack[32]) as u64;
-    // SAFETY: the registers are those of a routine that stores to the two words and returns. Its
-    // stack is the array, and the interrupt flag is clear.
+    // SAFETY: the registers make the guest run a routine that stores to the two words and returns.
+    // The routine's stack is the array, and the interrupt flag is clear.
     let has_returned = unsafe {
         // Another guest on this thread, whose comparison failed, leaves this exclusive load behind.
         asm!("ldaxr {found}, [{at}]", found = out(reg) _, at = in(reg) &raw mut word);

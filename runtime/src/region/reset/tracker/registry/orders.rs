@@ -1,4 +1,4 @@
-//! Loom tests of the registry. Each reader is a thread whose handler looks an address up.
+//! Loom tests of the registry. Each reader is a thread whose signal handler looks up an address.
 
 use super::*;
 use crate::weakened::{Kind, weakened};
@@ -18,7 +18,7 @@ impl<T> Registry<T> {
     }
 }
 
-/// A tracker. Loom reports a lookup that is not ordered with the tracker's end.
+/// Stands for a tracker. Loom reports a lookup that is not ordered with the owner's end.
 struct Owner {
     number: u32,
     alive: UnsafeCell<bool>,
@@ -60,7 +60,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-/// A lookup finds the range and the owner of its address while other ranges come and go, and it
+/// A lookup finds the range and the owner of its address while other ranges come and go. The lookup
 /// never reads a table that was freed. Once all threads have ended, one change frees all old
 /// tables.
 #[test]
@@ -68,7 +68,7 @@ fn a_lookup_finds_its_owner_while_others_come_and_go() {
     model(|| lookup_beside_changes(1));
 }
 
-/// As with one reader: a reader that ends does not let a table be freed that another one reads.
+/// When one of two readers ends, no table is freed that the other reader still reads.
 #[test]
 fn two_lookups_keep_a_table() {
     model(|| lookup_beside_changes(2));
@@ -94,7 +94,7 @@ fn lookup_beside_changes(readers: usize) {
     assert_eq!(registry.old.take().len(), 0);
 }
 
-/// Two threads that register ranges at once lose none of them.
+/// Two threads that register ranges at once lose no range.
 #[test]
 fn two_writers_lose_no_range() {
     model(|| {
@@ -115,8 +115,8 @@ fn two_writers_lose_no_range() {
     });
 }
 
-/// A region that gets the addresses of a region that is gone is found at once by the thread that
-/// runs in it. The owner that is gone is never found.
+/// A new region may reuse the addresses of a dropped region. A thread that runs in the new region
+/// finds that region at once. No thread finds the dropped region.
 #[test]
 fn reused_addresses_have_their_new_owner() {
     model(|| {
@@ -140,7 +140,8 @@ fn reused_addresses_have_their_new_owner() {
     });
 }
 
-/// The canary: without the SeqCst order, a writer misses a reader of the old table and frees it.
+/// The canary: without the SeqCst order, a writer misses a reader of the old table and frees the
+/// table.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn without_one_order_a_table_is_freed_while_it_is_read() {

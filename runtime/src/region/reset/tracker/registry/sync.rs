@@ -1,4 +1,4 @@
-//! Atomics of the core library, or those of loom in its tests, and how loom watches tables.
+//! Atomics of the core library, or of loom in loom's tests, and how loom watches tables.
 
 #[cfg(loom)]
 pub(super) use crate::weakened::{AtomicPtr, AtomicUsize};
@@ -6,16 +6,16 @@ pub(super) use core::sync::atomic::Ordering;
 #[cfg(not(loom))]
 pub(super) use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
-/// Marks a place that relies on the single order of all SeqCst operations. Loom models this
-/// order only for fences, so under loom this is a fence.
+/// Marks a place that relies on the single order of all SeqCst operations. Loom models this order
+/// only for fences, so under loom this function is a fence.
 #[inline]
 pub(super) fn in_one_order() {
     #[cfg(loom)]
     crate::weakened::fence(Ordering::SeqCst);
 }
 
-/// Tells loom of the accesses to one table. Loom reports a read that another thread's write or
-/// release is not ordered with. Without loom, it is empty.
+/// Tells loom of the accesses to one table. Loom reports a read that is not ordered with another
+/// thread's write or free. Without loom, a watch is empty.
 #[derive(Debug)]
 pub(super) struct Watch {
     #[cfg(loom)]
@@ -32,7 +32,7 @@ impl Watch {
         }
     }
 
-    /// The table is read.
+    /// Tells loom that the table is read.
     #[inline]
     #[cfg_attr(loom, track_caller)]
     pub(super) fn read(&self) {
@@ -40,7 +40,7 @@ impl Watch {
         self.table.with(|_| ());
     }
 
-    /// The table is written for the last time, or freed.
+    /// Tells loom that the table is written for the last time, or freed.
     #[inline]
     #[cfg_attr(loom, track_caller)]
     pub(super) fn write(&self) {
@@ -49,7 +49,7 @@ impl Watch {
     }
 }
 
-/// Frees a table. Under loom, its memory stays, so that loom can report a later read.
+/// Frees a table. Under loom, the table's memory stays, so that loom can report a later read.
 #[inline]
 pub(super) fn free<T>(table: Box<T>) {
     #[cfg(loom)]
