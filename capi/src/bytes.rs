@@ -28,7 +28,8 @@ impl pirn_bytes_t {
 /// `bytes` is a live handle or NULL. The pointer is valid until `bytes` is deleted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_bytes_data(bytes: *const pirn_bytes_t) -> *const u8 {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `bytes`, valid during
+    // this call.
     unsafe { entry::read(bytes, ptr::null(), |bytes| bytes.bytes.as_ptr()) }
 }
 
@@ -39,7 +40,8 @@ pub unsafe extern "C" fn pirn_bytes_data(bytes: *const pirn_bytes_t) -> *const u
 /// `bytes` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_bytes_len(bytes: *const pirn_bytes_t) -> usize {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `bytes`, valid during
+    // this call.
     unsafe { entry::read(bytes, 0, |bytes| bytes.bytes.len() - 1) }
 }
 
@@ -50,6 +52,7 @@ pub unsafe extern "C" fn pirn_bytes_len(bytes: *const pirn_bytes_t) -> usize {
 /// `bytes` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_bytes_delete(bytes: *mut pirn_bytes_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `bytes`, and does not
+    // use it again.
     unsafe { entry::delete(bytes) };
 }

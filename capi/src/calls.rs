@@ -238,7 +238,10 @@ pub unsafe extern "C" fn pirn_instance_call(
     results: *mut pirn_val_t,
     results_count: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handles are live and the lists have these lengths.
+    // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, and a
+    // readable or NULL `limits`, valid during this call. It also passes `args_count` values at
+    // `args` and room for `results_count` values at `results`. A callback may delete `func`: the
+    // call uses a copy.
     guard(|| unsafe {
         let func = shared(func, "func")?;
         let bounds = self::limits(limits)?;
@@ -264,7 +267,9 @@ pub unsafe extern "C" fn pirn_instance_call_name(
     results: *mut pirn_val_t,
     results_count: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live and the lists have these lengths.
+    // SAFETY: by the header's contract, the C caller passes a live `instance`, a C string `name`
+    // and a readable or NULL `limits`, valid during this call. It also passes `args_count` values
+    // at `args` and room for `results_count` values at `results`.
     guard(|| unsafe {
         let name = text(name, "name")?;
         let bounds = self::limits(limits)?;
@@ -290,7 +295,10 @@ pub unsafe extern "C" fn pirn_instance_call_ref(
     results: *mut pirn_val_t,
     results_count: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live and the lists have these lengths.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a readable or
+    // NULL `limits`, valid during this call. It also passes `args_count` values at `args` and room
+    // for `results_count` values at `results`. The field of `reference` that its kind names is
+    // written.
     guard(|| unsafe {
         let bounds = self::limits(limits)?;
         let lists = Lists::new((args, args_count), (results, results_count))?;
@@ -323,8 +331,10 @@ pub unsafe extern "C" fn pirn_instance_call_words(
     args: *const u64,
     result: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handles are live, and that there are as many words as the
-    // function has parameters and results.
+    // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, and a
+    // readable or NULL `limits`, valid during this call. It also passes a word for each parameter
+    // at `args` and room for a result at `result`. A callback may delete `func`: the call uses a
+    // copy.
     guard(|| unsafe {
         let words = shared(func, "func")?.words()?;
         let bounds = self::limits(limits)?;

@@ -104,14 +104,16 @@ pub unsafe extern "C" fn pirn_component_new(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(component, "component")?;
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live `module`, valid during this
+        // call.
         let module = &unsafe { shared(module, "module")? }.module;
         let made = pirn_component_t {
             component: Component::new(module)?,
             imports: OnceLock::new(),
             exports: OnceLock::new(),
         };
-        // SAFETY: the caller ensures that `component` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `component`. `out`
+        // checked the alignment.
         unsafe { to.give(made) };
         Ok(())
     })
@@ -129,7 +131,8 @@ pub unsafe extern "C" fn pirn_component_import(
     index: usize,
     import: *mut pirn_component_extern_t,
 ) -> i32 {
-    // SAFETY: the caller ensures that the handle is live or NULL, and `import` writable or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `component` and a
+    // writable or NULL `import`, valid during this call.
     unsafe {
         entry::read(component, 0, |component| {
             entry::item(component.imports(), index, import, Described::pointers)
@@ -149,7 +152,8 @@ pub unsafe extern "C" fn pirn_component_export(
     index: usize,
     exported: *mut pirn_component_extern_t,
 ) -> i32 {
-    // SAFETY: the caller ensures that the handle is live or NULL, and `exported` writable or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `component` and a
+    // writable or NULL `exported`, valid during this call.
     unsafe {
         entry::read(component, 0, |component| {
             entry::item(component.exports(), index, exported, Described::pointers)
@@ -164,6 +168,7 @@ pub unsafe extern "C" fn pirn_component_export(
 /// `component` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_component_delete(component: *mut pirn_component_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `component`, and does
+    // not use it again.
     unsafe { entry::delete(component) };
 }

@@ -107,15 +107,18 @@ pub unsafe extern "C" fn pirn_group_new(
     group: *mut *mut pirn_group_t,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that the handle is live or NULL, and gives it away.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `wasi`, and gives it
+        // away.
         let wasi = unsafe { taken(wasi) };
         let wasi = wasi.map(|wasi| wasi.build()).transpose()?;
         let to = out(group, "group")?;
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live `region`, valid during this
+        // call.
         let region = &unsafe { shared(region, "region")? }.region;
         let made = Members::new(Grp::asking(region, Data::new(data, wasi)));
         let place = Place::new(made);
-        // SAFETY: the caller ensures that `group` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `group`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_group_t { place }) };
         Ok(())
     })
@@ -141,7 +144,8 @@ pub unsafe extern "C" fn pirn_group_add(
     linker: *const pirn_linker_t,
     member: *mut pirn_member_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes live `group`, `module` and `linker`,
+    // and a writable `member`, valid during this call.
     guard(|| unsafe {
         let to = out(member, "member")?;
         let module = &shared(module, "module")?.module;
@@ -170,7 +174,8 @@ pub unsafe extern "C" fn pirn_group_name(
     name: *const c_char,
     member: pirn_member_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a C string `name`,
+    // valid during this call.
     guard(|| unsafe {
         let name = text(name, "name")?;
         with(group, |members| {
@@ -193,7 +198,8 @@ pub unsafe extern "C" fn pirn_group_named(
     name: *const c_char,
     member: *mut pirn_member_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and a
+    // writable `member`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(member, "member")?, text(name, "name")?);
         let number = with(group, |members| {
@@ -220,7 +226,8 @@ pub unsafe extern "C" fn pirn_group_named(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_group_data(group: *mut pirn_group_t) -> *mut c_void {
     guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `group`, valid
+        // during this call.
         let data = unsafe { with(group, |members| Ok(members.group.data().host.get())) };
         data.unwrap_or(ptr::null_mut())
     })
@@ -237,7 +244,7 @@ pub unsafe extern "C" fn pirn_group_start_fuel(
     group: *mut pirn_group_t,
     fuel: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, valid during this call.
     guard(|| unsafe {
         with(group, |members| {
             members.group.start_fuel(fuel);
@@ -258,7 +265,8 @@ pub unsafe extern "C" fn pirn_group_fuel(
     member: pirn_member_t,
     fuel: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a writable `fuel`,
+    // valid during this call.
     guard(|| unsafe {
         let to = out(fuel, "fuel")?;
         let left = with(group, |members| {
@@ -281,7 +289,7 @@ pub unsafe extern "C" fn pirn_group_set_fuel(
     member: pirn_member_t,
     fuel: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, valid during this call.
     guard(|| unsafe {
         with(group, |members| {
             let id = members.member(member)?;
@@ -301,7 +309,8 @@ pub unsafe extern "C" fn pirn_group_kill_switch(
     group: *mut pirn_group_t,
     kill_switch: *mut *mut pirn_kill_switch_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a writable
+    // `kill_switch`, valid during this call.
     guard(|| unsafe {
         let to = out(kill_switch, "kill_switch")?;
         let switch = with(group, |members| Ok(members.group.kill_switch()))?;
@@ -320,7 +329,8 @@ pub unsafe extern "C" fn pirn_group_kill_switch(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_group_delete(group: *mut pirn_group_t) {
     guard_or((), || {
-        // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `group`, and does
+        // not use it again.
         drop(unsafe { take(group) });
     });
 }

@@ -25,7 +25,8 @@ use pirn_runtime::Trap;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_new(message: *const c_char, user: u64) -> *mut pirn_error_t {
     let made = guard_or(None, || {
-        // SAFETY: the caller ensures that `message` is a C string or NULL.
+        // SAFETY: by the header's contract, the C caller passes a C string or NULL as `message`,
+        // valid during this call.
         Some(match unsafe { entry::text(message, "message") } {
             Ok(message) => pirn_error_t::of_embedder(message, user),
             Err(error) => pirn_error_t::of_embedder(&error.cause.to_string(), user),
@@ -59,7 +60,8 @@ pub extern "C" fn pirn_error_trap(code: u32) -> *mut pirn_error_t {
 /// `error` is a live error or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_kind(error: *const pirn_error_t) -> pirn_error_kind_t {
-    // SAFETY: the caller ensures that the error is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error`, valid during
+    // this call.
     unsafe { read(error, PIRN_OK, pirn_error_t::kind) }
 }
 
@@ -70,7 +72,8 @@ pub unsafe extern "C" fn pirn_error_kind(error: *const pirn_error_t) -> pirn_err
 /// `error` is a live error or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_message(error: *const pirn_error_t) -> *const c_char {
-    // SAFETY: the caller ensures that the error is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error`, valid during
+    // this call.
     unsafe { read(error, c"".as_ptr(), |error| error.message().as_ptr()) }
 }
 
@@ -82,7 +85,8 @@ pub unsafe extern "C" fn pirn_error_message(error: *const pirn_error_t) -> *cons
 /// `error` is a live error or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_report(error: *const pirn_error_t) -> *const c_char {
-    // SAFETY: the caller ensures that the error is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error`, valid during
+    // this call.
     unsafe { read(error, c"".as_ptr(), |error| error.report().as_ptr()) }
 }
 
@@ -94,7 +98,8 @@ pub unsafe extern "C" fn pirn_error_report(error: *const pirn_error_t) -> *const
 /// `error` is a live error or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_trap_code(error: *const pirn_error_t) -> u32 {
-    // SAFETY: the caller ensures that the error is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error`, valid during
+    // this call.
     unsafe { read(error, 0, pirn_error_t::trap_code) }
 }
 
@@ -106,7 +111,8 @@ pub unsafe extern "C" fn pirn_error_trap_code(error: *const pirn_error_t) -> u32
 /// `error` is a live error or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_exit_code(error: *const pirn_error_t) -> u32 {
-    // SAFETY: the caller ensures that the error is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error`, valid during
+    // this call.
     unsafe { read(error, 0, pirn_error_t::exit_code) }
 }
 
@@ -117,7 +123,8 @@ pub unsafe extern "C" fn pirn_error_exit_code(error: *const pirn_error_t) -> u32
 /// `error` is a live error or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_user(error: *const pirn_error_t) -> u64 {
-    // SAFETY: the caller ensures that the error is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error`, valid during
+    // this call.
     unsafe { read(error, 0, pirn_error_t::user) }
 }
 
@@ -129,7 +136,8 @@ pub unsafe extern "C" fn pirn_error_user(error: *const pirn_error_t) -> u64 {
 /// `error` is a live error or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_frame_count(error: *const pirn_error_t) -> usize {
-    // SAFETY: the caller ensures that the error is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error`, valid during
+    // this call.
     unsafe { read(error, 0, |error| error.frames().len()) }
 }
 
@@ -146,7 +154,8 @@ pub unsafe extern "C" fn pirn_error_frame(
     index: usize,
     frame: *mut pirn_frame_t,
 ) -> i32 {
-    // SAFETY: the caller ensures that the error is live or NULL, and `frame` writable or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error` and a writable
+    // or NULL `frame`, valid during this call.
     unsafe {
         read(error, 0, |error| {
             entry::item(error.frames(), index, frame, FrameTexts::pointers)
@@ -161,6 +170,7 @@ pub unsafe extern "C" fn pirn_error_frame(
 /// `error` is a live error, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_error_delete(error: *mut pirn_error_t) {
-    // SAFETY: the caller ensures that the error is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `error`, and does not
+    // use it again.
     unsafe { entry::delete(error) };
 }

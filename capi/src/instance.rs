@@ -54,11 +54,13 @@ pub unsafe extern "C" fn pirn_instance_new(
     instance: *mut *mut pirn_instance_t,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that the handle is live or NULL, and gives it away.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `wasi`, and gives it
+        // away.
         let wasi = unsafe { taken(wasi) };
         let wasi = wasi.map(|wasi| wasi.build()).transpose()?;
         let to = out(instance, "instance")?;
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live `prepared`, valid during
+        // this call.
         let prepared = &unsafe { shared(prepared, "prepared")? }.prepared;
         let data = Data::new(data, wasi);
         let made = match wait_ns {
@@ -67,7 +69,8 @@ pub unsafe extern "C" fn pirn_instance_new(
             limit => prepared.instantiate_timeout(data, Duration::from_nanos(limit)),
         };
         let place = Place::new(made?);
-        // SAFETY: the caller ensures that `instance` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `instance`. `out`
+        // checked the alignment.
         unsafe { to.give(pirn_instance_t { place }) };
         Ok(())
     })
@@ -81,7 +84,8 @@ pub unsafe extern "C" fn pirn_instance_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_data(instance: *mut pirn_instance_t) -> *mut c_void {
     guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `instance`, valid
+        // during this call.
         let data = unsafe { with(instance, |instance| Ok(instance.data().host.get())) };
         data.unwrap_or(ptr::null_mut())
     })
@@ -99,10 +103,12 @@ pub unsafe extern "C" fn pirn_instance_fuel(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(fuel, "fuel")?;
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live `instance` and a writable
+        // `fuel`, valid during this call.
         let left = unsafe { with(instance, |instance| Ok(instance.fuel()))? };
         let left = left.ok_or_else(not_counted)?;
-        // SAFETY: the caller ensures that `fuel` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `fuel`. `out` checked
+        // the alignment.
         unsafe { to.set(left) };
         Ok(())
     })
@@ -118,7 +124,8 @@ pub unsafe extern "C" fn pirn_instance_set_fuel(
     instance: *mut pirn_instance_t,
     fuel: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `instance`, valid during this
+    // call.
     guard(|| unsafe { with(instance, |instance| Ok(instance.set_fuel(fuel)?)) })
 }
 
@@ -140,17 +147,21 @@ pub unsafe extern "C" fn pirn_instance_snapshot(
     module: *mut *mut pirn_module_t,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that the handle is live, and gives it away.
+        // SAFETY: by the header's contract, the C caller passes a live `instance`, and gives it
+        // away.
         let instance = unsafe { take(instance)? };
         let to = out(module, "module")?;
-        // SAFETY: the caller ensures that the list has this length, and that its texts end.
+        // SAFETY: by the header's contract, the C caller passes `exports_count` pointers at
+        // `exports`, valid during this call.
         let names = unsafe { list(exports, exports_count, "exports")? };
         let names = names.iter();
-        // SAFETY: the caller ensures that each text is a C string.
+        // SAFETY: by the header's contract, each of the `exports_count` elements is a C string,
+        // valid during this call.
         let names = names.map(|name| unsafe { text(*name, "exports") });
         let names = names.collect::<Fallible<Vec<_>>>()?;
         let made = instance.place.into_inner().snapshot_after(&names)?;
-        // SAFETY: the caller ensures that `module` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `module`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_module_t::new(made)) };
         Ok(())
     })
@@ -165,7 +176,8 @@ pub unsafe extern "C" fn pirn_instance_snapshot(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_delete(instance: *mut pirn_instance_t) {
     guard_or((), || {
-        // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `instance`, and does
+        // not use it again.
         drop(unsafe { take(instance) });
     });
 }

@@ -44,7 +44,8 @@ pub unsafe extern "C" fn pirn_instance_kill_switch(
     instance: *mut pirn_instance_t,
     kill_switch: *mut *mut pirn_kill_switch_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a writable
+    // `kill_switch`, valid during this call.
     guard(|| unsafe {
         let to = out(kill_switch, "kill_switch")?;
         let switch = with(instance, |instance| Ok(instance.kill_switch()))?;
@@ -66,7 +67,8 @@ pub unsafe extern "C" fn pirn_kill_switch_kill(
     kill_switch: *const pirn_kill_switch_t,
     outcome: *mut u32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `kill_switch` and a writable or
+    // NULL `outcome`, valid during this call.
     guard(|| unsafe {
         let switch = &shared(kill_switch, "kill_switch")?.switch;
         let to = out_or_null(outcome, "outcome")?;
@@ -91,7 +93,8 @@ pub unsafe extern "C" fn pirn_kill_switch_kill(
 /// `kill_switch` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_kill_switch_preempt(kill_switch: *const pirn_kill_switch_t) -> i32 {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `kill_switch`, valid
+    // during this call.
     unsafe { entry::read(kill_switch, 0, |switch| switch.switch.preempt().into()) }
 }
 
@@ -104,7 +107,8 @@ pub unsafe extern "C" fn pirn_kill_switch_preempt(kill_switch: *const pirn_kill_
 pub unsafe extern "C" fn pirn_kill_switch_is_running(
     kill_switch: *const pirn_kill_switch_t,
 ) -> i32 {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `kill_switch`, valid
+    // during this call.
     unsafe { entry::read(kill_switch, 0, |switch| switch.switch.is_running().into()) }
 }
 
@@ -117,7 +121,8 @@ pub unsafe extern "C" fn pirn_kill_switch_is_running(
 pub unsafe extern "C" fn pirn_kill_switch_clone(
     kill_switch: *const pirn_kill_switch_t,
 ) -> *mut pirn_kill_switch_t {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `kill_switch`, valid
+    // during this call.
     unsafe {
         entry::another(kill_switch, |handle| {
             pirn_kill_switch_t::new(handle.switch.clone())
@@ -132,6 +137,7 @@ pub unsafe extern "C" fn pirn_kill_switch_clone(
 /// `kill_switch` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_kill_switch_delete(kill_switch: *mut pirn_kill_switch_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `kill_switch`, and does
+    // not use it again.
     unsafe { entry::delete(kill_switch) };
 }

@@ -106,7 +106,9 @@ pub unsafe extern "C" fn pirn_linker_func(
     env: *mut c_void,
     env_delete: pirn_env_delete_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, C strings `module` and
+    // `name`, and `params_count` kinds at `params`, valid during this call. It also passes
+    // `results_count` kinds at `results`, and functions `func` and `env_delete` that accept `env`.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
         let linker = &mut unique(linker, "linker")?.linker;
@@ -143,7 +145,9 @@ pub unsafe extern "C" fn pirn_linker_words(
     env: *mut c_void,
     env_delete: pirn_env_delete_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, C strings `module` and
+    // `name`, and `params_count` kinds at `params`, valid during this call. It also passes
+    // `results_count` kinds at `results`, and functions `func` and `env_delete` that accept `env`.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
         let linker = &mut unique(linker, "linker")?.linker;
@@ -197,7 +201,9 @@ pub unsafe extern "C" fn pirn_linker_ask(
     results_count: usize,
     tag: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, and C strings `module`
+    // and `name`, valid during this call. It also passes `params_count` kinds at `params` and
+    // `results_count` kinds at `results`.
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
         let named = Named::new(
@@ -252,7 +258,8 @@ pub unsafe extern "C" fn pirn_linker_global(
     name: *const c_char,
     value: pirn_val_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, and C strings `module`
+    // and `name`, valid during this call. The field of `value` that its kind names is written.
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
         let (module, name) = (text(module, "module")?, text(name, "name")?);
@@ -273,7 +280,8 @@ pub unsafe extern "C" fn pirn_linker_global(
 /// `linker` is a live handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_linker_wasi(linker: *mut pirn_linker_t) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, valid during this
+    // call.
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
         linker.change(|linker| Ok(pirn_wasi::link(linker, Data::wasi)?))
@@ -294,7 +302,8 @@ pub unsafe extern "C" fn pirn_linker_memory_limiter(
     env: *mut c_void,
     env_delete: pirn_env_delete_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, and functions `allows`
+    // and `env_delete` that accept `env`, valid during this call.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
         let linker = &mut unique(linker, "linker")?.linker;
@@ -315,7 +324,8 @@ pub unsafe extern "C" fn pirn_linker_memory_limiter(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_linker_clone(linker: *const pirn_linker_t) -> *mut pirn_linker_t {
     guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `linker`, valid
+        // during this call.
         let linker = unsafe { shared(linker, "linker") };
         let items = linker.and_then(|linker| linker.linker.get());
         items.map_or(ptr::null_mut(), |items| {
@@ -332,6 +342,7 @@ pub unsafe extern "C" fn pirn_linker_clone(linker: *const pirn_linker_t) -> *mut
 /// `linker` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_linker_delete(linker: *mut pirn_linker_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `linker`, and does not
+    // use it again.
     unsafe { entry::delete(linker) };
 }

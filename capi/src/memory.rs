@@ -117,7 +117,8 @@ pub unsafe extern "C" fn pirn_instance_memory_size(
     memory: *const c_char,
     bytes: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a C string or
+    // NULL as `memory`, valid during this call. It also passes a writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
         let size = with(instance, |instance| Ok(of_instance(instance, name)?.len()))?;
@@ -142,7 +143,9 @@ pub unsafe extern "C" fn pirn_instance_memory_read(
     to: *mut c_void,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a C string or
+    // NULL as `memory`, valid during this call. It also passes room for `len` bytes at `to`,
+    // outside every guest.
     guard(|| unsafe {
         let name = named(memory)?;
         with(instance, |instance| {
@@ -166,7 +169,9 @@ pub unsafe extern "C" fn pirn_instance_memory_write(
     from: *const c_void,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a C string or
+    // NULL as `memory`, valid during this call. It also passes `len` bytes at `from`, outside every
+    // guest.
     guard(|| unsafe {
         let name = named(memory)?;
         with(instance, |instance| {
@@ -191,7 +196,8 @@ pub unsafe extern "C" fn pirn_instance_memory_slice(
     len: u64,
     bytes: *mut *mut u8,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a C string or
+    // NULL as `memory`, valid during this call. It also passes a writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
         let place = with(instance, |instance| {
@@ -213,7 +219,9 @@ pub unsafe extern "C" fn pirn_caller_memory_size(
     memory: *const c_char,
     bytes: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+    // function, valid during this call. It also passes a C string or NULL as `memory` and a
+    // writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
         let size = lent(caller, |caller| Ok(of_caller(caller, name)?.len()))?;
@@ -236,7 +244,9 @@ pub unsafe extern "C" fn pirn_caller_memory_read(
     to: *mut c_void,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+    // function, valid during this call. It also passes a C string or NULL as `memory` and room for
+    // `len` bytes at `to`, outside every guest.
     guard(|| unsafe {
         let name = named(memory)?;
         lent(caller, |caller| {
@@ -259,7 +269,9 @@ pub unsafe extern "C" fn pirn_caller_memory_write(
     from: *const c_void,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+    // function, valid during this call. It also passes a C string or NULL as `memory` and `len`
+    // bytes at `from`, outside every guest.
     guard(|| unsafe {
         let name = named(memory)?;
         lent(caller, |caller| {
@@ -283,7 +295,9 @@ pub unsafe extern "C" fn pirn_caller_memory_slice(
     len: u64,
     bytes: *mut *mut u8,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+    // function, valid during this call. It also passes a C string or NULL as `memory` and a
+    // writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
         let place = lent(caller, |caller| {
@@ -305,7 +319,8 @@ pub unsafe extern "C" fn pirn_instance_global(
     name: *const c_char,
     value: *mut pirn_val_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance`, a C string `name`
+    // and a writable `value`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(value, "value")?, text(name, "name")?);
         let found = with(instance, |instance| {
@@ -329,7 +344,8 @@ pub unsafe extern "C" fn pirn_instance_set_global(
     name: *const c_char,
     value: pirn_val_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a C string
+    // `name`, valid during this call. The field of `value` that its kind names is written.
     guard(|| unsafe {
         let name = text(name, "name")?;
         with(instance, |instance| {

@@ -123,10 +123,12 @@ pub unsafe extern "C" fn pirn_module_open(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(module, "module")?;
-        // SAFETY: the caller ensures that `path` is a C string or NULL.
+        // SAFETY: by the header's contract, the C caller passes a C string `path`, valid during
+        // this call.
         let path = unsafe { raw_text(path, "path")? };
         let opened = Module::open(Path::new(OsStr::from_bytes(path)))?;
-        // SAFETY: the caller ensures that `module` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `module`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_module_t::new(opened)) };
         Ok(())
     })
@@ -145,9 +147,11 @@ pub unsafe extern "C" fn pirn_module_from_bytes(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(module, "module")?;
-        // SAFETY: the caller ensures that there are `len` bytes.
+        // SAFETY: by the header's contract, the C caller passes `len` bytes at `bytes`, valid
+        // during this call.
         let opened = Module::from_bytes(unsafe { list(bytes, len, "bytes")? })?;
-        // SAFETY: the caller ensures that `module` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `module`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_module_t::new(opened)) };
         Ok(())
     })
@@ -166,9 +170,11 @@ pub unsafe extern "C" fn pirn_module_to_bytes(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(bytes, "bytes")?;
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live `module`, valid during this
+        // call.
         let file = unsafe { shared(module, "module")? }.module.to_bytes()?;
-        // SAFETY: the caller ensures that `bytes` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `bytes`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_bytes_t::new(file)) };
         Ok(())
     })
@@ -182,7 +188,8 @@ pub unsafe extern "C" fn pirn_module_to_bytes(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_module_clone(module: *const pirn_module_t) -> *mut pirn_module_t {
     let another = |module: &pirn_module_t| pirn_module_t::new(module.module.clone());
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `module`, valid during
+    // this call.
     unsafe { entry::another(module, another) }
 }
 
@@ -194,7 +201,8 @@ pub unsafe extern "C" fn pirn_module_clone(module: *const pirn_module_t) -> *mut
 /// `module` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_module_is_snapshot(module: *const pirn_module_t) -> i32 {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `module`, valid during
+    // this call.
     unsafe { entry::read(module, 0, |module| module.module.is_snapshot().into()) }
 }
 
@@ -210,7 +218,8 @@ pub unsafe extern "C" fn pirn_module_import(
     index: usize,
     import: *mut pirn_extern_t,
 ) -> i32 {
-    // SAFETY: the caller ensures that the handle is live or NULL, and `import` writable or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `module` and a writable
+    // or NULL `import`, valid during this call.
     unsafe {
         entry::read(module, 0, |module| {
             entry::item(module.imports(), index, import, Described::pointers)
@@ -230,7 +239,8 @@ pub unsafe extern "C" fn pirn_module_export(
     index: usize,
     exported: *mut pirn_extern_t,
 ) -> i32 {
-    // SAFETY: the caller ensures that the handle is live or NULL, and `exported` writable or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `module` and a writable
+    // or NULL `exported`, valid during this call.
     unsafe {
         entry::read(module, 0, |module| {
             entry::item(module.exports(), index, exported, Described::pointers)
@@ -246,6 +256,7 @@ pub unsafe extern "C" fn pirn_module_export(
 /// `module` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_module_delete(module: *mut pirn_module_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `module`, and does not
+    // use it again.
     unsafe { entry::delete(module) };
 }

@@ -23,7 +23,8 @@ use core::ptr;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_caller_data(caller: *const pirn_caller_t) -> *mut c_void {
     guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is that of a running host function.
+        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+        // function or NULL, valid during this call.
         let data = unsafe { lent(caller, |caller| Ok(caller.data().host.get())) };
         data.unwrap_or(ptr::null_mut())
     })
@@ -38,7 +39,8 @@ pub unsafe extern "C" fn pirn_caller_data(caller: *const pirn_caller_t) -> *mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_caller_is_stopped(caller: *const pirn_caller_t) -> i32 {
     guard_or(1, || {
-        // SAFETY: the caller ensures that the handle is that of a running host function.
+        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+        // function or NULL, valid during this call.
         let stopped = unsafe { lent(caller, |caller| Ok(caller.is_stopped())) };
         i32::from(stopped.unwrap_or(true))
     })
@@ -62,7 +64,10 @@ pub unsafe extern "C" fn pirn_caller_call(
     results_count: usize,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that all handles are live and the lists have these lengths.
+        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+        // function, valid during this call. It also passes a live `func`, `args_count` values at
+        // `args` and room for `results_count` values at `results`. A callback may delete `func`:
+        // the call uses a copy.
         unsafe {
             let func = shared(func, "func")?;
             let lists = Lists::new((args, args_count), (results, results_count))?;
@@ -88,7 +93,9 @@ pub unsafe extern "C" fn pirn_caller_call_name(
     results_count: usize,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that all handles are live and the lists have these lengths.
+        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+        // function, valid during this call. It also passes a C string `name`, `args_count` values
+        // at `args` and room for `results_count` values at `results`.
         unsafe {
             let name = text(name, "name")?;
             let lists = Lists::new((args, args_count), (results, results_count))?;
@@ -113,7 +120,10 @@ pub unsafe extern "C" fn pirn_caller_call_ref(
     results_count: usize,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that all handles are live and the lists have these lengths.
+        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+        // function, valid during this call. It also passes `args_count` values at `args` and room
+        // for `results_count` values at `results`. The field of `reference` that its kind names is
+        // written.
         unsafe {
             let lists = Lists::new((args, args_count), (results, results_count))?;
             lent(caller, |caller| {
@@ -138,8 +148,10 @@ pub unsafe extern "C" fn pirn_caller_call_words(
     result: *mut u64,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that all handles are live, and that there are as many words as
-        // the function has parameters and results.
+        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+        // function, valid during this call. It also passes a live `func`, a word for each parameter
+        // at `args` and room for a result at `result`. A callback may delete `func`: the call uses
+        // a copy.
         unsafe {
             let func = shared(func, "func")?;
             let words = func.words()?;
@@ -165,10 +177,12 @@ pub unsafe extern "C" fn pirn_caller_fuel(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(fuel, "fuel")?;
-        // SAFETY: the caller ensures that the handle is that of a running host function.
+        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+        // function and a writable `fuel`, valid during this call.
         let left = unsafe { lent(caller, |caller| Ok(caller.fuel()))? };
         let left = left.ok_or_else(not_counted)?;
-        // SAFETY: the caller ensures that `fuel` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `fuel`. `out` checked
+        // the alignment.
         unsafe { to.set(left) };
         Ok(())
     })
@@ -184,6 +198,7 @@ pub unsafe extern "C" fn pirn_caller_set_fuel(
     caller: *mut pirn_caller_t,
     fuel: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is that of a running host function.
+    // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+    // function, valid during this call.
     guard(|| unsafe { lent(caller, |caller| Ok(caller.set_fuel(fuel)?)) })
 }

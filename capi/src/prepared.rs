@@ -168,7 +168,8 @@ pub unsafe extern "C" fn pirn_region_prepare(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(prepared, "prepared")?;
-        // SAFETY: the caller ensures that the handles are live or NULL.
+        // SAFETY: by the header's contract, the C caller passes live `region`, `module` and
+        // `linker`, valid during this call.
         let (region, module, linker) = unsafe {
             (
                 shared(region, "region")?,
@@ -179,7 +180,8 @@ pub unsafe extern "C" fn pirn_region_prepare(
         let prepared = region
             .region
             .prepare(&module.module, linker.linker.get()?)?;
-        // SAFETY: the caller ensures that `prepared` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `prepared`. `out`
+        // checked the alignment.
         unsafe { to.give(pirn_prepared_t { prepared }) };
         Ok(())
     })
@@ -218,7 +220,8 @@ pub unsafe extern "C" fn pirn_prepared_start_deadline(
     changed: *mut *mut pirn_prepared_t,
 ) -> *mut pirn_error_t {
     let limit = Duration::from_nanos(limit_ns);
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `prepared` and a writable
+    // `changed`, valid during this call.
     unsafe {
         derive(prepared, changed, |prepared| {
             Ok(prepared.start_deadline(limit))
@@ -238,7 +241,8 @@ pub unsafe extern "C" fn pirn_prepared_start_fuel(
     fuel: u64,
     changed: *mut *mut pirn_prepared_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `prepared` and a writable
+    // `changed`, valid during this call.
     unsafe { derive(prepared, changed, |prepared| Ok(prepared.start_fuel(fuel)?)) }
 }
 
@@ -255,7 +259,8 @@ pub unsafe extern "C" fn pirn_prepared_call_first(
     name: *const c_char,
     changed: *mut *mut pirn_prepared_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `prepared`, a C string `name`
+    // and a writable `changed`, valid during this call.
     unsafe {
         derive(prepared, changed, |prepared| {
             Ok(prepared.call_first(text(name, "name")?)?)
@@ -276,7 +281,8 @@ pub unsafe extern "C" fn pirn_prepared_func(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(func, "func")?;
-        // SAFETY: the caller ensures that the pointers are as required.
+        // SAFETY: by the header's contract, the C caller passes a live `prepared` and a C string
+        // `name`, valid during this call.
         unsafe {
             let prepared = shared(prepared, "prepared")?;
             to.give(pirn_func_t::find(&prepared.prepared, text(name, "name")?)?);
@@ -302,7 +308,9 @@ pub unsafe extern "C" fn pirn_prepared_typed(
     results_count: usize,
     func: *mut *mut pirn_func_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `prepared`, a C string `name`
+    // and `params_count` kinds at `params`, valid during this call. It also passes `results_count`
+    // kinds at `results` and a writable `func`.
     guard(|| unsafe {
         let to = out(func, "func")?;
         let prepared = shared(prepared, "prepared")?;
@@ -329,7 +337,9 @@ pub unsafe extern "C" fn pirn_func_type(
     params_count: *mut usize,
     results_count: *mut usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `func` and room for `capacity`
+    // kinds at `kinds`, valid during this call. It also passes writable or NULL `params_count` and
+    // `results_count`.
     guard(|| unsafe {
         let ty = shared(func, "func")?.func.ty();
         let kinds = entry::list_mut(kinds, capacity, "kinds")?;
@@ -356,7 +366,8 @@ pub unsafe extern "C" fn pirn_func_type(
 /// `func` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_func_delete(func: *mut pirn_func_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `func`, and does not use
+    // it again.
     unsafe { entry::delete(func) };
 }
 
@@ -372,7 +383,8 @@ pub unsafe extern "C" fn pirn_prepared_clone(
     let another = |prepared: &pirn_prepared_t| pirn_prepared_t {
         prepared: prepared.prepared.clone(),
     };
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `prepared`, valid during
+    // this call.
     unsafe { entry::another(prepared, another) }
 }
 
@@ -383,6 +395,7 @@ pub unsafe extern "C" fn pirn_prepared_clone(
 /// `prepared` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_prepared_delete(prepared: *mut pirn_prepared_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `prepared`, and does not
+    // use it again.
     unsafe { entry::delete(prepared) };
 }

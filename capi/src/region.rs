@@ -74,14 +74,16 @@ pub unsafe extern "C" fn pirn_region_new(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(region, "region")?;
-        // SAFETY: the caller ensures that there are `count` options.
+        // SAFETY: by the header's contract, the C caller passes `count` options at `options`, valid
+        // during this call.
         let options = unsafe { list(options, count, "options")? };
         let mut builder = Region::builder();
         for option in options {
             builder = set(builder, *option)?;
         }
         let region = builder.build()?;
-        // SAFETY: the caller ensures that `region` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `region`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_region_t { region }) };
         Ok(())
     })
@@ -146,7 +148,8 @@ pub unsafe extern "C" fn pirn_region_clone(region: *const pirn_region_t) -> *mut
     let another = |region: &pirn_region_t| pirn_region_t {
         region: region.region.clone(),
     };
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `region`, valid during
+    // this call.
     unsafe { entry::another(region, another) }
 }
 
@@ -157,7 +160,8 @@ pub unsafe extern "C" fn pirn_region_clone(region: *const pirn_region_t) -> *mut
 /// `region` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_region_slots_free(region: *const pirn_region_t) -> usize {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `region`, valid during
+    // this call.
     unsafe { entry::read(region, 0, |region| region.region.slots_free()) }
 }
 
@@ -174,10 +178,12 @@ pub unsafe extern "C" fn pirn_region_describe(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(text, "text")?;
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live `region`, valid during this
+        // call.
         let region = unsafe { shared(region, "region")? };
         let text = region.region.describe().to_string();
-        // SAFETY: the caller ensures that `text` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `text`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_bytes_t::new(text.into_bytes())) };
         Ok(())
     })
@@ -191,6 +197,7 @@ pub unsafe extern "C" fn pirn_region_describe(
 /// `region` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_region_delete(region: *mut pirn_region_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `region`, and does not
+    // use it again.
     unsafe { entry::delete(region) };
 }

@@ -34,7 +34,8 @@ pub unsafe extern "C" fn pirn_shared_memory_new(
     import_name: *const c_char,
     memory: *mut *mut pirn_shared_memory_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `module`, C strings
+    // `import_module` and `import_name`, and a writable `memory`, valid during this call.
     guard(|| unsafe {
         let to = out(memory, "memory")?;
         let module = &shared(module, "module")?.module;
@@ -74,7 +75,8 @@ pub unsafe extern "C" fn pirn_linker_memory(
     name: *const c_char,
     memory: *const pirn_shared_memory_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes live `linker` and `memory`, and C
+    // strings `module` and `name`, valid during this call.
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
         let (module, name) = (text(module, "module")?, text(name, "name")?);
@@ -100,7 +102,8 @@ pub unsafe extern "C" fn pirn_prepared_with_memory(
     memory: *const pirn_shared_memory_t,
     changed: *mut *mut pirn_prepared_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes live `prepared` and `memory`, C strings
+    // `module` and `name`, and a writable `changed`, valid during this call.
     unsafe {
         derive(prepared, changed, |prepared| {
             let (module, name) = (text(module, "module")?, text(name, "name")?);
@@ -117,7 +120,8 @@ pub unsafe extern "C" fn pirn_prepared_with_memory(
 /// `memory` is a live handle or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_shared_memory_size(memory: *const pirn_shared_memory_t) -> u64 {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `memory`, valid during
+    // this call.
     unsafe { entry::read(memory, 0, |memory| memory.memory.len() as u64) }
 }
 
@@ -133,7 +137,8 @@ pub unsafe extern "C" fn pirn_shared_memory_grow(
     pages: u64,
     before: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `memory` and a writable or NULL
+    // `before`, valid during this call.
     guard(|| unsafe {
         let to = out_or_null(before, "before")?;
         let found = shared(memory, "memory")?.memory.grow(pages)?;
@@ -157,7 +162,8 @@ pub unsafe extern "C" fn pirn_shared_memory_read(
     bytes: *mut c_void,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `memory` and room for `len`
+    // bytes at `bytes`, valid during this call.
     guard(|| unsafe {
         let memory = &shared(memory, "memory")?.memory;
         let into = list_mut(bytes.cast::<u8>(), len, "bytes")?;
@@ -178,7 +184,8 @@ pub unsafe extern "C" fn pirn_shared_memory_write(
     bytes: *const c_void,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `memory` and `len` bytes at
+    // `bytes`, valid during this call.
     guard(|| unsafe {
         let memory = &shared(memory, "memory")?.memory;
         Ok(memory.write(address, list(bytes.cast::<u8>(), len, "bytes")?)?)
@@ -199,7 +206,8 @@ pub unsafe extern "C" fn pirn_shared_memory_notify(
     count: u32,
     woken: *mut u32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `memory` and a writable or NULL
+    // `woken`, valid during this call.
     guard(|| unsafe {
         let to = out_or_null(woken, "woken")?;
         let found = shared(memory, "memory")?.memory.notify(address, count)?;
@@ -222,7 +230,8 @@ pub unsafe extern "C" fn pirn_shared_memory_clone(
     let another = |memory: &pirn_shared_memory_t| pirn_shared_memory_t {
         memory: memory.memory.clone(),
     };
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `memory`, valid during
+    // this call.
     unsafe { entry::another(memory, another) }
 }
 
@@ -234,6 +243,7 @@ pub unsafe extern "C" fn pirn_shared_memory_clone(
 /// `memory` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_shared_memory_delete(memory: *mut pirn_shared_memory_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `memory`, and does not
+    // use it again.
     unsafe { entry::delete(memory) };
 }

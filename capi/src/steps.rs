@@ -112,7 +112,9 @@ pub unsafe extern "C" fn pirn_instance_start(
     args: *const u64,
     step: *mut pirn_step_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, and a
+    // readable or NULL `limits`, valid during this call. It also passes a word for each parameter
+    // at `args` and a writable `step`. A callback may delete `func`: the call uses a copy.
     guard(|| unsafe {
         advance(instance, func, limits, step, |instance, words, bounds| {
             let args = words.words(args)?;
@@ -137,7 +139,9 @@ pub unsafe extern "C" fn pirn_instance_resume(
     limits: *const pirn_limits_t,
     step: *mut pirn_step_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, a readable
+    // or NULL `limits`, and a writable `step`, valid during this call. A callback may delete
+    // `func`: the call uses a copy.
     guard(|| unsafe {
         advance(instance, func, limits, step, |instance, words, bounds| {
             Ok(match pirn_limits_t::of(bounds, instance) {
@@ -163,7 +167,9 @@ pub unsafe extern "C" fn pirn_instance_answer(
     answer: u64,
     step: *mut pirn_step_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, a readable
+    // or NULL `limits`, and a writable `step`, valid during this call. A callback may delete
+    // `func`: the call uses a copy.
     guard(|| unsafe {
         let answer = Answer::Word(answer);
         advance(instance, func, limits, step, |instance, words, bounds| {
@@ -188,7 +194,8 @@ pub unsafe extern "C" fn pirn_instance_answer_error(
     func: *const pirn_func_t,
     failure: *mut pirn_error_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required, and gives the error away.
+    // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, and gives
+    // the live error `failure` away.
     guard(|| unsafe {
         shared(failure.cast_const(), "failure")?;
         let answer = Answer::Error(Box::from_raw(failure));
@@ -209,7 +216,8 @@ pub unsafe extern "C" fn pirn_instance_answer_error(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_is_suspended(instance: *mut pirn_instance_t) -> i32 {
     guard_or(0, || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `instance`, valid
+        // during this call.
         let suspended = unsafe { with(instance, |instance| Ok(instance.is_suspended())) };
         i32::from(suspended.unwrap_or(false))
     })
@@ -222,7 +230,8 @@ pub unsafe extern "C" fn pirn_instance_is_suspended(instance: *mut pirn_instance
 /// `instance` is a live handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_cancel(instance: *mut pirn_instance_t) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `instance`, valid during this
+    // call.
     guard(|| unsafe {
         with(instance, |instance| {
             instance.cancel();

@@ -75,7 +75,8 @@ pub unsafe extern "C" fn pirn_wasi_arg(
     wasi: *mut pirn_wasi_t,
     argument: *const c_char,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that the text is a C string.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi` and a C string
+    // `argument`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             let argument = text(argument, "argument")?;
@@ -96,7 +97,8 @@ pub unsafe extern "C" fn pirn_wasi_env(
     name: *const c_char,
     value: *const c_char,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that the texts are C strings.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, and C strings `name` and
+    // `value`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             let (name, value) = (text(name, "name")?, text(value, "value")?);
@@ -116,7 +118,7 @@ pub unsafe extern "C" fn pirn_wasi_descriptors_max(
     wasi: *mut pirn_wasi_t,
     descriptors: u32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, valid during this call.
     unsafe { change(wasi, |builder| Ok(builder.descriptors_max(descriptors))) }
 }
 
@@ -131,7 +133,7 @@ pub unsafe extern "C" fn pirn_wasi_disk_bytes_max(
     wasi: *mut pirn_wasi_t,
     bytes: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, valid during this call.
     unsafe { change(wasi, |builder| Ok(builder.disk_bytes_max(bytes))) }
 }
 
@@ -142,6 +144,7 @@ pub unsafe extern "C" fn pirn_wasi_disk_bytes_max(
 /// `wasi` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_wasi_delete(wasi: *mut pirn_wasi_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `wasi`, and does not use
+    // it again.
     unsafe { entry::delete(wasi) };
 }

@@ -84,7 +84,8 @@ pub unsafe extern "C" fn pirn_component_caller_data(
     caller: *const pirn_component_caller_t,
 ) -> *mut c_void {
     guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+        // function or NULL, valid during this call.
         let found = unsafe { here(caller) };
         found.map_or(ptr::null_mut(), |caller| caller.data.get())
     })
@@ -103,7 +104,8 @@ pub unsafe extern "C" fn pirn_component_caller_return(
     caller: *const pirn_component_caller_t,
     value: *const pirn_component_value_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+    // function and a `value` as pirn_component_value_t describes, valid during this call.
     guard(|| unsafe {
         let caller = here(caller)?;
         let value = shared(value, "value")?;

@@ -105,11 +105,13 @@ pub unsafe extern "C" fn pirn_component_instance_new(
     instance: *mut *mut pirn_component_instance_t,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that the handle is live or NULL, and gives it away.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `wasi`, and gives it
+        // away.
         let wasi = unsafe { taken(wasi) };
         let wasi = wasi.map(|wasi| wasi.build()).transpose()?;
         let to = out(instance, "instance")?;
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live `prepared`, valid during
+        // this call.
         let from = unsafe { shared(prepared, "prepared")? };
         let (prepared, data) = (&from.prepared, Data::new(data, wasi));
         let made = match wait_ns {
@@ -122,7 +124,8 @@ pub unsafe extern "C" fn pirn_component_instance_new(
             prepared: prepared.clone(),
             driver: from.driver.clone(),
         });
-        // SAFETY: the caller ensures that `instance` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `instance`. `out`
+        // checked the alignment.
         unsafe { to.give(pirn_component_instance_t { place }) };
         Ok(())
     })
@@ -180,7 +183,9 @@ pub unsafe extern "C" fn pirn_component_instance_call(
     args_count: usize,
     result: *mut *mut pirn_component_owned_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handles are live, and that the list has this length.
+    // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, and
+    // `args_count` values at `args`, valid during this call. It also passes a writable or NULL
+    // `result`.
     guard(|| unsafe {
         // A host function may delete the handle of the function.
         let func = shared(func, "func")?.func.clone();
@@ -205,7 +210,9 @@ pub unsafe extern "C" fn pirn_component_instance_call_name(
     args_count: usize,
     result: *mut *mut pirn_component_owned_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that the list has this length.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a C string
+    // `name`, valid during this call. It also passes `args_count` values at `args` and a writable
+    // or NULL `result`.
     guard(|| unsafe {
         let name = text(name, "name")?;
         call(
@@ -232,7 +239,8 @@ pub unsafe extern "C" fn pirn_component_instance_run(
     deadline_ns: u64,
     code: *mut u32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that `code` is writable.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a writable
+    // `code`, valid during this call.
     guard(|| unsafe {
         let to = out(code, "code")?;
         let code = with(instance, |inner| inner.run(limits(deadline_ns)))?;
@@ -254,7 +262,8 @@ pub unsafe extern "C" fn pirn_component_instance_drop_resource(
     deadline_ns: u64,
     resource: pirn_component_resource_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `instance`, valid during this
+    // call.
     guard(|| unsafe {
         with(instance, |inner| {
             let (limits, resource) = (limits(deadline_ns), resource.resource());
@@ -274,7 +283,8 @@ pub unsafe extern "C" fn pirn_component_instance_kill_switch(
     instance: *mut pirn_component_instance_t,
     kill_switch: *mut *mut pirn_kill_switch_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a writable
+    // `kill_switch`, valid during this call.
     guard(|| unsafe {
         let to = out(kill_switch, "kill_switch")?;
         let switch = with(instance, |inner| Ok(inner.instance.kill_switch()))?;
@@ -293,7 +303,8 @@ pub unsafe extern "C" fn pirn_component_instance_fuel(
     instance: *mut pirn_component_instance_t,
     fuel: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a writable
+    // `fuel`, valid during this call.
     guard(|| unsafe {
         let to = out(fuel, "fuel")?;
         let left = with(instance, |inner| Ok(inner.instance.core().fuel()))?;
@@ -313,7 +324,8 @@ pub unsafe extern "C" fn pirn_component_instance_data(
     instance: *mut pirn_component_instance_t,
 ) -> *mut c_void {
     guard_or(ptr::null_mut(), || {
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `instance`, valid
+        // during this call.
         let data = unsafe { with(instance, |inner| Ok(inner.instance.data().caller.host())) };
         data.unwrap_or(ptr::null_mut())
     })
@@ -328,7 +340,8 @@ pub unsafe extern "C" fn pirn_component_instance_data(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_component_instance_delete(instance: *mut pirn_component_instance_t) {
     guard_or((), || {
-        // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+        // SAFETY: by the header's contract, the C caller passes a live or NULL `instance`, and does
+        // not use it again.
         drop(unsafe { take(instance) });
     });
 }

@@ -93,7 +93,9 @@ pub unsafe extern "C" fn pirn_component_linker_func(
     env: *mut c_void,
     env_delete: pirn_env_delete_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, and C strings
+    // `interface` and `name`, valid during this call. It also passes functions `func` and
+    // `env_delete` that accept `env`.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
         let linker = &mut unique(linker, "linker")?.linker;
@@ -134,7 +136,9 @@ pub unsafe extern "C" fn pirn_component_linker_resource(
     env: *mut c_void,
     env_delete: pirn_env_delete_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that all pointers are as the functions below require.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, and C strings
+    // `interface` and `name`, valid during this call. It also passes functions `dropped` and
+    // `env_delete` that accept `env`.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
         let linker = &mut unique(linker, "linker")?.linker;
@@ -172,7 +176,8 @@ pub unsafe extern "C" fn pirn_component_linker_resource(
 pub unsafe extern "C" fn pirn_component_linker_wasi(
     linker: *mut pirn_component_linker_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, valid during this
+    // call.
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
         linker.change(|items| {
@@ -196,7 +201,8 @@ pub unsafe extern "C" fn pirn_component_linker_host_bytes_max(
     linker: *mut pirn_component_linker_t,
     bytes: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `linker`, valid during this
+    // call.
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
         linker.change(|items| {
@@ -213,6 +219,7 @@ pub unsafe extern "C" fn pirn_component_linker_host_bytes_max(
 /// `linker` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_component_linker_delete(linker: *mut pirn_component_linker_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `linker`, and does not
+    // use it again.
     unsafe { entry::delete(linker) };
 }

@@ -245,7 +245,8 @@ impl Lists {
 pub unsafe extern "C" fn pirn_component_owned_value(
     owned: *const pirn_component_owned_t,
 ) -> *const pirn_component_value_t {
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `owned`, valid during
+    // this call.
     unsafe { entry::read(owned, ptr::null(), |owned| &raw const owned.root) }
 }
 
@@ -257,6 +258,7 @@ pub unsafe extern "C" fn pirn_component_owned_value(
 /// `owned` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_component_owned_delete(owned: *mut pirn_component_owned_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `owned`, and does not
+    // use it again.
     unsafe { entry::delete(owned) };
 }

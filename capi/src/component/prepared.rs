@@ -50,7 +50,8 @@ pub unsafe extern "C" fn pirn_region_prepare_component(
     linker: *const pirn_component_linker_t,
     prepared: *mut *mut pirn_component_prepared_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes live `region`, `component` and
+    // `linker`, and a writable `prepared`, valid during this call.
     guard(|| unsafe {
         let to = out(prepared, "prepared")?;
         let region = &shared(region, "region")?.region;
@@ -101,7 +102,8 @@ pub unsafe extern "C" fn pirn_component_prepared_start_deadline(
     changed: *mut *mut pirn_component_prepared_t,
 ) -> *mut pirn_error_t {
     let limit = Duration::from_nanos(limit_ns);
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `prepared` and a writable
+    // `changed`, valid during this call.
     unsafe {
         derive(prepared, changed, |prepared| {
             Ok(prepared.start_deadline(limit))
@@ -121,7 +123,8 @@ pub unsafe extern "C" fn pirn_component_prepared_start_fuel(
     fuel: u64,
     changed: *mut *mut pirn_component_prepared_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `prepared` and a writable
+    // `changed`, valid during this call.
     unsafe { derive(prepared, changed, |prepared| Ok(prepared.start_fuel(fuel)?)) }
 }
 
@@ -138,7 +141,8 @@ pub unsafe extern "C" fn pirn_component_prepared_func(
     name: *const c_char,
     func: *mut *mut pirn_component_func_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `prepared`, a C string `name`
+    // and a writable `func`, valid during this call.
     guard(|| unsafe {
         let to = out(func, "func")?;
         let prepared = shared(prepared, "prepared")?;
@@ -165,7 +169,8 @@ pub unsafe extern "C" fn pirn_component_func_type(
         let text = || c_text(&func.component.describe(func.func.ty()));
         func.type_text.get_or_init(text).as_ptr()
     };
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `func`, valid during
+    // this call.
     unsafe { entry::read(func, c"".as_ptr(), text) }
 }
 
@@ -176,7 +181,8 @@ pub unsafe extern "C" fn pirn_component_func_type(
 /// `func` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_component_func_delete(func: *mut pirn_component_func_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `func`, and does not use
+    // it again.
     unsafe { entry::delete(func) };
 }
 
@@ -194,7 +200,8 @@ pub unsafe extern "C" fn pirn_component_prepared_clone(
         component: prepared.component.clone(),
         driver: prepared.driver.clone(),
     };
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `prepared`, valid during
+    // this call.
     unsafe { entry::another(prepared, another) }
 }
 
@@ -205,6 +212,7 @@ pub unsafe extern "C" fn pirn_component_prepared_clone(
 /// `prepared` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_component_prepared_delete(prepared: *mut pirn_component_prepared_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `prepared`, and does not
+    // use it again.
     unsafe { entry::delete(prepared) };
 }

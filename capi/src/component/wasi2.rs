@@ -63,7 +63,8 @@ pub unsafe extern "C" fn pirn_wasi2_arg(
     wasi: *mut pirn_wasi2_t,
     argument: *const c_char,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that the text is a C string.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi` and a C string
+    // `argument`, valid during this call.
     unsafe { change(wasi, |builder| Ok(builder.arg(text(argument, "argument")?))) }
 }
 
@@ -78,7 +79,8 @@ pub unsafe extern "C" fn pirn_wasi2_env(
     name: *const c_char,
     value: *const c_char,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that the texts are C strings.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, and C strings `name` and
+    // `value`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             Ok(builder.env(text(name, "name")?, text(value, "value")?))
@@ -93,7 +95,7 @@ pub unsafe extern "C" fn pirn_wasi2_env(
 /// `wasi` is a live handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_wasi2_inherit_stdio(wasi: *mut pirn_wasi2_t) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, valid during this call.
     unsafe { change(wasi, |builder| Ok(builder.inherit_stdio())) }
 }
 
@@ -108,7 +110,8 @@ pub unsafe extern "C" fn pirn_wasi2_stdin_bytes(
     bytes: *const u8,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that there are `len` bytes.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi` and `len` bytes at
+    // `bytes`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             let bytes = list(bytes, len, "bytes")?;
@@ -131,7 +134,8 @@ pub unsafe extern "C" fn pirn_wasi2_capture(
     bytes_max: usize,
     capture: *mut *mut pirn_capture_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that `capture` is writable.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi` and a writable `capture`,
+    // valid during this call.
     unsafe {
         change(wasi, |builder| {
             let to = out(capture, "capture")?;
@@ -165,7 +169,8 @@ pub unsafe extern "C" fn pirn_wasi2_preopen_dir(
     guest_path: *const c_char,
     read_only: i32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that the texts are C strings.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, and C strings
+    // `host_path` and `guest_path`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             let dir = open(raw_text(host_path, "host_path")?)?;
@@ -191,7 +196,8 @@ pub unsafe extern "C" fn pirn_wasi2_memory_dir(
     guest_path: *const c_char,
     bytes_max: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handles are live, and that the text is a C string.
+    // SAFETY: by the header's contract, the C caller passes live `wasi` and `files`, and a C string
+    // `guest_path`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             let base = &shared(files, "files")?.base;
@@ -214,7 +220,7 @@ pub unsafe extern "C" fn pirn_wasi2_descriptors_max(
     wasi: *mut pirn_wasi2_t,
     descriptors: u32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, valid during this call.
     unsafe { change(wasi, |builder| Ok(builder.descriptors_max(descriptors))) }
 }
 
@@ -229,7 +235,7 @@ pub unsafe extern "C" fn pirn_wasi2_disk_bytes_max(
     wasi: *mut pirn_wasi2_t,
     bytes: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, valid during this call.
     unsafe { change(wasi, |builder| Ok(builder.disk_bytes_max(bytes))) }
 }
 
@@ -241,6 +247,7 @@ pub unsafe extern "C" fn pirn_wasi2_disk_bytes_max(
 /// `wasi` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_wasi2_delete(wasi: *mut pirn_wasi2_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `wasi`, and does not use
+    // it again.
     unsafe { entry::delete(wasi) };
 }

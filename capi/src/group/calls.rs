@@ -52,7 +52,8 @@ pub unsafe extern "C" fn pirn_group_func(
     name: *const c_char,
     func: *mut *mut pirn_func_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and a
+    // writable `func`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(func, "func")?, text(name, "name")?);
         to.give(with(group, |members| members.func(member, name))?);
@@ -77,7 +78,9 @@ pub unsafe extern "C" fn pirn_group_typed(
     results_count: usize,
     func: *mut *mut pirn_func_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and
+    // `params_count` kinds at `params`, valid during this call. It also passes `results_count`
+    // kinds at `results` and a writable `func`.
     guard(|| unsafe {
         let (to, name) = (out(func, "func")?, text(name, "name")?);
         let wanted = func_type((params, params_count), (results, results_count))?;
@@ -104,7 +107,10 @@ pub unsafe extern "C" fn pirn_group_call(
     results: *mut pirn_val_t,
     results_count: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handles are live and the lists have these lengths.
+    // SAFETY: by the header's contract, the C caller passes live `group` and `func`, and a readable
+    // or NULL `limits`, valid during this call. It also passes `args_count` values at `args` and
+    // room for `results_count` values at `results`. A callback may delete `func`: the call uses a
+    // copy.
     guard(|| unsafe {
         // A copy: a host function may delete the handle of the function.
         let func = shared(func, "func")?.func.clone();
@@ -130,7 +136,9 @@ pub unsafe extern "C" fn pirn_group_call_name(
     results: *mut pirn_val_t,
     results_count: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live and the lists have these lengths.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and a
+    // readable or NULL `limits`, valid during this call. It also passes `args_count` values at
+    // `args` and room for `results_count` values at `results`.
     guard(|| unsafe {
         let name = text(name, "name")?;
         let bounds = self::limits(limits)?;
@@ -159,7 +167,9 @@ pub unsafe extern "C" fn pirn_group_call_ref(
     results: *mut pirn_val_t,
     results_count: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live and the lists have these lengths.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a readable or NULL
+    // `limits`, valid during this call. It also passes `args_count` values at `args` and room for
+    // `results_count` values at `results`. The field of `reference` that its kind names is written.
     guard(|| unsafe {
         let bounds = self::limits(limits)?;
         let lists = Lists::new((args, args_count), (results, results_count))?;
@@ -185,8 +195,9 @@ pub unsafe extern "C" fn pirn_group_call_words(
     args: *const u64,
     result: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handles are live, and that there are as many words as the
-    // function has parameters and results.
+    // SAFETY: by the header's contract, the C caller passes live `group` and `func`, and a readable
+    // or NULL `limits`, valid during this call. It also passes a word for each parameter at `args`
+    // and room for a result at `result`. A callback may delete `func`: the call uses a copy.
     guard(|| unsafe {
         let func = shared(func, "func")?;
         let words = func.words()?;

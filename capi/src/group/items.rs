@@ -26,7 +26,8 @@ pub unsafe extern "C" fn pirn_group_global(
     name: *const c_char,
     value: *mut pirn_val_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and a
+    // writable `value`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(value, "value")?, text(name, "name")?);
         let found = with(group, |members| {
@@ -54,7 +55,8 @@ pub unsafe extern "C" fn pirn_group_set_global(
     name: *const c_char,
     value: pirn_val_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a C string `name`,
+    // valid during this call. The field of `value` that its kind names is written.
     guard(|| unsafe {
         let name = text(name, "name")?;
         with(group, |members| {
@@ -77,7 +79,8 @@ pub unsafe extern "C" fn pirn_group_table_size(
     name: *const c_char,
     elements: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and a
+    // writable `elements`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(elements, "elements")?, text(name, "name")?);
         let found = with(group, |members| {
@@ -103,7 +106,8 @@ pub unsafe extern "C" fn pirn_group_table_get(
     index: u64,
     value: *mut pirn_val_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and a
+    // writable `value`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(value, "value")?, text(name, "name")?);
         let found = with(group, |members| {
@@ -135,7 +139,8 @@ pub unsafe extern "C" fn pirn_group_table_fill(
     value: pirn_val_t,
     count: u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a C string `name`,
+    // valid during this call. The field of `value` that its kind names is written.
     guard(|| unsafe {
         let name = text(name, "name")?;
         with(group, |members| {
@@ -162,7 +167,9 @@ pub unsafe extern "C" fn pirn_group_table_grow(
     value: pirn_val_t,
     before: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and a
+    // writable or NULL `before`, valid during this call. The field of `value` that its kind names
+    // is written.
     guard(|| unsafe {
         let name = text(name, "name")?;
         let to = out_or_null(before, "before")?;

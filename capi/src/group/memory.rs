@@ -39,7 +39,8 @@ pub unsafe extern "C" fn pirn_group_memory_size(
     memory: *const c_char,
     bytes: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a C string or NULL
+    // as `memory`, valid during this call. It also passes a writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
         let size = with(group, |members| Ok(members.memory(member, name)?.len()))?;
@@ -63,7 +64,9 @@ pub unsafe extern "C" fn pirn_group_memory_read(
     to: *mut c_void,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a C string or NULL
+    // as `memory`, valid during this call. It also passes room for `len` bytes at `to`, outside
+    // every guest.
     guard(|| unsafe {
         let name = named(memory)?;
         with(group, |members| {
@@ -87,7 +90,9 @@ pub unsafe extern "C" fn pirn_group_memory_write(
     from: *const c_void,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a C string or NULL
+    // as `memory`, valid during this call. It also passes `len` bytes at `from`, outside every
+    // guest.
     guard(|| unsafe {
         let name = named(memory)?;
         with(group, |members| {
@@ -112,7 +117,8 @@ pub unsafe extern "C" fn pirn_group_memory_slice(
     len: u64,
     bytes: *mut *mut u8,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a C string or NULL
+    // as `memory`, valid during this call. It also passes a writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
         let place = with(group, |members| {

@@ -37,12 +37,14 @@ pub unsafe extern "C" fn pirn_files_open(
         let base = if path.is_null() {
             MemoryBase::empty()
         } else {
-            // SAFETY: the caller ensures that `path` is a C string.
+            // SAFETY: by the header's contract, the C caller passes a C string or NULL as `path`,
+            // valid during this call.
             let path = Path::new(OsStr::from_bytes(unsafe { raw_text(path, "path")? }));
             let opened = MemoryBase::open(path, &BaseLimits::default());
             opened.map_err(|error| pirn_error_t::text(PIRN_ERROR_SYSTEM, error.to_string()))?
         };
-        // SAFETY: the caller ensures that `files` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `files`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_files_t { base }) };
         Ok(())
     })
@@ -58,7 +60,8 @@ pub unsafe extern "C" fn pirn_files_clone(files: *const pirn_files_t) -> *mut pi
     let another = |files: &pirn_files_t| pirn_files_t {
         base: files.base.clone(),
     };
-    // SAFETY: the caller ensures that the handle is live or NULL.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `files`, valid during
+    // this call.
     unsafe { entry::another(files, another) }
 }
 
@@ -69,7 +72,8 @@ pub unsafe extern "C" fn pirn_files_clone(files: *const pirn_files_t) -> *mut pi
 /// `files` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_files_delete(files: *mut pirn_files_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `files`, and does not
+    // use it again.
     unsafe { entry::delete(files) };
 }
 
@@ -88,7 +92,8 @@ pub unsafe extern "C" fn pirn_wasi_memory_dir(
     bytes_max: u64,
     read_only: i32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handles are live, and that the text is a C string.
+    // SAFETY: by the header's contract, the C caller passes live `wasi` and `files`, and a C string
+    // `guest_path`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             let files = shared(files, "files")?;
@@ -120,7 +125,8 @@ pub unsafe extern "C" fn pirn_wasi_preopen_dir(
     guest_path: *const c_char,
     read_only: i32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that the texts are C strings.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, and C strings
+    // `host_path` and `guest_path`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             let dir = open(raw_text(host_path, "host_path")?)?;

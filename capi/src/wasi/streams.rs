@@ -75,7 +75,7 @@ impl Write for Written {
 /// `wasi` is a live handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_wasi_inherit_stdio(wasi: *mut pirn_wasi_t) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, valid during this call.
     unsafe { change(wasi, |builder| Ok(builder.inherit_stdio())) }
 }
 
@@ -90,7 +90,8 @@ pub unsafe extern "C" fn pirn_wasi_stdin_bytes(
     bytes: *const u8,
     len: usize,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that there are `len` bytes.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi` and `len` bytes at
+    // `bytes`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             let bytes = list(bytes, len, "bytes")?.to_vec();
@@ -113,7 +114,7 @@ pub unsafe extern "C" fn pirn_wasi_stdio_fd(
     stream: u32,
     fd: i32,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi`, valid during this call.
     unsafe {
         change(wasi, |builder| {
             if fd < 0 {
@@ -143,7 +144,8 @@ pub unsafe extern "C" fn pirn_wasi_capture(
     bytes_max: usize,
     capture: *mut *mut pirn_capture_t,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the handle is live, and that `capture` is writable.
+    // SAFETY: by the header's contract, the C caller passes a live `wasi` and a writable `capture`,
+    // valid during this call.
     unsafe {
         change(wasi, |builder| {
             let to = out(capture, "capture")?;
@@ -188,7 +190,8 @@ pub unsafe extern "C" fn pirn_capture_bytes(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(bytes, "bytes")?;
-        // SAFETY: the caller ensures that the handle is live or NULL.
+        // SAFETY: by the header's contract, the C caller passes a live `capture`, valid during this
+        // call.
         let written = match &unsafe { shared(capture, "capture")? }.output {
             Output::Module(Written(output)) => output
                 .lock()
@@ -196,7 +199,8 @@ pub unsafe extern "C" fn pirn_capture_bytes(
                 .clone(),
             Output::Component(pipe) => pipe.with(|output| output.bytes().to_vec()),
         };
-        // SAFETY: the caller ensures that `bytes` is writable.
+        // SAFETY: by the header's contract, the C caller passes a writable `bytes`. `out` checked
+        // the alignment.
         unsafe { to.give(pirn_bytes_t::new(written)) };
         Ok(())
     })
@@ -209,6 +213,7 @@ pub unsafe extern "C" fn pirn_capture_bytes(
 /// `capture` is a live handle, which ends, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_capture_delete(capture: *mut pirn_capture_t) {
-    // SAFETY: the caller ensures that the handle is live or NULL, and not used after this call.
+    // SAFETY: by the header's contract, the C caller passes a live or NULL `capture`, and does not
+    // use it again.
     unsafe { entry::delete(capture) };
 }
