@@ -131,7 +131,7 @@ typedef struct pirn_component_value_t pirn_component_value_t;
 #define PIRN_TRAP_MEMORY_EXHAUSTED 12
 
 /**
- * The guest used all its fuel. Only code compiled to count fuel raises it.
+ * The guest used all its fuel. Only code compiled to count fuel raises this trap.
  */
 #define PIRN_TRAP_OUT_OF_FUEL 13
 
@@ -192,7 +192,7 @@ typedef struct pirn_component_value_t pirn_component_value_t;
 
 /**
  * The host would need more memory for the guest than its limit allows. Only the runtime raises
- * it; it appears in no module's trap table.
+ * this trap; no module's trap table contains it.
  */
 #define PIRN_TRAP_HOST_MEMORY_EXHAUSTED 25
 
@@ -277,22 +277,22 @@ typedef struct pirn_component_value_t pirn_component_value_t;
 #define PIRN_RESET_AUTO 0
 
 /**
- * Returns all pages to the system.
+ * At each reset, returns all pages to the system.
  */
 #define PIRN_RESET_DECOMMITTED 1
 
 /**
- * Writes all pages again.
+ * At each reset, writes all pages again.
  */
 #define PIRN_RESET_REWRITTEN 2
 
 /**
- * Writes the pages again that userfaultfd reported.
+ * At each reset, writes the pages again that userfaultfd reported as written.
  */
 #define PIRN_RESET_TRACKED 3
 
 /**
- * Writes the pages again that the kernel lists.
+ * At each reset, writes the pages again that the kernel lists as written.
  */
 #define PIRN_RESET_SCANNED 4
 
@@ -332,12 +332,12 @@ typedef struct pirn_component_value_t pirn_component_value_t;
 #define PIRN_KILL_IDLE 0
 
 /**
- * A call was suspended. It cannot be resumed.
+ * A call was suspended. The call cannot be resumed.
  */
 #define PIRN_KILL_SUSPENDED 1
 
 /**
- * Guest code was running. The guest is interrupted where it is.
+ * Guest code was running. The guest is interrupted at its current instruction.
  */
 #define PIRN_KILL_GUEST 2
 
@@ -352,8 +352,8 @@ typedef struct pirn_component_value_t pirn_component_value_t;
 typedef struct pirn_bytes_t pirn_bytes_t;
 
 /**
- * A host function's access to the instance that calls it. The library owns it. It is valid until
- * the host function returns, on the thread that runs the function.
+ * A host function's access to the instance that calls the function. The library owns this handle.
+ * It is valid until the host function returns, on the thread that runs the function.
  */
 typedef struct pirn_caller_t pirn_caller_t;
 
@@ -364,8 +364,8 @@ typedef struct pirn_caller_t pirn_caller_t;
 typedef struct pirn_capture_t pirn_capture_t;
 
 /**
- * A host function's access to the component instance that calls it. The library owns it. It is
- * valid until the host function returns, on the thread that runs the function.
+ * A host function's access to the component instance that calls the function. The library owns
+ * this handle. It is valid until the host function returns, on the thread that runs the function.
  */
 typedef struct pirn_component_caller_t pirn_component_caller_t;
 
@@ -376,15 +376,16 @@ typedef struct pirn_component_caller_t pirn_component_caller_t;
 typedef struct pirn_component_func_t pirn_component_func_t;
 
 /**
- * A component in its own slot. One thread at a time may use it, and it may move between threads. A
- * function that finds it in use returns PIRN_ERROR_BUSY.
+ * An instance of a component, in its own slot. One thread at a time may use the handle, and the
+ * handle may move between threads. A function that finds the handle in use returns
+ * PIRN_ERROR_BUSY.
  */
 typedef struct pirn_component_instance_t pirn_component_instance_t;
 
 /**
  * Functions and resource types that components can import, by interface and name. One thread at a
- * time may use it. Preparations copy what they need, so it may be changed or deleted after
- * pirn_region_prepare_component.
+ * time may use a linker. Preparations copy what they need, so the linker may be changed or deleted
+ * after pirn_region_prepare_component.
  */
 typedef struct pirn_component_linker_t pirn_component_linker_t;
 
@@ -406,46 +407,48 @@ typedef struct pirn_component_prepared_t pirn_component_prepared_t;
 typedef struct pirn_component_t pirn_component_t;
 
 /**
- * Why a function failed. Immutable; any threads may read it at the same time. Its texts and frames
- * are valid until it is deleted.
+ * The reason for which a function failed. Immutable; any threads may read an error at the same
+ * time. The texts and frames of an error are valid until the error is deleted.
  */
 typedef struct pirn_error_t pirn_error_t;
 
 /**
- * A directory in memory that instances share, each with changes of its own. Immutable; any threads
- * may use it at the same time.
+ * A directory in memory that instances share. The changes of an instance are its own. Immutable;
+ * any threads may use it at the same time.
  */
 typedef struct pirn_files_t pirn_files_t;
 
 /**
  * A function of a module, looked up and checked once, for all instances of its preparation, or for
- * one instance of a group. It may outlive the preparation and the group. Immutable; any threads
- * may use it at the same time.
+ * one instance of a group. The handle may outlive the preparation and the group. Immutable; any
+ * threads may use it at the same time.
  */
 typedef struct pirn_func_t pirn_func_t;
 
 /**
- * Instances that import from each other, each in its own slot. They share the `data` and the
- * context of WASI of pirn_group_new, and end with the group. One thread at a time may use it, and
- * it may move between threads. A function that finds it in use returns PIRN_ERROR_BUSY.
+ * Instances that import from each other, each in its own slot. The instances share the `data` and
+ * the context of WASI of pirn_group_new, and end with the group. One thread at a time may use a
+ * group, and the group may move between threads. A function that finds the group in use returns
+ * PIRN_ERROR_BUSY.
  */
 typedef struct pirn_group_t pirn_group_t;
 
 /**
- * A module in its own slot. One thread at a time may use it, and it may move between threads. A
- * function that finds it in use returns PIRN_ERROR_BUSY.
+ * An instance of a module, in its own slot. One thread at a time may use the handle, and the
+ * handle may move between threads. A function that finds the handle in use returns
+ * PIRN_ERROR_BUSY.
  */
 typedef struct pirn_instance_t pirn_instance_t;
 
 /**
- * Stops a guest from any thread, whatever its state. Any threads may use it at the same time. It
- * may outlive its instance or group.
+ * Stops a guest from any thread, in any state of the guest. Any threads may use a switch at the
+ * same time. A switch may outlive its instance or group.
  */
 typedef struct pirn_kill_switch_t pirn_kill_switch_t;
 
 /**
- * Functions and globals that guests can import, by module and name. One thread at a time may use
- * it. Preparations copy what they need, so it may be changed or deleted after
+ * Functions and globals that guests can import, by module and name. One thread at a time may use a
+ * linker. Preparations copy what they need, so the linker may be changed or deleted after
  * pirn_region_prepare.
  */
 typedef struct pirn_linker_t pirn_linker_t;
@@ -467,24 +470,27 @@ typedef struct pirn_prepared_t pirn_prepared_t;
 typedef struct pirn_region_t pirn_region_t;
 
 /**
- * A memory that several instances use at once, each on its own thread. It lives as long as a
- * handle, a linker, a preparation or an instance has it. Any threads may use it at the same time.
+ * A memory that several instances use at once, each instance on its own thread. The memory lives
+ * as long as a handle, a linker, a preparation or an instance has it. Any threads may use a handle
+ * at the same time.
  */
 typedef struct pirn_shared_memory_t pirn_shared_memory_t;
 
 /**
- * What WASI 0.2 gives a component. A new one has no arguments, variables, directories or network;
- * its input is empty, and its output is discarded. One thread at a time may use it.
+ * A context of WASI 0.2 for one component instance. A new context has no arguments, variables,
+ * directories or network; its input is empty, and its output is discarded. One thread at a time
+ * may use the handle.
  *
- * A function that fails has spent the handle: it can only be deleted.
+ * A function that fails spends the handle. A spent handle can only be deleted.
  */
 typedef struct pirn_wasi2_t pirn_wasi2_t;
 
 /**
- * What WASI preview 1 gives a guest. A new one has no arguments, variables or directories; its
- * input is empty, and its output is discarded. One thread at a time may use it.
+ * A context of WASI preview 1 for one guest. A new context has no arguments, variables or
+ * directories; its input is empty, and its output is discarded. One thread at a time may use the
+ * handle.
  *
- * A function that fails has spent the handle: it can only be deleted.
+ * A function that fails spends the handle. A spent handle can only be deleted.
  */
 typedef struct pirn_wasi_t pirn_wasi_t;
 
@@ -504,15 +510,15 @@ typedef struct {
     uint32_t func_index;
     /**
      * Offset in the `.wasm` file, in bytes: of the faulting instruction in the innermost frame, of
-     * the call in the others. -1 if it is unknown.
+     * the call in the other frames. -1 if the offset is unknown.
      */
     int64_t wasm_offset;
     /**
-     * Name of the function, or NULL if it has none. Valid as long as the error.
+     * Name of the function, or NULL if the function has no name. Valid as long as the error.
      */
     const char *func_name;
     /**
-     * Name of the module, or NULL if it has none. Valid as long as the error.
+     * Name of the module, or NULL if the module has no name. Valid as long as the error.
      */
     const char *module_name;
 } pirn_frame_t;
@@ -560,7 +566,7 @@ typedef struct {
 typedef uint32_t pirn_kind_t;
 
 /**
- * The content of a value. `kind` of the value says which field it has.
+ * The content of a value. The `kind` of the value says which field is written.
  */
 typedef union {
     /**
@@ -592,7 +598,7 @@ typedef union {
 } pirn_val_of_t;
 
 /**
- * A WebAssembly value. It owns nothing, and may be copied.
+ * A WebAssembly value. A value owns nothing, and may be copied.
  */
 typedef struct {
     /**
@@ -607,13 +613,13 @@ typedef struct {
 
 /**
  * A host function by values. `args` has as many values as the function has parameters. `results`
- * has as many as it has results; they begin as zero or null, and the function writes them. Both
- * lists are valid until the function returns.
+ * has room for the function's results; the values begin as zero or null, and the function writes
+ * them. Both lists are valid until the function returns.
  *
- * It returns NULL, or an error that it owns and gives to the library: the guest's call then ends
- * with that error. It is called on the thread that called the guest, on several threads at the
- * same time if several call guests. It must not leave by longjmp(3). A C++ exception that leaves
- * it ends the process.
+ * The function returns NULL, or an error that it owns and gives to the library: the guest's call
+ * then ends with that error. It runs on the thread that called the guest, and on several threads
+ * at the same time if several threads call guests. It must not leave by longjmp(3). A C++
+ * exception that leaves the function ends the process.
  */
 typedef pirn_error_t *(*pirn_host_func_t)(void *env,
                                           pirn_caller_t *caller,
@@ -622,14 +628,15 @@ typedef pirn_error_t *(*pirn_host_func_t)(void *env,
 
 /**
  * Frees the `env` of a function. It may be called on any thread that deletes a handle. It must not
- * use the handle for whose function it is called.
+ * use the handle that the running library function deletes or changes.
  */
 typedef void (*pirn_env_delete_t)(void *env);
 
 /**
  * A host function by words, for functions over numbers: up to 17 parameters and one result. A
  * 32-bit number is the lower half of its word; the upper half of an argument is zero. `result` is
- * one word, even if the function has no result. The rest is as for pirn_host_func_t.
+ * one word, even if the function has no result. Return value, threads and exceptions are as for
+ * pirn_host_func_t.
  */
 typedef pirn_error_t *(*pirn_host_words_t)(void *env,
                                            pirn_caller_t *caller,
@@ -638,8 +645,9 @@ typedef pirn_error_t *(*pirn_host_words_t)(void *env,
 
 /**
  * Decides whether a memory of an instance, or its heap of structs and arrays, may grow from
- * `current` to `desired` bytes: not 0 if it may. `maximum` is that of the memory's type, or
- * UINT64_MAX if it has none, as the heap. `data` is that of pirn_instance_new.
+ * `current` to `desired` bytes. Not 0 allows the growth. `maximum` is the maximum of the memory's
+ * type, or UINT64_MAX for a heap or a type without a maximum. `data` is the pointer of
+ * pirn_instance_new.
  */
 typedef int32_t (*pirn_limiter_t)(void *env,
                                   void *data,
@@ -648,8 +656,8 @@ typedef int32_t (*pirn_limiter_t)(void *env,
                                   uint64_t maximum);
 
 /**
- * The limits of one call, or of one step of a call. 0 is no limit. The guest is interrupted at any
- * instruction. A host function runs to its end first.
+ * The limits of one call, or of one step of a call. A field of 0 is no limit. The guest is
+ * interrupted at any instruction. A host function runs to its end first.
  */
 typedef struct {
     /**
@@ -689,14 +697,15 @@ typedef struct {
      */
     uint64_t result;
     /**
-     * The arguments, as in pirn_host_words_t. The others are 0.
+     * The first `args_count` words are the arguments, as in pirn_host_words_t. The other words are
+     * 0.
      */
     uint64_t args[17];
 } pirn_step_t;
 
 /**
- * Identifies an instance of a group. 0 is none. The numbers of one group are no numbers of another
- * group.
+ * Identifies an instance of a group. 0 identifies no instance. Numbers of one group are invalid in
+ * other groups.
  */
 typedef uint64_t pirn_member_t;
 
@@ -757,7 +766,7 @@ typedef struct {
      */
     const char *name;
     /**
-     * Its payload, or NULL if it has none.
+     * The payload, or NULL if the case has none.
      */
     const pirn_component_value_t *payload;
 } pirn_component_case_t;
@@ -791,9 +800,9 @@ typedef struct {
 } pirn_component_flags_t;
 
 /**
- * A resource. For one of a type that the embedder defines, `rep` is the embedder's number, and the
- * other fields are 0. For one of a type that the component defines, pass the three fields that the
- * instance gave: the resource is valid for that instance only.
+ * A resource. If the embedder defines its type, `rep` is the embedder's number, and the other
+ * fields are 0. If the component defines its type, pass the three fields that the instance gave:
+ * the resource is valid for that instance only.
  */
 typedef struct {
     /**
@@ -811,7 +820,7 @@ typedef struct {
 } pirn_component_resource_t;
 
 /**
- * The content of a component's value. `kind` of the value says which field it has.
+ * The content of a component's value. The `kind` of the value says which field is written.
  */
 typedef union {
     /**
@@ -901,9 +910,10 @@ typedef union {
 } pirn_component_value_of_t;
 
 /**
- * A value of the component model. What it points to belongs to the maker of the value. A function
- * that gets a value copies all of it, and keeps no pointer. Values that the library makes are
- * immutable, and belong to a pirn_component_owned_t or to the caller of a host function.
+ * A value of the component model. The maker of a value owns the lists and texts that the value
+ * points to. A function that gets a value copies all of them, and keeps no pointer. Values that
+ * the library makes are immutable, and belong to a pirn_component_owned_t or to the caller of a
+ * host function.
  */
 struct pirn_component_value_t {
     /**
@@ -950,10 +960,10 @@ typedef struct {
  * parameters. They are valid until the function returns. If the function has a result, it calls
  * pirn_component_caller_return.
  *
- * It returns NULL, or an error that it owns and gives to the library: the guest's call then ends
- * with that error. It is called on the thread that called the component, on several threads at the
- * same time if several call components. It must not leave by longjmp(3). A C++ exception that
- * leaves it ends the process.
+ * The function returns NULL, or an error that it owns and gives to the library: the guest's call
+ * then ends with that error. It runs on the thread that called the component, and on several
+ * threads at the same time if several threads call components. It must not leave by longjmp(3). A
+ * C++ exception that leaves the function ends the process.
  */
 typedef pirn_error_t *(*pirn_component_host_t)(void *env,
                                                pirn_component_caller_t *caller,
@@ -962,7 +972,8 @@ typedef pirn_error_t *(*pirn_component_host_t)(void *env,
 
 /**
  * Ends a resource of a type that the embedder defines: a component has dropped the owned handle.
- * `rep` is the embedder's number for the resource. The rest is as for pirn_component_host_t.
+ * `rep` is the embedder's number for the resource. Return value, threads and exceptions are as for
+ * pirn_component_host_t.
  */
 typedef pirn_error_t *(*pirn_component_drop_t)(void *env,
                                                pirn_component_caller_t *caller,
@@ -1005,12 +1016,12 @@ typedef pirn_error_t *(*pirn_component_drop_t)(void *env,
 #define PIRN_ERROR_TRAP 6
 
 /**
- * The guest threw an exception that nothing in it caught.
+ * The guest threw an exception, and no code of the guest caught it.
  */
 #define PIRN_ERROR_EXCEPTION 7
 
 /**
- * The guest called `proc_exit` or `exit` of WASI: see pirn_error_exit_code. This is no fault.
+ * The guest called `proc_exit` or `exit` of WASI: see pirn_error_exit_code. An exit is no fault.
  */
 #define PIRN_ERROR_EXIT 8
 
@@ -1041,13 +1052,14 @@ typedef pirn_error_t *(*pirn_component_drop_t)(void *env,
 #define PIRN_ERROR_CPU_BUDGET 13
 
 /**
- * The state of the instance does not allow the operation: a call is suspended, or none is.
+ * The state of the instance does not allow the operation: a call is suspended, or no call is
+ * suspended.
  */
 #define PIRN_ERROR_STATE 14
 
 /**
- * Another function uses the handle at this moment: one on another thread, or the call in which
- * this host function runs.
+ * Another function uses the handle at this moment: a function on another thread, or the call in
+ * which this host function runs.
  */
 #define PIRN_ERROR_BUSY 15
 
@@ -1062,8 +1074,8 @@ typedef pirn_error_t *(*pirn_component_drop_t)(void *env,
 #define PIRN_ERROR_SYSTEM 17
 
 /**
- * The handle was changed by a function that panicked, or was spent by an earlier error. It can
- * only be deleted.
+ * A function that panicked changed the handle, or an earlier error spent the handle. The handle
+ * can only be deleted.
  */
 #define PIRN_ERROR_POISONED 18
 
@@ -1250,8 +1262,8 @@ extern const uint32_t pirn_abi_1;
 uint32_t pirn_abi_version(void);
 
 /**
- * Makes an error for a host function to return: the guest's call ends with it. `message` is
- * copied. `user` is any number of the embedder's, which pirn_error_user returns.
+ * Makes an error for a host function to return: the guest's call ends with this error. `message`
+ * is copied. `user` is any number of the embedder's, which pirn_error_user returns.
  *
  * The caller owns the error. A host function that returns it gives it to the library. This
  * function never returns NULL. If `message` is no valid text, the error says so.
@@ -1264,8 +1276,8 @@ pirn_error_t *pirn_error_new(const char *message, uint64_t user);
 
 /**
  * Makes the error of a trap for a host function to return: the guest's call of the host function
- * traps with this code (see PIRN_TRAP_UNREACHABLE and the others). The call's error then has a
- * backtrace.
+ * traps with this code, one of PIRN_TRAP_STACK_OVERFLOW to PIRN_TRAP_HOST_MEMORY_EXHAUSTED. The
+ * call's error then has a backtrace.
  *
  * The caller owns the error. An unknown code gives an error of kind PIRN_ERROR_ARGUMENT.
  */
@@ -1281,7 +1293,7 @@ pirn_error_t *pirn_error_trap(uint32_t code);
 pirn_error_kind_t pirn_error_kind(const pirn_error_t *error);
 
 /**
- * The message: one line, UTF-8, valid as long as the error. An empty text for NULL.
+ * The message of an error: one line, UTF-8, valid as long as the error. An empty text for NULL.
  *
  * # Safety
  *
@@ -1290,8 +1302,8 @@ pirn_error_kind_t pirn_error_kind(const pirn_error_t *error);
 const char *pirn_error_message(const pirn_error_t *error);
 
 /**
- * The message and the backtrace: a line each, UTF-8, without a line break at the end, valid as
- * long as the error. An empty text for NULL.
+ * The message, and one line for each frame of the backtrace. The text is UTF-8, has no line break
+ * at the end, and is valid as long as the error. An empty text for NULL.
  *
  * # Safety
  *
@@ -1329,8 +1341,8 @@ uint32_t pirn_error_exit_code(const pirn_error_t *error);
 uint64_t pirn_error_user(const pirn_error_t *error);
 
 /**
- * The number of frames in the backtrace, at most 64. 0 for NULL, and for errors that have none:
- * only traps, exceptions, panics of host functions, kills, deadlines and budgets have frames.
+ * The number of frames in the backtrace, at most 64. 0 for NULL. Only traps, exceptions, panics of
+ * host functions, kills, deadlines and processor budgets have frames.
  *
  * # Safety
  *
@@ -1359,11 +1371,12 @@ int32_t pirn_error_frame(const pirn_error_t *error, size_t index, pirn_frame_t *
 void pirn_error_delete(pirn_error_t *error);
 
 /**
- * The first byte. A zero byte follows the last one, so that text is a C string. NULL for NULL.
+ * A pointer to the first byte. A zero byte follows the last byte, so text is a C string. NULL for
+ * NULL.
  *
  * # Safety
  *
- * `bytes` is a live handle or NULL. The pointer is valid until `bytes` is deleted.
+ * `bytes` is a live handle or NULL. The returned pointer is valid until `bytes` is deleted.
  */
 const uint8_t *pirn_bytes_data(const pirn_bytes_t *bytes);
 
@@ -1407,7 +1420,7 @@ pirn_error_t *pirn_module_from_bytes(const uint8_t *bytes, size_t len, pirn_modu
 
 /**
  * The file of the module, for pirn_module_from_bytes or for a file that pirn_module_open opens.
- * For a snapshot this is how it is saved. The caller owns the bytes.
+ * Save a snapshot with this function. The caller owns the bytes.
  *
  * # Safety
  *
@@ -1425,8 +1438,8 @@ pirn_error_t *pirn_module_to_bytes(const pirn_module_t *module, pirn_bytes_t **b
 pirn_module_t *pirn_module_clone(const pirn_module_t *module);
 
 /**
- * Whether pirn_instance_snapshot made the module, in this process or in the one that saved it: 1
- * or 0. 0 for NULL.
+ * 1 if pirn_instance_snapshot made the module, in this process or in the process that saved the
+ * module. Otherwise 0; 0 for NULL.
  *
  * # Safety
  *
@@ -1469,7 +1482,7 @@ void pirn_module_delete(pirn_module_t *module);
  *
  * The first region of a process installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGURG.
  * A signal that belongs to no guest goes to the handler that was installed before. A later option
- * replaces an earlier one of the same number.
+ * replaces an earlier option of the same number.
  *
  * # Safety
  *
@@ -1508,8 +1521,8 @@ size_t pirn_region_slots_free(const pirn_region_t *region);
 pirn_error_t *pirn_region_describe(const pirn_region_t *region, pirn_bytes_t **text);
 
 /**
- * Frees a handle. The slots stay as long as another handle, a preparation or an instance uses
- * them.
+ * Frees a handle. The slots stay as long as another handle, a preparation or an instance uses the
+ * region.
  *
  * # Safety
  *
@@ -1525,16 +1538,17 @@ pirn_linker_t *pirn_linker_new(void);
 /**
  * Adds a host function by values.
  *
- * `params` and `results` list the kinds of its type. `func` gets `env` at each call. The library
- * takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once, when
- * nothing can call `func` any more, and before this function returns an error. If `env_delete` is
- * NULL, keep `env` valid until the linker, its clones, and all preparations and instances made
- * from them are deleted.
+ * `params` and `results` list the kinds of the function's type. `func` gets `env` at each call.
+ * The library takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once,
+ * when nothing can call `func` any more, and before this function returns an error. If
+ * `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations and
+ * instances made from them are deleted.
  *
  * # Safety
  *
- * `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
- * counts say. `func` and `env_delete` can be called with `env` as their types say.
+ * `linker` is a live handle. `module` and `name` are C strings. `params` has `params_count` kinds,
+ * and `results` has `results_count` kinds. `func` and `env_delete` can be called with `env` as
+ * their types say.
  */
 pirn_error_t *pirn_linker_func(pirn_linker_t *linker,
                                const char *module,
@@ -1549,7 +1563,8 @@ pirn_error_t *pirn_linker_func(pirn_linker_t *linker,
 
 /**
  * Adds a host function by words: the faster form, for functions over numbers with up to 17
- * parameters and one result. Its parameters are those of pirn_linker_func.
+ * parameters and one result. The parameters of pirn_linker_words are the parameters of
+ * pirn_linker_func.
  *
  * # Safety
  *
@@ -1569,15 +1584,16 @@ pirn_error_t *pirn_linker_words(pirn_linker_t *linker,
 /**
  * Adds a host function that asks the embedder: the guest that calls it is suspended, and
  * pirn_instance_start or pirn_instance_resume returns PIRN_STEP_ASKED with `tag` and the
- * arguments. pirn_instance_answer resumes the guest. The function is over numbers, as one by
- * words.
+ * arguments. pirn_instance_answer resumes the guest. The function must fit into words, as for
+ * pirn_linker_words.
  *
- * A guest that calls it in a plain call, or in a nested one, ends with PIRN_ERROR_STATE.
+ * A guest that calls the function in a plain call, or in a nested call, ends with
+ * PIRN_ERROR_STATE.
  *
  * # Safety
  *
- * `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
- * counts say.
+ * `linker` is a live handle. `module` and `name` are C strings. `params` has `params_count` kinds,
+ * and `results` has `results_count` kinds.
  */
 pirn_error_t *pirn_linker_ask(pirn_linker_t *linker,
                               const char *module,
@@ -1613,7 +1629,8 @@ pirn_error_t *pirn_linker_wasi(pirn_linker_t *linker);
 
 /**
  * Sets the function that decides whether a memory may grow, within the limits of its type and of
- * the region. It replaces an earlier one. The library takes `env` over as pirn_linker_func does.
+ * the region. The function replaces an earlier limiter. The library takes `env` over as
+ * pirn_linker_func does.
  *
  * # Safety
  *
@@ -1626,8 +1643,8 @@ pirn_error_t *pirn_linker_memory_limiter(pirn_linker_t *linker,
                                          pirn_env_delete_t env_delete);
 
 /**
- * Another linker with the same items, which can be changed apart. NULL for NULL, and for a linker
- * that can only be deleted.
+ * A copy of a linker with its items. Later changes of one linker do not affect the other. NULL for
+ * NULL, and for a linker that can only be deleted.
  *
  * # Safety
  *
@@ -1645,8 +1662,8 @@ pirn_linker_t *pirn_linker_clone(const pirn_linker_t *linker);
 void pirn_linker_delete(pirn_linker_t *linker);
 
 /**
- * Links a module to the host, and checks that it fits into a slot. The preparation keeps what it
- * needs: the other handles may end.
+ * Links a module to the host, and checks that it fits into a slot. The preparation copies what it
+ * needs, so the other handles may be deleted.
  *
  * # Safety
  *
@@ -1659,7 +1676,8 @@ pirn_error_t *pirn_region_prepare(const pirn_region_t *region,
 
 /**
  * A preparation whose instances may take at most `limit_ns` nanoseconds of wall time for their
- * start: for the start function, and again for that of pirn_prepared_call_first.
+ * start: the limit applies to the start function, and again to the function of
+ * pirn_prepared_call_first.
  *
  * # Safety
  *
@@ -1706,13 +1724,13 @@ pirn_error_t *pirn_prepared_func(const pirn_prepared_t *prepared,
                                  pirn_func_t **func);
 
 /**
- * Looks up the exported function `name`, and checks that it has this type. A reference of any type
- * that a module defines has the kind of its abstract type.
+ * Looks up the exported function `name`, and checks that its type has the kinds `params` and
+ * `results`. A reference type that a module defines has the kind of its abstract type.
  *
  * # Safety
  *
- * `prepared` is a live handle, `name` is a C string, `func` is writable. The lists are as long as
- * their counts say.
+ * `prepared` is a live handle, `name` is a C string, `func` is writable. `params` has
+ * `params_count` kinds, and `results` has `results_count` kinds.
  */
 pirn_error_t *pirn_prepared_typed(const pirn_prepared_t *prepared,
                                   const char *name,
@@ -1723,13 +1741,14 @@ pirn_error_t *pirn_prepared_typed(const pirn_prepared_t *prepared,
                                   pirn_func_t **func);
 
 /**
- * Writes the numbers of parameters and results to `params_count` and `results_count`, unless they
- * are NULL, and the kinds of the first `capacity` of them to `kinds`: those of the parameters,
- * then those of the results.
+ * Writes the number of parameters to `params_count` and the number of results to `results_count`,
+ * unless the pointer is NULL. Writes the kinds of the parameters, then the kinds of the results to
+ * `kinds`, at most `capacity` kinds.
  *
  * # Safety
  *
- * `func` is a live handle. `kinds` has room for `capacity` kinds. The counts are writable or NULL.
+ * `func` is a live handle. `kinds` has room for `capacity` kinds. `params_count` and
+ * `results_count` are writable or NULL.
  */
 pirn_error_t *pirn_func_type(const pirn_func_t *func,
                              pirn_kind_t *kinds,
@@ -1770,7 +1789,7 @@ void pirn_prepared_delete(pirn_prepared_t *prepared);
 pirn_wasi_t *pirn_wasi_new(void);
 
 /**
- * Adds an argument, UTF-8. The first one is the name of the program.
+ * Adds an argument, UTF-8. The first argument is the name of the program.
  *
  * # Safety
  *
@@ -1797,7 +1816,7 @@ pirn_error_t *pirn_wasi_env(pirn_wasi_t *wasi, const char *name, const char *val
 pirn_error_t *pirn_wasi_descriptors_max(pirn_wasi_t *wasi, uint32_t descriptors);
 
 /**
- * Limits the bytes that the guest may write to files of the host that it opens. There is no limit
+ * Limits the bytes that the guest may write to host files that it opens itself. There is no limit
  * by default.
  *
  * # Safety
@@ -1807,7 +1826,8 @@ pirn_error_t *pirn_wasi_descriptors_max(pirn_wasi_t *wasi, uint32_t descriptors)
 pirn_error_t *pirn_wasi_disk_bytes_max(pirn_wasi_t *wasi, uint64_t bytes);
 
 /**
- * Frees a context that no instance got. pirn_instance_new takes the contexts that it gets.
+ * Frees a context that was passed to neither pirn_instance_new nor pirn_group_new, which take
+ * their contexts over.
  *
  * # Safety
  *
@@ -1825,7 +1845,7 @@ void pirn_wasi_delete(pirn_wasi_t *wasi);
 pirn_error_t *pirn_wasi_inherit_stdio(pirn_wasi_t *wasi);
 
 /**
- * Gives the guest these bytes as its standard input. They are copied.
+ * Gives the guest a copy of these bytes as its standard input.
  *
  * # Safety
  *
@@ -1835,9 +1855,9 @@ pirn_error_t *pirn_wasi_stdin_bytes(pirn_wasi_t *wasi, const uint8_t *bytes, siz
 
 /**
  * Gives the guest a descriptor of this process as a standard stream: a file, a pipe or a socket.
- * The descriptor is duplicated, so the caller still owns `fd`. Both share one open file: a guest
- * can truncate a file that it may write to, write anywhere in it, and change its status flags.
- * Give each guest an open file of its own, or a pipe.
+ * The descriptor is duplicated, so the caller still owns `fd`. The duplicate and `fd` share one
+ * open file: a guest can truncate a writable file, write anywhere in the file, and change its
+ * status flags. Give each guest an open file of its own, or a pipe.
  *
  * # Safety
  *
@@ -1846,9 +1866,9 @@ pirn_error_t *pirn_wasi_stdin_bytes(pirn_wasi_t *wasi, const uint8_t *bytes, siz
 pirn_error_t *pirn_wasi_stdio_fd(pirn_wasi_t *wasi, uint32_t stream, int32_t fd);
 
 /**
- * Keeps the guest's output in memory: that of stream PIRN_STDOUT or PIRN_STDERR, at most
- * `bytes_max` bytes. Writes past the limit fail in the guest as on a full disk. The caller owns
- * the capture, which may outlive the instance.
+ * Keeps the guest's output to stream PIRN_STDOUT or PIRN_STDERR in memory, at most `bytes_max`
+ * bytes. Writes past the limit fail in the guest as on a full disk. The caller owns the capture,
+ * which may outlive the instance.
  *
  * # Safety
  *
@@ -1907,8 +1927,8 @@ void pirn_files_delete(pirn_files_t *files);
 
 /**
  * Gives the guest a copy of files in memory, under the path `guest_path`. The guest may change the
- * copy, and use up to `bytes_max` bytes of memory for that. The changes end with the instance. If
- * `read_only` is not 0, the guest cannot change anything.
+ * copy. The changes may take up to `bytes_max` bytes of memory. The changes end with the instance.
+ * If `read_only` is not 0, the guest cannot change anything.
  *
  * # Safety
  *
@@ -1922,7 +1942,7 @@ pirn_error_t *pirn_wasi_memory_dir(pirn_wasi_t *wasi,
 
 /**
  * Gives the guest a directory of the host, under the path `guest_path`. The guest reaches nothing
- * outside it. If `read_only` is not 0, the guest cannot change it.
+ * outside the directory. If `read_only` is not 0, the guest cannot change the directory.
  *
  * # Safety
  *
@@ -1937,12 +1957,12 @@ pirn_error_t *pirn_wasi_preopen_dir(pirn_wasi_t *wasi,
  * Makes an instance: takes a slot, and runs the module's start.
  *
  * `data` is any pointer of the embedder's, which host functions get by pirn_caller_data. The
- * library never reads it. It stays valid until the instance has ended: if the instance is deleted
- * in its own host function, that is when the running call returns.
+ * library never reads `data`. Keep `data` valid until the instance has ended. An instance that is
+ * deleted in its own host function ends when the running call returns.
  *
- * `wasi` is the guest's context of WASI, or NULL for an empty one. The library takes it over in
- * every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all for
- * 0, without limit for UINT64_MAX.
+ * `wasi` is the guest's context of WASI, or NULL for an empty one. The library takes `wasi` over
+ * in every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all
+ * for 0, without limit for UINT64_MAX.
  *
  * # Safety
  *
@@ -1983,11 +2003,12 @@ pirn_error_t *pirn_instance_fuel(pirn_instance_t *instance, uint64_t *fuel);
 pirn_error_t *pirn_instance_set_fuel(pirn_instance_t *instance, uint64_t fuel);
 
 /**
- * Ends the instance, and makes a module whose instances begin with its state.
+ * Ends the instance, and makes a module whose instances begin with the state of this instance.
  *
  * The library takes the instance over in every case. The `exports_count` functions named by
  * `exports` made the state and must not run again, so the snapshot does not export them. A
- * snapshot has what the guest has read from the host: see pirn_prepared_call_first.
+ * snapshot contains all that the guest has read from the host, such as random seeds: see
+ * pirn_prepared_call_first.
  *
  * # Safety
  *
@@ -2000,8 +2021,8 @@ pirn_error_t *pirn_instance_snapshot(pirn_instance_t *instance,
                                      pirn_module_t **module);
 
 /**
- * Ends the instance. Its slot is reset for the next one. While a function uses the instance, such
- * as the call in which a host function runs, the instance ends when that function returns.
+ * Ends the instance. The slot is reset for the next instance. While a function uses the instance,
+ * such as the call in which a host function runs, the instance ends when that function returns.
  *
  * # Safety
  *
@@ -2013,17 +2034,18 @@ void pirn_instance_delete(pirn_instance_t *instance);
  * Calls a function by values.
  *
  * The function must be of the preparation that made the instance. `args` has `args_count` values
- * of its parameter types. The results are written to `results`, which has room for as many values
- * as the function has results. `results_count` is that number, and `results` may be the list of
- * the arguments. `limits` may be NULL for none.
+ * of its parameter types. The results are written to `results`. `results_count` must be the number
+ * of the function's results, and `results` must have room for this number of values. `results` may
+ * be the list of the arguments. `limits` may be NULL for no limits.
  *
  * After an error the instance can be called again, unless it was killed. The changes that the
  * guest has made until then stay.
  *
  * # Safety
  *
- * `instance` and `func` are live handles, the lists are as long as their counts say, `limits` is
- * readable or NULL. The field of each argument that its kind names was written.
+ * `instance` and `func` are live handles. `args` has `args_count` values, `results` has room for
+ * `results_count` values, and `limits` is readable or NULL. The field of each argument that its
+ * kind names was written.
  */
 pirn_error_t *pirn_instance_call(pirn_instance_t *instance,
                                  const pirn_func_t *func,
@@ -2065,19 +2087,19 @@ pirn_error_t *pirn_instance_call_ref(pirn_instance_t *instance,
 
 /**
  * Calls a function by words: the fast form, for functions over numbers with up to 17 parameters
- * and one result. Nothing is checked for each call but the handles.
+ * and one result. A call checks only the handles.
  *
  * `args` has a word for each parameter. A 32-bit number is the lower half of its word; the upper
  * half is ignored. A float is passed by its bits. `result` is written if the function has a
  * result; the upper half of a 32-bit number is zero. `result` may be a word of `args`. `limits`
- * may be NULL for none. PIRN_ERROR_ARGUMENT if the function has other values: see
- * pirn_instance_call.
+ * may be NULL for no limits. PIRN_ERROR_ARGUMENT if the function has values that are no numbers:
+ * use pirn_instance_call.
  *
  * # Safety
  *
- * `instance` and `func` are live handles. `args` has as many words as the function has parameters,
- * and `result` is writable if it has a result: look the function up by pirn_prepared_typed.
- * `limits` is readable or NULL.
+ * `instance` and `func` are live handles. `args` has a word for each parameter of the function,
+ * and `result` is writable if the function has a result: look the function up by
+ * pirn_prepared_typed. `limits` is readable or NULL.
  */
 pirn_error_t *pirn_instance_call_words(pirn_instance_t *instance,
                                        const pirn_func_t *func,
@@ -2095,8 +2117,9 @@ pirn_error_t *pirn_instance_call_words(pirn_instance_t *instance,
 void *pirn_caller_data(const pirn_caller_t *caller);
 
 /**
- * Whether a kill or a limit has stopped the guest since it called: 1 or 0. Such a guest does not
- * continue. A host function that waits should look now and then. 1 if the handle is invalid.
+ * 1 if a kill or a limit has stopped the guest since its call of the host function, otherwise 0. A
+ * stopped guest does not continue. A host function that waits should call this regularly. 1 if the
+ * handle is invalid.
  *
  * # Safety
  *
@@ -2106,7 +2129,7 @@ int32_t pirn_caller_is_stopped(const pirn_caller_t *caller);
 
 /**
  * Calls a function of the guest that waits for this host function, by values. The call is nested:
- * it uses the guest's stack, limits and fuel. The guest cannot be suspended in it.
+ * it uses the guest's stack, limits and fuel. The guest cannot be suspended in a nested call.
  *
  * A host function that returns the error of a nested call ends the guest's call with that error.
  *
@@ -2183,7 +2206,7 @@ pirn_error_t *pirn_caller_set_fuel(pirn_caller_t *caller, uint64_t fuel);
 
 /**
  * The size of a memory in bytes. `memory` is the name of an exported memory, or NULL for memory 0.
- * The size is 0 if there is no memory 0, or if it is a shared memory.
+ * The size is 0 if there is no memory 0, or if memory 0 is shared.
  *
  * # Safety
  *
@@ -2230,9 +2253,9 @@ pirn_error_t *pirn_instance_memory_write(pirn_instance_t *instance,
  *
  * # Safety
  *
- * `instance` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer is
- * valid until the next call, step or snapshot of the instance, or its end, on threads that have
- * called a guest. It may not be passed to a function of this library.
+ * `instance` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer to
+ * the bytes is valid until the next call, step, snapshot or end of the instance, on threads that
+ * have called a guest. Do not pass the pointer to a function of this library.
  */
 pirn_error_t *pirn_instance_memory_slice(pirn_instance_t *instance,
                                          const char *memory,
@@ -2284,7 +2307,7 @@ pirn_error_t *pirn_caller_memory_write(pirn_caller_t *caller,
  * # Safety
  *
  * As pirn_instance_memory_slice, and `caller` is the handle that this host function got. The
- * pointer is valid until the next nested call, and until the host function returns.
+ * pointer to the bytes is valid until the next nested call, or until the host function returns.
  */
 pirn_error_t *pirn_caller_memory_slice(pirn_caller_t *caller,
                                        const char *memory,
@@ -2325,7 +2348,7 @@ pirn_error_t *pirn_instance_table_size(pirn_instance_t *instance,
                                        uint64_t *elements);
 
 /**
- * Reads an element of the exported table `name`. PIRN_ERROR_ARGUMENT past its end.
+ * Reads an element of the exported table `name`. PIRN_ERROR_ARGUMENT past the end of the table.
  *
  * # Safety
  *
@@ -2338,7 +2361,8 @@ pirn_error_t *pirn_instance_table_get(pirn_instance_t *instance,
 
 /**
  * Sets `count` elements of the exported table `name`, from `index` on. PIRN_ERROR_ARGUMENT past
- * its end, and for a value that the table cannot hold. Nothing has changed then.
+ * the end of the table, and for a value that the table cannot hold. After an error no element has
+ * changed.
  *
  * # Safety
  *
@@ -2352,10 +2376,10 @@ pirn_error_t *pirn_instance_table_fill(pirn_instance_t *instance,
                                        uint64_t count);
 
 /**
- * Adds `delta` elements with this value to the exported table `name`, and writes the previous
- * number of elements to `before` unless it is NULL. PIRN_ERROR_ARGUMENT if the type of the table
- * or the region does not allow so many, or for a value that the table cannot hold. Nothing has
- * changed then.
+ * Adds `delta` elements with this value to the exported table `name`. Writes the previous number
+ * of elements to `before` unless `before` is NULL. PIRN_ERROR_ARGUMENT past the maximum of the
+ * table's type or of the region, or for a value that the table cannot hold. After an error the
+ * table has not grown.
  *
  * # Safety
  *
@@ -2369,13 +2393,14 @@ pirn_error_t *pirn_instance_table_grow(pirn_instance_t *instance,
                                        uint64_t *before);
 
 /**
- * Makes a memory of the type that `module` imports by the names `import_module` and
- * `import_name`. All bytes are zero. It reserves 4 GiB of address space. PIRN_ERROR_LINK if there
- * is no such import, PIRN_ERROR_ARGUMENT if its type is no shared memory.
+ * Makes a memory of the type that `module` imports by the names `import_module` and `import_name`.
+ * All bytes are zero. The memory reserves 4 GiB of address space. PIRN_ERROR_LINK if there is no
+ * such import, PIRN_ERROR_ARGUMENT if the import is no shared memory.
  *
  * # Safety
  *
- * `module` is a live handle, the names are C strings, `memory` is writable.
+ * `module` is a live handle, `import_module` and `import_name` are C strings, `memory` is
+ * writable.
  */
 pirn_error_t *pirn_shared_memory_new(const pirn_module_t *module,
                                      const char *import_module,
@@ -2383,11 +2408,11 @@ pirn_error_t *pirn_shared_memory_new(const pirn_module_t *module,
                                      pirn_shared_memory_t **memory);
 
 /**
- * Adds a shared memory, for all instances that are prepared with this linker.
+ * Adds a shared memory, for all instances of modules that are prepared with this linker.
  *
  * # Safety
  *
- * `linker` and `memory` are live handles, the names are C strings.
+ * `linker` and `memory` are live handles, `module` and `name` are C strings.
  */
 pirn_error_t *pirn_linker_memory(pirn_linker_t *linker,
                                  const char *module,
@@ -2395,12 +2420,13 @@ pirn_error_t *pirn_linker_memory(pirn_linker_t *linker,
                                  const pirn_shared_memory_t *memory);
 
 /**
- * A preparation whose instances import `memory` in place of the linker's shared memory of these
- * names. So the instances of one request can share a memory.
+ * A preparation whose instances import `memory` in place of the shared memory that the linker has
+ * for `module` and `name`. So the instances of one request can share a memory.
  *
  * # Safety
  *
- * `prepared` and `memory` are live handles, the names are C strings, `changed` is writable.
+ * `prepared` and `memory` are live handles, `module` and `name` are C strings, `changed` is
+ * writable.
  */
 pirn_error_t *pirn_prepared_with_memory(const pirn_prepared_t *prepared,
                                         const char *module,
@@ -2409,7 +2435,8 @@ pirn_error_t *pirn_prepared_with_memory(const pirn_prepared_t *prepared,
                                         pirn_prepared_t **changed);
 
 /**
- * The size in bytes; 0 for NULL. The memory only grows, so it may already be larger.
+ * The size in bytes; 0 for NULL. A guest may grow the memory during this call. Memories never
+ * shrink.
  *
  * # Safety
  *
@@ -2418,8 +2445,8 @@ pirn_error_t *pirn_prepared_with_memory(const pirn_prepared_t *prepared,
 uint64_t pirn_shared_memory_size(const pirn_shared_memory_t *memory);
 
 /**
- * Grows the memory by `pages` pages of its type, and writes its previous number of pages to
- * `before` unless it is NULL. PIRN_ERROR_ARGUMENT past its maximum.
+ * Grows the memory by `pages` pages of its type. Writes the previous number of pages to `before`
+ * unless `before` is NULL. PIRN_ERROR_ARGUMENT past the maximum of the memory's type.
  *
  * # Safety
  *
@@ -2430,8 +2457,8 @@ pirn_error_t *pirn_shared_memory_grow(const pirn_shared_memory_t *memory,
                                       uint64_t *before);
 
 /**
- * Copies `len` bytes at `address` to `bytes`. Guests may write meanwhile: each byte was there at
- * some time, but perhaps not all at the same time. PIRN_ERROR_TRAP past the end.
+ * Copies `len` bytes at `address` to `bytes`. Guests may write during the copy, so the bytes may
+ * be from different times. PIRN_ERROR_TRAP past the end.
  *
  * # Safety
  *
@@ -2443,8 +2470,8 @@ pirn_error_t *pirn_shared_memory_read(const pirn_shared_memory_t *memory,
                                       size_t len);
 
 /**
- * Copies `len` bytes to `address`, in any order. PIRN_ERROR_TRAP past the end; nothing is written
- * then.
+ * Copies `len` bytes to `address`, in any order. PIRN_ERROR_TRAP past the end; then no byte is
+ * written.
  *
  * # Safety
  *
@@ -2456,9 +2483,9 @@ pirn_error_t *pirn_shared_memory_write(const pirn_shared_memory_t *memory,
                                        size_t len);
 
 /**
- * Wakes at most `count` guests that wait at an address by `memory.atomic.wait`, and writes how
- * many to `woken` unless it is NULL. PIRN_ERROR_TRAP if the address is no multiple of 4, or past
- * the end.
+ * Wakes at most `count` guests that wait at an address by `memory.atomic.wait`. Writes the number
+ * of woken guests to `woken` unless `woken` is NULL. PIRN_ERROR_TRAP if the address is no multiple
+ * of 4, or past the end.
  *
  * # Safety
  *
@@ -2493,10 +2520,10 @@ void pirn_shared_memory_delete(pirn_shared_memory_t *memory);
  * of pirn_linker_ask.
  *
  * The first step is written to `step`. Until the call has returned or failed, the instance makes
- * no other call. Its memory can be read and written, it can move to another thread, and it can be
- * deleted. `limits` are those of this step, or NULL for none. `args` are as for
- * pirn_instance_call_words. After an error the call has ended, but for an error about the
- * arguments or the state, which changes nothing.
+ * no other call. The embedder can read and write the instance's memory, move the instance to
+ * another thread, and delete it. `limits` apply to this step; NULL for no limits. `args` are as
+ * for pirn_instance_call_words. After an error the call has ended. An error about the arguments or
+ * the state changes nothing.
  *
  * # Safety
  *
@@ -2522,9 +2549,9 @@ pirn_error_t *pirn_instance_resume(pirn_instance_t *instance,
                                    pirn_step_t *step);
 
 /**
- * Resumes a call whose guest has asked: the function of pirn_linker_ask returns `answer`, or
- * nothing if it has no result. PIRN_ERROR_STATE, without any change, if no call of this function
- * has asked.
+ * Resumes a call whose guest has asked: the function of pirn_linker_ask returns `answer`, which is
+ * ignored if the function has no result. PIRN_ERROR_STATE, without any change, if no call of this
+ * function has asked.
  *
  * # Safety
  *
@@ -2538,8 +2565,9 @@ pirn_error_t *pirn_instance_answer(pirn_instance_t *instance,
 
 /**
  * Ends a call whose guest has asked: the function of pirn_linker_ask fails with `failure`, as a
- * host function that returns it. The library takes `failure` over in every case. Returns the error
- * of the call: one with the kind, message and user of `failure`, if that is of pirn_error_new.
+ * host function that returns `failure`. The library takes `failure` over in every case. Returns
+ * the error of the call. If `failure` is of pirn_error_new, the error has the kind, message and
+ * user of `failure`.
  *
  * # Safety
  *
@@ -2569,8 +2597,9 @@ pirn_error_t *pirn_instance_cancel(pirn_instance_t *instance);
 
 /**
  * Makes a switch that ends the guest's calls from any thread, until the instance is deleted. Make
- * it before the call: while a function uses the instance, this returns PIRN_ERROR_BUSY. No switch
- * reaches the module's start in pirn_instance_new; pirn_prepared_start_deadline limits it.
+ * the switch before the call: while a function uses the instance, pirn_instance_kill_switch
+ * returns PIRN_ERROR_BUSY. No switch reaches the module's start in pirn_instance_new;
+ * pirn_prepared_start_deadline limits the start.
  *
  * # Safety
  *
@@ -2581,9 +2610,9 @@ pirn_error_t *pirn_instance_kill_switch(pirn_instance_t *instance,
 
 /**
  * Ends the guest and every later call of its instance with PIRN_ERROR_KILLED. Does not wait for
- * the guest to end. Writes the state in which the instance was, one of PIRN_KILL_IDLE to
- * PIRN_KILL_HOST, to `outcome` unless it is NULL. PIRN_ERROR_STATE if the instance was deleted or
- * killed before.
+ * the guest to end. Unless `outcome` is NULL, writes the previous state of the instance to it: one
+ * of PIRN_KILL_IDLE to PIRN_KILL_HOST. PIRN_ERROR_STATE if the instance was deleted or killed
+ * before.
  *
  * # Safety
  *
@@ -2592,8 +2621,9 @@ pirn_error_t *pirn_instance_kill_switch(pirn_instance_t *instance,
 pirn_error_t *pirn_kill_switch_kill(const pirn_kill_switch_t *kill_switch, uint32_t *outcome);
 
 /**
- * Ends the time slice of the running call, if it has one: the call is suspended wherever it is.
- * Returns 1 if there was such a call, otherwise 0. Does not wait for the suspension.
+ * Ends the time slice of the running call: the call is suspended at its current instruction.
+ * Returns 1 if a call with a time slice was running, otherwise 0. Does not wait for the
+ * suspension.
  *
  * # Safety
  *
@@ -2631,8 +2661,8 @@ void pirn_kill_switch_delete(pirn_kill_switch_t *kill_switch);
 /**
  * Makes a group without instances, which will take slots of `region`.
  *
- * `data` and `wasi` are as for pirn_instance_new, and all instances of the group have them. The
- * library takes `wasi` over in every case. `data` stays valid until the group has ended.
+ * `data` and `wasi` are as for pirn_instance_new, and all instances of the group share both. The
+ * library takes `wasi` over in every case. Keep `data` valid until the group has ended.
  *
  * # Safety
  *
@@ -2644,7 +2674,8 @@ pirn_error_t *pirn_group_new(const pirn_region_t *region,
                              pirn_group_t **group);
 
 /**
- * Adds an instance: takes a slot, and runs the module's start. Writes its number to `member`.
+ * Adds an instance: takes a slot, and runs the module's start. Writes the instance's number to
+ * `member`.
  *
  * Each import is looked up by its module name among the instances with a name (pirn_group_name),
  * and then in the linker. So a module can import functions, memories, tables, globals and tags of
@@ -2675,7 +2706,7 @@ pirn_error_t *pirn_group_name(pirn_group_t *group, const char *name, pirn_member
 
 /**
  * Writes the number of the instance with the module name `name` to `member`. PIRN_ERROR_LINK if
- * there is none.
+ * there is no such instance.
  *
  * # Safety
  *
@@ -2694,7 +2725,7 @@ void *pirn_group_data(pirn_group_t *group);
 
 /**
  * Sets the fuel with which instances begin that are added from now on, if their modules count
- * fuel. Without it, they begin with UINT64_MAX.
+ * fuel. Without this function, instances begin with UINT64_MAX.
  *
  * # Safety
  *
@@ -2703,7 +2734,7 @@ void *pirn_group_data(pirn_group_t *group);
 pirn_error_t *pirn_group_start_fuel(pirn_group_t *group, uint64_t fuel);
 
 /**
- * The remaining fuel of an instance, which the functions of its module use up.
+ * The remaining fuel of an instance. Only the functions of the instance's own module use it up.
  * PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
  *
  * # Safety
@@ -2723,7 +2754,7 @@ pirn_error_t *pirn_group_set_fuel(pirn_group_t *group, pirn_member_t member, uin
 
 /**
  * Makes a switch that ends the calls of all instances of the group from any thread, and the starts
- * of instances that are added later. The rest is as for pirn_instance_kill_switch.
+ * of instances that are added later. PIRN_ERROR_BUSY is as for pirn_instance_kill_switch.
  *
  * # Safety
  *
@@ -2756,12 +2787,12 @@ pirn_error_t *pirn_group_func(pirn_group_t *group,
                               pirn_func_t **func);
 
 /**
- * As pirn_group_func, and checks that the function has this type, as pirn_prepared_typed does.
+ * As pirn_group_func, and checks the function's type, as pirn_prepared_typed does.
  *
  * # Safety
  *
- * `group` is a live handle, `name` is a C string, `func` is writable. The lists are as long as
- * their counts say.
+ * `group` is a live handle, `name` is a C string, `func` is writable. `params` has `params_count`
+ * kinds, and `results` has `results_count` kinds.
  */
 pirn_error_t *pirn_group_typed(pirn_group_t *group,
                                pirn_member_t member,
@@ -2773,9 +2804,9 @@ pirn_error_t *pirn_group_typed(pirn_group_t *group,
                                pirn_func_t **func);
 
 /**
- * Calls a function by values, in the instance in which pirn_group_func found it. The rest is as
- * for pirn_instance_call: the limits apply to the whole call, whichever instances it enters. A
- * time slice is PIRN_ERROR_STATE.
+ * Calls a function by values, in the instance in which pirn_group_func found it. The parameters
+ * are as for pirn_instance_call. The limits apply to the whole call, in all instances that the
+ * call enters. A time slice is PIRN_ERROR_STATE.
  *
  * # Safety
  *
@@ -2806,8 +2837,8 @@ pirn_error_t *pirn_group_call_name(pirn_group_t *group,
                                    size_t results_count);
 
 /**
- * As pirn_group_call, for the function that the PIRN_FUNCREF `reference` refers to, of whichever
- * instance.
+ * As pirn_group_call, for the function that the PIRN_FUNCREF `reference` refers to, in any
+ * instance of the group.
  *
  * # Safety
  *
@@ -2883,9 +2914,10 @@ pirn_error_t *pirn_group_memory_write(pirn_group_t *group,
  *
  * # Safety
  *
- * `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer is
- * valid until the next call of the group, the next instance that is added to it, or its end, on
- * threads that have called a guest. It may not be passed to a function of this library.
+ * `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer to
+ * the bytes is valid until the next call of the group, the next pirn_group_add, or the end of the
+ * group, on threads that have called a guest. Do not pass the pointer to a function of this
+ * library.
  */
 pirn_error_t *pirn_group_memory_slice(pirn_group_t *group,
                                       pirn_member_t member,
@@ -2981,14 +3013,14 @@ pirn_error_t *pirn_group_table_grow(pirn_group_t *group,
  *
  * # Safety
  *
- * `owned` is a live handle or NULL. The value, and all that it points to, are valid until `owned`
- * is deleted.
+ * `owned` is a live handle or NULL. The returned value, with its lists and texts, is valid until
+ * `owned` is deleted.
  */
 const pirn_component_value_t *pirn_component_owned_value(const pirn_component_owned_t *owned);
 
 /**
- * Frees a value, with all that it points to. The resources in it stay: end one of the component by
- * pirn_component_instance_drop_resource.
+ * Frees a value, with its lists and texts. The resources in the value stay: end a resource of the
+ * component by pirn_component_instance_drop_resource.
  *
  * # Safety
  *
@@ -2998,7 +3030,7 @@ void pirn_component_owned_delete(pirn_component_owned_t *owned);
 
 /**
  * The component that a module was compiled from. PIRN_ERROR_LINK if it was compiled from a core
- * module. The component keeps what it needs: the module may be deleted.
+ * module. The component copies what it needs from the module, so the module may be deleted.
  *
  * # Safety
  *
@@ -3069,8 +3101,8 @@ pirn_component_linker_t *pirn_component_linker_new(void);
 /**
  * Adds a host function. Interface and function have their names in WIT: `wasi:io/streams@0.2.0`
  * and `[method]output-stream.write`. An empty `interface` is for functions that a component
- * imports outside an interface. A definition also matches an import of a compatible version. It
- * matches any function type; the result is compared with the type at each call.
+ * imports outside an interface. A definition also matches an import of a compatible version. A
+ * definition matches any function type; each call compares the result with the type of the import.
  *
  * `func` gets `env` at each call. The library takes `env` over as pirn_linker_func does.
  *
@@ -3118,9 +3150,9 @@ pirn_error_t *pirn_component_linker_resource(pirn_component_linker_t *linker,
 pirn_error_t *pirn_component_linker_wasi(pirn_component_linker_t *linker);
 
 /**
- * Limits the memory that the host keeps for one instance of a component: 128 MiB by default.
- * Values count while the library reads or writes them, each 32 bytes and its text. Handles and the
- * resources of WASI count, too.
+ * Limits the memory that the host keeps for one instance of a component: 128 MiB by default. A
+ * value counts while the library reads or writes it: 32 bytes, and the bytes of its text. Handles
+ * and the resources of WASI count, too.
  *
  * # Safety
  *
@@ -3138,9 +3170,9 @@ pirn_error_t *pirn_component_linker_host_bytes_max(pirn_component_linker_t *link
 void pirn_component_linker_delete(pirn_component_linker_t *linker);
 
 /**
- * Links a component to the host, and checks that it fits into a slot. The preparation keeps what
- * it needs: the other handles may end. A component of several core modules needs a region with
- * several memories: see PIRN_REGION_MEMORIES.
+ * Links a component to the host, and checks that it fits into a slot. The preparation copies what
+ * it needs, so the other handles may be deleted. A component of several core modules needs a
+ * region with several memories: see PIRN_REGION_MEMORIES.
  *
  * # Safety
  *
@@ -3231,7 +3263,7 @@ void pirn_component_prepared_delete(pirn_component_prepared_t *prepared);
 pirn_wasi2_t *pirn_wasi2_new(void);
 
 /**
- * Adds an argument, UTF-8. The first one is the name of the program.
+ * Adds an argument, UTF-8. The first argument is the name of the program.
  *
  * # Safety
  *
@@ -3258,7 +3290,7 @@ pirn_error_t *pirn_wasi2_env(pirn_wasi2_t *wasi, const char *name, const char *v
 pirn_error_t *pirn_wasi2_inherit_stdio(pirn_wasi2_t *wasi);
 
 /**
- * Gives the guest these bytes as its standard input. They are copied.
+ * Gives the guest a copy of these bytes as its standard input.
  *
  * # Safety
  *
@@ -3267,9 +3299,9 @@ pirn_error_t *pirn_wasi2_inherit_stdio(pirn_wasi2_t *wasi);
 pirn_error_t *pirn_wasi2_stdin_bytes(pirn_wasi2_t *wasi, const uint8_t *bytes, size_t len);
 
 /**
- * Keeps the guest's output in memory: that of stream PIRN_STDOUT or PIRN_STDERR, at most
- * `bytes_max` bytes. Writes past the limit fail in the guest as on a full disk. The caller owns
- * the capture, which may outlive the instance.
+ * Keeps the guest's output to stream PIRN_STDOUT or PIRN_STDERR in memory, at most `bytes_max`
+ * bytes. Writes past the limit fail in the guest as on a full disk. The caller owns the capture,
+ * which may outlive the instance.
  *
  * # Safety
  *
@@ -3282,7 +3314,7 @@ pirn_error_t *pirn_wasi2_capture(pirn_wasi2_t *wasi,
 
 /**
  * Gives the guest a directory of the host, under the path `guest_path`. The guest reaches nothing
- * outside it. If `read_only` is not 0, the guest cannot change it.
+ * outside the directory. If `read_only` is not 0, the guest cannot change the directory.
  *
  * # Safety
  *
@@ -3295,7 +3327,7 @@ pirn_error_t *pirn_wasi2_preopen_dir(pirn_wasi2_t *wasi,
 
 /**
  * Gives the guest a copy of files in memory, under the path `guest_path`. The guest may change the
- * copy, and use up to `bytes_max` bytes of memory for that. The changes end with the instance.
+ * copy. The changes may take up to `bytes_max` bytes of memory. The changes end with the instance.
  *
  * # Safety
  *
@@ -3316,7 +3348,7 @@ pirn_error_t *pirn_wasi2_memory_dir(pirn_wasi2_t *wasi,
 pirn_error_t *pirn_wasi2_descriptors_max(pirn_wasi2_t *wasi, uint32_t descriptors);
 
 /**
- * Limits the bytes that the guest may write to files of the host that it opens. There is no limit
+ * Limits the bytes that the guest may write to host files that it opens itself. There is no limit
  * by default.
  *
  * # Safety
@@ -3326,8 +3358,8 @@ pirn_error_t *pirn_wasi2_descriptors_max(pirn_wasi2_t *wasi, uint32_t descriptor
 pirn_error_t *pirn_wasi2_disk_bytes_max(pirn_wasi2_t *wasi, uint64_t bytes);
 
 /**
- * Frees a context that no instance got. pirn_component_instance_new takes the contexts that it
- * gets.
+ * Frees a context that was not passed to pirn_component_instance_new, which takes its context
+ * over.
  *
  * # Safety
  *
@@ -3339,11 +3371,11 @@ void pirn_wasi2_delete(pirn_wasi2_t *wasi);
  * Makes an instance of a component: takes a slot, and runs the start of its core modules.
  *
  * `data` is any pointer of the embedder's, which host functions get by pirn_component_caller_data.
- * The library never reads it. It stays valid until the instance has ended.
+ * The library never reads `data`. Keep `data` valid until the instance has ended.
  *
- * `wasi` is the guest's context of WASI 0.2, or NULL for an empty one. The library takes it over
- * in every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all
- * for 0, without limit for UINT64_MAX.
+ * `wasi` is the guest's context of WASI 0.2, or NULL for an empty one. The library takes `wasi`
+ * over in every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at
+ * all for 0, without limit for UINT64_MAX.
  *
  * # Safety
  *
@@ -3358,7 +3390,7 @@ pirn_error_t *pirn_component_instance_new(const pirn_component_prepared_t *prepa
 
 /**
  * Calls a function with `args_count` values. Writes the result to `result`, or NULL if the
- * function has none. The caller owns the result. `result` may be NULL if the result is not wanted.
+ * function has no result. The caller owns the result. `result` may be NULL to drop the result.
  *
  * After `deadline_ns` nanoseconds of wall time the call ends with PIRN_ERROR_DEADLINE; 0 is no
  * limit. With WASI, the thread sleeps while the guest waits for time, a pipe or a socket.
@@ -3394,10 +3426,10 @@ pirn_error_t *pirn_component_instance_call_name(pirn_component_instance_t *insta
                                                 pirn_component_owned_t **result);
 
 /**
- * Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`: 0 if it succeeded, 1
- * if it failed, or the number that it gave to `exit`. The arguments are those of pirn_wasi2_arg.
- * The instance of a command that called `exit` cannot be called again. PIRN_ERROR_LINK if the
- * component is no command.
+ * Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`: 0 if the command
+ * succeeded, 1 if it failed, or the number that it gave to `exit`. pirn_wasi2_arg sets the
+ * arguments of the command. The instance of a command that called `exit` cannot be called again.
+ * PIRN_ERROR_LINK if the component is no command.
  *
  * # Safety
  *
@@ -3409,8 +3441,8 @@ pirn_error_t *pirn_component_instance_run(pirn_component_instance_t *instance,
 
 /**
  * Drops a resource that the component defines, and that the embedder got as PIRN_COMPONENT_OWN:
- * calls its destructor in the guest, if it has one. Nothing happens for another resource, or one
- * that the embedder does not own any more.
+ * calls the resource's destructor in the guest, if there is one. Nothing happens for another
+ * resource, or for a resource that the embedder no longer owns.
  *
  * # Safety
  *
@@ -3451,8 +3483,8 @@ pirn_error_t *pirn_component_instance_fuel(pirn_component_instance_t *instance, 
 void *pirn_component_instance_data(pirn_component_instance_t *instance);
 
 /**
- * Ends the instance, with its resources. Its slot is reset for the next one. While a function uses
- * the instance, it ends when that function returns.
+ * Ends the instance, with its resources. Its slot is reset for the next instance. While a function
+ * uses the instance, the instance ends when that function returns.
  *
  * # Safety
  *

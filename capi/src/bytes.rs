@@ -21,11 +21,12 @@ impl pirn_bytes_t {
     }
 }
 
-/// The first byte. A zero byte follows the last one, so that text is a C string. NULL for NULL.
+/// A pointer to the first byte. A zero byte follows the last byte, so text is a C string. NULL for
+/// NULL.
 ///
 /// # Safety
 ///
-/// `bytes` is a live handle or NULL. The pointer is valid until `bytes` is deleted.
+/// `bytes` is a live handle or NULL. The returned pointer is valid until `bytes` is deleted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_bytes_data(bytes: *const pirn_bytes_t) -> *const u8 {
     // SAFETY: by the header's contract, the C caller passes a live or NULL `bytes`, valid during

@@ -3,7 +3,7 @@
 //! # Safety
 //!
 //! This file owns two facts. The handle of an instance stays at one address as long as the
-//! instance. [`Runner`] says on which thread the host function runs that may use the handle.
+//! instance. [`Runner`] names the thread of the host function that may use the handle.
 #![allow(unsafe_code)]
 
 use crate::error::{Fallible, PIRN_ERROR_BUSY, pirn_error_t};
@@ -13,8 +13,8 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A host function's access to the instance that calls it. The library owns it. It is valid until
-/// the host function returns, on the thread that runs the function.
+/// A host function's access to the instance that calls the function. The library owns this handle.
+/// It is valid until the host function returns, on the thread that runs the function.
 pub struct pirn_caller_t {
     /// The caller of the running host function; null while another function borrows it, and while
     /// no host function runs.
@@ -31,7 +31,7 @@ impl pirn_caller_t {
     }
 }
 
-/// The thread that runs a host function with a handle; 0 while none runs.
+/// The thread that runs a host function with a handle; 0 while no host function runs.
 #[derive(Default)]
 pub(crate) struct Runner(AtomicUsize);
 
@@ -47,7 +47,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// If it is not.
+    /// If another thread or no thread is the runner.
     pub(crate) fn check(&self) -> Fallible<()> {
         match self.0.load(Relaxed) == thread() {
             true => Ok(()),
@@ -56,7 +56,7 @@ impl Runner {
     }
 }
 
-/// Restores the runner, also during unwinding.
+/// Restores the previous runner when dropped, also during unwinding.
 pub(crate) struct Running<'a>(&'a Runner, usize);
 
 impl Drop for Running<'_> {
@@ -86,8 +86,8 @@ pub(crate) fn unlent() -> Box<pirn_error_t> {
 /// Owns the handle that the host functions of an instance get, at an address that never changes.
 pub(crate) struct CallerPlace<H>(NonNull<H>);
 
-// SAFETY: a thread that uses the handle has exclusive access to the instance. Another thread that
-// got the handle uses only its runner: `Runner::check` refuses it.
+// SAFETY: a thread that uses the handle has exclusive access to the instance. On another thread,
+// `Runner::check` refuses the handle, and touches only the atomic runner.
 unsafe impl<H> Send for CallerPlace<H> {}
 
 impl<H> CallerPlace<H> {
@@ -103,7 +103,8 @@ impl<H> CallerPlace<H> {
 
 impl<H> Drop for CallerPlace<H> {
     fn drop(&mut self) {
-        // SAFETY: `new` made the box, and the instance ends, so no host function of it runs.
+        // SAFETY: `new` made the box. The instance owns this value and ends, so no host function
+        // uses the box.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

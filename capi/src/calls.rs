@@ -16,8 +16,8 @@ use core::ffi::c_char;
 use core::time::Duration;
 use pirn_runtime::{CallError, Caller, Func, FuncRef, LimitedCall, Value};
 
-/// The limits of one call, or of one step of a call. 0 is no limit. The guest is interrupted at any
-/// instruction. A host function runs to its end first.
+/// The limits of one call, or of one step of a call. A field of 0 is no limit. The guest is
+/// interrupted at any instruction. A host function runs to its end first.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pirn_limits_t {
@@ -32,7 +32,7 @@ pub struct pirn_limits_t {
 }
 
 impl pirn_limits_t {
-    /// The call with its limits; the callee itself if there are none.
+    /// The call with its limits; the callee itself if there are no limits.
     #[inline]
     pub(crate) fn of<C: Limitable>(limits: Option<&Self>, callee: C) -> Result<LimitedCall<C>, C> {
         let Some(limits) = limits else {
@@ -86,24 +86,25 @@ macro_rules! limitable {
 
 limitable!(Inst Grp);
 
-/// A limit in nanoseconds; 0 is none.
+/// A limit in nanoseconds. 0 means no limit.
 #[inline]
 pub(crate) fn limit(ns: u64) -> Option<Duration> {
     (ns != 0).then(|| Duration::from_nanos(ns))
 }
 
-/// The limits at a pointer; none for NULL.
+/// The limits at a pointer; `None` for NULL.
 ///
 /// # Safety
 ///
-/// The pointer must be null or readable.
+/// `limits` must be null or readable, and nothing may change the limits during `'a`.
 #[inline]
 pub(crate) unsafe fn limits<'a>(
     limits: *const pirn_limits_t,
 ) -> Fallible<Option<&'a pirn_limits_t>> {
     match limits.is_null() {
         true => Ok(None),
-        // SAFETY: the caller ensures that the pointer is readable.
+        // SAFETY: the caller ensures that `limits` is readable and unchanged during `'a`. It is not
+        // null.
         false => unsafe { shared(limits, "limits") }.map(Some),
     }
 }
@@ -121,13 +122,14 @@ impl Lists {
     ///
     /// # Safety
     ///
-    /// Each list must be as long as its count says until the call has ended, and the results
-    /// writable.
+    /// Until the call has ended, `args.0` must point to `args.1` values, and `results.0` to room
+    /// for `results.1` values.
     pub(crate) unsafe fn new(
         args: (*const pirn_val_t, usize),
         results: (*mut pirn_val_t, usize),
     ) -> Fallible<Self> {
-        // SAFETY: the caller ensures the lengths. Both references end at once.
+        // SAFETY: the caller ensures that `args` and `results` have their lengths. The two
+        // references end at once.
         unsafe {
             list(args.0, args.1, "args")?;
             list(results.0.cast_const(), results.1, "results")?;
@@ -136,8 +138,8 @@ impl Lists {
     }
 
     pub(crate) fn args(&self, data: &Data) -> Fallible<smallvec::SmallVec<[Value; 8]>> {
-        // SAFETY: the caller of `new` ensured the length, and the reference ends before the results
-        // are written.
+        // SAFETY: the caller of `new` ensured the length of `args`. The reference ends before
+        // `store` writes the results.
         unsafe { values(list(self.args.0, self.args.1, "args")?, &data.references) }
     }
 
@@ -159,7 +161,8 @@ impl Lists {
         let made = results.iter();
         let made = made.map(|result| pirn_val_t::of(*result, &mut data.references));
         let made = made.collect::<Fallible<smallvec::SmallVec<[_; 4]>>>()?;
-        // SAFETY: the caller of `new` ensured the length, and no other reference to a list exists.
+        // SAFETY: the caller of `new` ensured the length of `results`, and no other reference to a
+        // list exists.
         let places = unsafe { list_mut(self.results.0, self.results.1, "results")? };
         places.copy_from_slice(&made);
         Ok(())
@@ -217,17 +220,18 @@ fn call(
 /// Calls a function by values.
 ///
 /// The function must be of the preparation that made the instance. `args` has `args_count` values
-/// of its parameter types. The results are written to `results`, which has room for as many values
-/// as the function has results. `results_count` is that number, and `results` may be the list of
-/// the arguments. `limits` may be NULL for none.
+/// of its parameter types. The results are written to `results`. `results_count` must be the number
+/// of the function's results, and `results` must have room for this number of values. `results` may
+/// be the list of the arguments. `limits` may be NULL for no limits.
 ///
 /// After an error the instance can be called again, unless it was killed. The changes that the
 /// guest has made until then stay.
 ///
 /// # Safety
 ///
-/// `instance` and `func` are live handles, the lists are as long as their counts say, `limits` is
-/// readable or NULL. The field of each argument that its kind names was written.
+/// `instance` and `func` are live handles. `args` has `args_count` values, `results` has room for
+/// `results_count` values, and `limits` is readable or NULL. The field of each argument that its
+/// kind names was written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_call(
     instance: *mut pirn_instance_t,
@@ -310,19 +314,19 @@ pub unsafe extern "C" fn pirn_instance_call_ref(
 }
 
 /// Calls a function by words: the fast form, for functions over numbers with up to 17 parameters
-/// and one result. Nothing is checked for each call but the handles.
+/// and one result. A call checks only the handles.
 ///
 /// `args` has a word for each parameter. A 32-bit number is the lower half of its word; the upper
 /// half is ignored. A float is passed by its bits. `result` is written if the function has a
 /// result; the upper half of a 32-bit number is zero. `result` may be a word of `args`. `limits`
-/// may be NULL for none. PIRN_ERROR_ARGUMENT if the function has other values: see
-/// pirn_instance_call.
+/// may be NULL for no limits. PIRN_ERROR_ARGUMENT if the function has values that are no numbers:
+/// use pirn_instance_call.
 ///
 /// # Safety
 ///
-/// `instance` and `func` are live handles. `args` has as many words as the function has parameters,
-/// and `result` is writable if it has a result: look the function up by pirn_prepared_typed.
-/// `limits` is readable or NULL.
+/// `instance` and `func` are live handles. `args` has a word for each parameter of the function,
+/// and `result` is writable if the function has a result: look the function up by
+/// pirn_prepared_typed. `limits` is readable or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_call_words(
     instance: *mut pirn_instance_t,

@@ -92,7 +92,7 @@ impl Described {
 }
 
 /// The component that a module was compiled from. PIRN_ERROR_LINK if it was compiled from a core
-/// module. The component keeps what it needs: the module may be deleted.
+/// module. The component copies what it needs from the module, so the module may be deleted.
 ///
 /// # Safety
 ///

@@ -13,15 +13,15 @@ use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 pub(crate) struct Data {
     /// The pointer of the embedder.
     pub(crate) host: Pointer,
-    /// Made at its first use if the embedder gave none.
+    /// The context of WASI. Made at its first use if the embedder gave none.
     wasi: Option<WasiCtx>,
     pub(crate) references: References,
-    /// The place of the handle that host functions get.
+    /// Owns the handle that host functions get.
     pub(crate) caller: CallerPlace<pirn_caller_t>,
 }
 
-/// A pointer of the embedder, which the library passes on and never reads. Instances, and so this
-/// pointer, move between threads: an atomic pointer may.
+/// A pointer of the embedder, which the library passes on and never reads. The pointer moves
+/// between threads with its instance. An atomic pointer is `Send`, a raw pointer is not.
 #[derive(Debug)]
 pub(crate) struct Pointer(AtomicPtr<c_void>);
 

@@ -3,8 +3,8 @@
 //!
 //! # Safety
 //!
-//! This file owns two facts. No panic leaves a function of the library. A pointer of the caller is
-//! used only after it was found to be aligned and not null.
+//! This file owns two facts. No panic leaves a function of the library. The library uses a pointer
+//! of the caller only after a check that the pointer is aligned and not null.
 #![allow(unsafe_code)]
 
 use crate::error::{Fallible, argument, panicked, pirn_error_t};
@@ -47,12 +47,13 @@ fn catch<R>(body: impl FnOnce() -> R) -> Result<R, Box<pirn_error_t>> {
 ///
 /// # Safety
 ///
-/// Otherwise it must point to a live `T` that nothing changes during `'a`.
+/// If `pointer` is neither null nor misaligned, it must point to a live `T` that nothing changes
+/// during `'a`.
 #[inline]
 pub(crate) unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Fallible<&'a T> {
     check(pointer, name)?;
-    // SAFETY: `check` found the pointer usable, and the caller ensures that it points to a live
-    // value.
+    // SAFETY: `check` found `pointer` aligned and not null. The caller ensures that it points to a
+    // live `T` that nothing changes during `'a`.
     Ok(unsafe { &*pointer })
 }
 
@@ -68,12 +69,12 @@ pub(crate) unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Fallible<&'
 #[inline]
 pub(crate) unsafe fn unique<'a, T>(pointer: *mut T, name: &str) -> Fallible<&'a mut T> {
     check(pointer, name)?;
-    // SAFETY: `check` found the pointer usable, and the caller ensures that it points to a live
-    // value that nothing else uses.
+    // SAFETY: `check` found `pointer` aligned and not null. The caller ensures that it points to a
+    // live `T` that nothing else uses during `'a`.
     Ok(unsafe { &mut *pointer })
 }
 
-/// The place of a result.
+/// The place that a C function writes its result to.
 ///
 /// # Errors
 ///
@@ -87,7 +88,8 @@ pub(crate) fn out<T>(pointer: *mut T, name: &str) -> Fallible<Out<T>> {
     }
 }
 
-/// The place of a result that the caller may not want: then the pointer is null.
+/// The place of a result; `None` for a null pointer, which means that the caller does not want the
+/// result.
 ///
 /// # Errors
 ///
@@ -110,7 +112,8 @@ impl<T> Out<T> {
     /// The pointer given to [`out`] must be valid for a write of `T`.
     #[inline]
     pub(crate) unsafe fn set(self, value: T) {
-        // SAFETY: the caller ensures that the place is writable. `out` checked its alignment.
+        // SAFETY: the caller ensures that the pointer given to `out` is writable. `out` checked its
+        // alignment.
         unsafe { self.0.as_ptr().write(value) };
     }
 }
@@ -128,7 +131,7 @@ impl<T> Out<*mut T> {
     }
 }
 
-/// A list of the caller. It may be null if it is empty.
+/// A list of the caller. `pointer` may be null if `count` is 0.
 ///
 /// # Errors
 ///
@@ -137,7 +140,8 @@ impl<T> Out<*mut T> {
 ///
 /// # Safety
 ///
-/// Otherwise it must point to `count` values that nothing changes during `'a`.
+/// If there is no error and `count` is not 0, `pointer` must point to `count` values that nothing
+/// changes during `'a`.
 #[inline]
 pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, name: &str) -> Fallible<&'a [T]> {
     if count == 0 {
@@ -157,8 +161,8 @@ pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, name: &str) ->
 ///
 /// # Safety
 ///
-/// As [`list`]. All bytes must be writable, and nothing else may use them during `'a`. `T` must be
-/// valid for any bytes, even uninitialised ones.
+/// As [`list`]. The `count` values must be writable, and nothing else may use them during `'a`. `T`
+/// must be valid for any bytes, even uninitialised bytes.
 #[inline]
 pub(crate) unsafe fn list_mut<'a, T>(
     pointer: *mut T,
@@ -182,9 +186,11 @@ pub(crate) unsafe fn list_mut<'a, T>(
 ///
 /// # Safety
 ///
-/// The text must end with a zero byte, and nothing may change it during `'a`.
+/// Unless `pointer` is null, a zero byte must end the text, and nothing may change the text during
+/// `'a`.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Fallible<&'a str> {
-    // SAFETY: the caller ensures what `raw_text` requires.
+    // SAFETY: the caller ensures that a zero byte ends the text at `pointer`, and that nothing
+    // changes the text during `'a`.
     utf8(unsafe { raw_text(pointer, name)? }, name)
 }
 
@@ -192,7 +198,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Fallible<&'
 ///
 /// # Errors
 ///
-/// If they are not UTF-8.
+/// If the bytes are not UTF-8.
 pub(crate) fn utf8<'a>(bytes: &'a [u8], name: &str) -> Fallible<&'a str> {
     let utf8 = core::str::from_utf8(bytes);
     utf8.map_err(|error| {
@@ -215,7 +221,8 @@ pub(crate) fn utf8<'a>(bytes: &'a [u8], name: &str) -> Fallible<&'a str> {
 /// As [`text`].
 pub(crate) unsafe fn raw_text<'a>(pointer: *const c_char, name: &str) -> Fallible<&'a [u8]> {
     check(pointer, name)?;
-    // SAFETY: `check` found the pointer usable, and the caller ensures that the text ends.
+    // SAFETY: `check` found `pointer` not null. The caller ensures that a zero byte ends the text,
+    // and that nothing changes the text during `'a`.
     Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes())
 }
 
@@ -254,29 +261,29 @@ fn misaligned(name: &str, address: usize, align: usize) -> Box<pirn_error_t> {
     ))
 }
 
-/// Reads a handle in a function that returns no error. Returns `otherwise` for null, and if `read`
-/// panics.
+/// Reads a handle in a function that returns no error. Returns `otherwise` for a null handle, and
+/// if `read` panics.
 ///
 /// # Safety
 ///
-/// The pointer must be null, or a live handle that nothing changes during the call.
+/// `handle` must be null, or a live handle that nothing changes during the call.
 pub(crate) unsafe fn read<T, R: Copy>(
     handle: *const T,
     otherwise: R,
     read: impl FnOnce(&T) -> R,
 ) -> R {
     guard_or(otherwise, || {
-        // SAFETY: the caller ensures that the handle is live or null.
+        // SAFETY: the caller ensures that `handle` is null, or live and unchanged during the call.
         unsafe { handle.as_ref() }.map_or(otherwise, read)
     })
 }
 
-/// Writes item `index` of a list, as C has it. Returns 1, or 0 without a write if there is no such
-/// item, or if the place is null or misaligned.
+/// Writes item `index` of a list to `place`, converted by `in_c`. Returns 1, or 0 without a write
+/// if there is no such item, or if `place` is null or misaligned.
 ///
 /// # Safety
 ///
-/// Otherwise the place must be writable.
+/// If `place` is neither null nor misaligned, it must be valid for a write of `C`.
 pub(crate) unsafe fn item<T, C>(
     all: &[T],
     index: usize,
@@ -291,24 +298,25 @@ pub(crate) unsafe fn item<T, C>(
     1
 }
 
-/// Makes another handle from one, for its caller to delete. Null for null.
+/// Makes another handle from `handle`. The caller deletes the new handle. Null for null.
 ///
 /// # Safety
 ///
 /// As [`read`].
 pub(crate) unsafe fn another<T>(handle: *const T, make: impl FnOnce(&T) -> T) -> *mut T {
     let made = |handle: &T| Box::into_raw(Box::new(make(handle)));
-    // SAFETY: the caller ensures that the handle is live or null.
+    // SAFETY: the caller ensures that `handle` is null, or live and unchanged during the call.
     unsafe { read(handle, ptr::null_mut(), made) }
 }
 
-/// Takes over a handle that the caller gives away; none for null.
+/// Takes over a handle that the caller gives away; `None` for null.
 ///
 /// # Safety
 ///
-/// The pointer must be null, or a handle that this library boxed and that nothing uses any more.
+/// `handle` must be null, or a handle that this library boxed and that nothing uses any more.
 pub(crate) unsafe fn taken<T>(handle: *mut T) -> Option<Box<T>> {
-    // SAFETY: the caller ensures that the handle is one of ours, and used no more.
+    // SAFETY: the caller ensures that this library boxed `handle`, and that nothing uses it any
+    // more.
     (!handle.is_null()).then(|| unsafe { Box::from_raw(handle) })
 }
 
@@ -318,7 +326,8 @@ pub(crate) unsafe fn taken<T>(handle: *mut T) -> Option<Box<T>> {
 ///
 /// As [`taken`].
 pub(crate) unsafe fn delete<T>(handle: *mut T) {
-    // SAFETY: the caller ensures that the handle is one of ours, and used no more.
+    // SAFETY: the caller ensures that this library boxed `handle`, and that nothing uses it any
+    // more.
     guard_or((), || drop(unsafe { taken(handle) }));
 }
 

@@ -1,4 +1,4 @@
-//! [`pirn_error_t`]: why a function failed.
+//! [`pirn_error_t`]: the reason for which a function failed.
 
 mod cause;
 mod frames;
@@ -37,9 +37,9 @@ pub const PIRN_ERROR_REGION: pirn_error_kind_t = 4;
 pub const PIRN_ERROR_FULL: pirn_error_kind_t = 5;
 /// The guest trapped: see pirn_error_trap_code.
 pub const PIRN_ERROR_TRAP: pirn_error_kind_t = 6;
-/// The guest threw an exception that nothing in it caught.
+/// The guest threw an exception, and no code of the guest caught it.
 pub const PIRN_ERROR_EXCEPTION: pirn_error_kind_t = 7;
-/// The guest called `proc_exit` or `exit` of WASI: see pirn_error_exit_code. This is no fault.
+/// The guest called `proc_exit` or `exit` of WASI: see pirn_error_exit_code. An exit is no fault.
 pub const PIRN_ERROR_EXIT: pirn_error_kind_t = 8;
 /// A host function returned an error of pirn_error_new, or WASI failed.
 pub const PIRN_ERROR_HOST: pirn_error_kind_t = 9;
@@ -52,23 +52,24 @@ pub const PIRN_ERROR_KILLED: pirn_error_kind_t = 11;
 pub const PIRN_ERROR_DEADLINE: pirn_error_kind_t = 12;
 /// The call used up its processor time.
 pub const PIRN_ERROR_CPU_BUDGET: pirn_error_kind_t = 13;
-/// The state of the instance does not allow the operation: a call is suspended, or none is.
+/// The state of the instance does not allow the operation: a call is suspended, or no call is
+/// suspended.
 pub const PIRN_ERROR_STATE: pirn_error_kind_t = 14;
-/// Another function uses the handle at this moment: one on another thread, or the call in which
-/// this host function runs.
+/// Another function uses the handle at this moment: a function on another thread, or the call in
+/// which this host function runs.
 pub const PIRN_ERROR_BUSY: pirn_error_kind_t = 15;
 /// The state of an instance cannot be stored in a snapshot.
 pub const PIRN_ERROR_SNAPSHOT: pirn_error_kind_t = 16;
 /// The system refused memory, a mapping, a file or another resource.
 pub const PIRN_ERROR_SYSTEM: pirn_error_kind_t = 17;
-/// The handle was changed by a function that panicked, or was spent by an earlier error. It can
-/// only be deleted.
+/// A function that panicked changed the handle, or an earlier error spent the handle. The handle
+/// can only be deleted.
 pub const PIRN_ERROR_POISONED: pirn_error_kind_t = 18;
 /// A component broke a rule of the canonical ABI, such as a string outside of its memory.
 pub const PIRN_ERROR_ABI: pirn_error_kind_t = 19;
 
-/// Why a function failed. Immutable; any threads may read it at the same time. Its texts and frames
-/// are valid until it is deleted.
+/// The reason for which a function failed. Immutable; any threads may read an error at the same
+/// time. The texts and frames of an error are valid until the error is deleted.
 pub struct pirn_error_t {
     kind: pirn_error_kind_t,
     pub(crate) cause: Cause,
@@ -252,7 +253,7 @@ impl From<Trap> for Box<pirn_error_t> {
     }
 }
 
-/// Errors that become texts of one kind, or of another one for some variants.
+/// Errors that become texts of one kind, or of another kind for some variants.
 macro_rules! by_text {
     ($($error:ty => $kind:expr $(, $variant:pat => $other:expr)*;)*) => {$(
         impl From<$error> for Box<pirn_error_t> {
@@ -289,7 +290,7 @@ by_text! {
         SharedMemoryError::System(_) => PIRN_ERROR_SYSTEM;
 }
 
-/// The trap code with a number.
+/// The trap code whose number is `code`.
 pub(crate) fn trap_code(code: u32) -> Option<TrapCode> {
     TrapCode::ALL
         .into_iter()

@@ -3,8 +3,8 @@
 //! # Safety
 //!
 //! This file owns one fact. At most one function at a time has a reference to the instance in a
-//! handle. `state` says whether one has, and a second function gets an error. A handle that is
-//! deleted while a function has its instance is freed by that function.
+//! handle. `state` says whether a function has the reference. A second function gets an error. If a
+//! handle is deleted while a function uses its instance, that function frees the handle.
 #![allow(unsafe_code)]
 
 use crate::entry::shared;
@@ -22,7 +22,7 @@ const DELETED: u8 = 2;
 /// An earlier function has panicked.
 const POISONED: u8 = 3;
 
-/// An instance, and whether a function uses it.
+/// An instance, and a state that says whether a function uses it.
 pub(crate) struct Place<I> {
     state: AtomicU8,
     instance: UnsafeCell<I>,
@@ -44,7 +44,7 @@ impl<I> Place<I> {
 /// A handle to an instance. `Out::give` makes it.
 pub(crate) trait Exclusive {
     type Inner;
-    /// The name of the handle in error messages, which is that of the parameter.
+    /// The name of the handle in error messages: the parameter's name.
     const NAME: &'static str = "instance";
 
     /// The place of the instance in this handle.
@@ -67,10 +67,10 @@ impl<H: Exclusive> Use<H> {
     ///
     /// # Safety
     ///
-    /// The handle must be live or null.
+    /// `handle` must be a live handle or null.
     #[inline]
     unsafe fn begin(handle: *mut H) -> Fallible<Self> {
-        // SAFETY: the caller ensures that the handle is live or null.
+        // SAFETY: the caller ensures that `handle` is live or null.
         let state = unsafe { &shared(handle, H::NAME)?.place().state };
         match state.compare_exchange(IDLE, BUSY, Acquire, Acquire) {
             Ok(_) => Ok(Self {
@@ -87,15 +87,15 @@ impl<H: Exclusive> Drop for Use<H> {
     #[inline]
     fn drop(&mut self) {
         let next = if self.ended { IDLE } else { POISONED };
-        // SAFETY: nothing frees a handle whose state is `BUSY`, and this function frees one whose
-        // state is `DELETED`.
+        // SAFETY: the handle is live. Nothing frees a handle in state `BUSY`, and only this
+        // function frees it in state `DELETED`.
         let state = unsafe { &(*self.handle).place().state };
         if state
             .compare_exchange(BUSY, next, Release, Acquire)
             .is_err()
         {
             // SAFETY: the state is `DELETED`: `take` has left the handle to this function, and
-            // nothing uses it after that.
+            // nothing uses the handle after `take`.
             drop(unsafe { Box::from_raw(self.handle) });
         }
     }
@@ -109,13 +109,13 @@ impl<H: Exclusive> Drop for Use<H> {
 ///
 /// # Safety
 ///
-/// The handle must be live or null.
+/// `handle` must be a live handle or null.
 #[inline]
 pub(crate) unsafe fn with<H: Exclusive, R>(
     handle: *mut H,
     body: impl FnOnce(&mut H::Inner) -> Fallible<R>,
 ) -> Fallible<R> {
-    // SAFETY: the caller ensures that the handle is live or null.
+    // SAFETY: the caller ensures that `handle` is live or null.
     let mut used = unsafe { Use::begin(handle)? };
     // SAFETY: `used` has the exclusive use, so there is no other reference to the instance.
     let result = body(unsafe { &mut *(*handle).place().instance.get() });
@@ -123,25 +123,27 @@ pub(crate) unsafe fn with<H: Exclusive, R>(
     result
 }
 
-/// Takes over a handle that ends.
+/// Takes over a handle that the caller deletes.
 ///
 /// # Errors
 ///
-/// If the handle is null, in use or poisoned. It ends all the same.
+/// If the handle is null, in use or poisoned. A handle in use or poisoned is freed all the same.
 ///
 /// # Safety
 ///
-/// The handle must be live or null, and nothing uses it after this call.
+/// `handle` must be a live handle or null, and nothing may use it after this call.
 pub(crate) unsafe fn take<H: Exclusive>(handle: *mut H) -> Fallible<Box<H>> {
-    // SAFETY: the caller ensures that the handle is live or null.
+    // SAFETY: the caller ensures that `handle` is live or null.
     let state = unsafe { &shared(handle, H::NAME)?.place().state };
     match state.swap(DELETED, AcqRel) {
         // The function that uses the instance frees the handle.
         BUSY | DELETED => Err(busy(H::NAME)),
-        // SAFETY: no function uses the instance, and the caller gives the handle away.
+        // SAFETY: the old state says that no function uses the instance, and the caller gives
+        // `handle` away.
         IDLE => Ok(unsafe { Box::from_raw(handle) }),
         _ => {
-            // SAFETY: no function uses the instance, and the caller gives the handle away.
+            // SAFETY: the old state says that no function uses the instance, and the caller gives
+            // `handle` away.
             drop(unsafe { Box::from_raw(handle) });
             Err(Poisoned(H::NAME).into())
         }

@@ -27,24 +27,25 @@ pub use items::*;
 pub use memory::*;
 use pirn_runtime::MemberId;
 
-/// Instances that import from each other, each in its own slot. They share the `data` and the
-/// context of WASI of pirn_group_new, and end with the group. One thread at a time may use it, and
-/// it may move between threads. A function that finds it in use returns PIRN_ERROR_BUSY.
+/// Instances that import from each other, each in its own slot. The instances share the `data` and
+/// the context of WASI of pirn_group_new, and end with the group. One thread at a time may use a
+/// group, and the group may move between threads. A function that finds the group in use returns
+/// PIRN_ERROR_BUSY.
 pub struct pirn_group_t {
     place: Place<Members>,
 }
 
-/// Identifies an instance of a group. 0 is none. The numbers of one group are no numbers of another
-/// group.
+/// Identifies an instance of a group. 0 identifies no instance. Numbers of one group are invalid in
+/// other groups.
 pub type pirn_member_t = u64;
 
 /// A group, and the ids of its instances.
 pub(crate) struct Members {
     pub(super) group: Grp,
-    /// Distinguishes the numbers of this group from those of others. After 2^32 groups, a serial is
-    /// used again; then a number of another group may identify an instance of this one.
+    /// Distinguishes the numbers of this group from the numbers of other groups. After 2^32 groups,
+    /// a serial repeats; then a number of another group may identify an instance of this group.
     serial: u32,
-    /// The lowest 32 bits of a number are an index of this list, plus 1.
+    /// The lowest 32 bits of a [`pirn_member_t`] are an index of this list, plus 1.
     ids: Vec<MemberId>,
 }
 
@@ -77,7 +78,7 @@ impl Members {
     ///
     /// # Errors
     ///
-    /// If the group has none with this number.
+    /// If the group has no instance with this number.
     fn member(&self, number: pirn_member_t) -> Fallible<MemberId> {
         let (serial, at) = ((number >> 32) as u32, (number as u32).wrapping_sub(1));
         let found = self.ids.get(at as usize).copied();
@@ -93,8 +94,8 @@ impl Members {
 
 /// Makes a group without instances, which will take slots of `region`.
 ///
-/// `data` and `wasi` are as for pirn_instance_new, and all instances of the group have them. The
-/// library takes `wasi` over in every case. `data` stays valid until the group has ended.
+/// `data` and `wasi` are as for pirn_instance_new, and all instances of the group share both. The
+/// library takes `wasi` over in every case. Keep `data` valid until the group has ended.
 ///
 /// # Safety
 ///
@@ -124,7 +125,8 @@ pub unsafe extern "C" fn pirn_group_new(
     })
 }
 
-/// Adds an instance: takes a slot, and runs the module's start. Writes its number to `member`.
+/// Adds an instance: takes a slot, and runs the module's start. Writes the instance's number to
+/// `member`.
 ///
 /// Each import is looked up by its module name among the instances with a name (pirn_group_name),
 /// and then in the linker. So a module can import functions, memories, tables, globals and tags of
@@ -187,7 +189,7 @@ pub unsafe extern "C" fn pirn_group_name(
 }
 
 /// Writes the number of the instance with the module name `name` to `member`. PIRN_ERROR_LINK if
-/// there is none.
+/// there is no such instance.
 ///
 /// # Safety
 ///
@@ -234,7 +236,7 @@ pub unsafe extern "C" fn pirn_group_data(group: *mut pirn_group_t) -> *mut c_voi
 }
 
 /// Sets the fuel with which instances begin that are added from now on, if their modules count
-/// fuel. Without it, they begin with UINT64_MAX.
+/// fuel. Without this function, instances begin with UINT64_MAX.
 ///
 /// # Safety
 ///
@@ -253,7 +255,7 @@ pub unsafe extern "C" fn pirn_group_start_fuel(
     })
 }
 
-/// The remaining fuel of an instance, which the functions of its module use up.
+/// The remaining fuel of an instance. Only the functions of the instance's own module use it up.
 /// PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
 ///
 /// # Safety
@@ -299,7 +301,7 @@ pub unsafe extern "C" fn pirn_group_set_fuel(
 }
 
 /// Makes a switch that ends the calls of all instances of the group from any thread, and the starts
-/// of instances that are added later. The rest is as for pirn_instance_kill_switch.
+/// of instances that are added later. PIRN_ERROR_BUSY is as for pirn_instance_kill_switch.
 ///
 /// # Safety
 ///

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. A function of the embedder is called only with the `env` that was given
-//! with it, and never after that `env` was freed.
+//! This file owns one fact. The library calls a function of the embedder only with the `env` that
+//! came with the function, and never after `env` was freed.
 #![allow(unsafe_code)]
 
 use crate::caller::pirn_caller_t;
@@ -21,13 +21,13 @@ use smallvec::SmallVec;
 type Returned<T> = Result<T, HostError>;
 
 /// A host function by values. `args` has as many values as the function has parameters. `results`
-/// has as many as it has results; they begin as zero or null, and the function writes them. Both
-/// lists are valid until the function returns.
+/// has room for the function's results; the values begin as zero or null, and the function writes
+/// them. Both lists are valid until the function returns.
 ///
-/// It returns NULL, or an error that it owns and gives to the library: the guest's call then ends
-/// with that error. It is called on the thread that called the guest, on several threads at the
-/// same time if several call guests. It must not leave by longjmp(3). A C++ exception that leaves
-/// it ends the process.
+/// The function returns NULL, or an error that it owns and gives to the library: the guest's call
+/// then ends with that error. It runs on the thread that called the guest, and on several threads
+/// at the same time if several threads call guests. It must not leave by longjmp(3). A C++
+/// exception that leaves the function ends the process.
 pub type pirn_host_func_t = Option<
     unsafe extern "C-unwind" fn(
         env: *mut c_void,
@@ -39,7 +39,8 @@ pub type pirn_host_func_t = Option<
 
 /// A host function by words, for functions over numbers: up to 17 parameters and one result. A
 /// 32-bit number is the lower half of its word; the upper half of an argument is zero. `result` is
-/// one word, even if the function has no result. The rest is as for pirn_host_func_t.
+/// one word, even if the function has no result. Return value, threads and exceptions are as for
+/// pirn_host_func_t.
 pub type pirn_host_words_t = Option<
     unsafe extern "C-unwind" fn(
         env: *mut c_void,
@@ -50,8 +51,9 @@ pub type pirn_host_words_t = Option<
 >;
 
 /// Decides whether a memory of an instance, or its heap of structs and arrays, may grow from
-/// `current` to `desired` bytes: not 0 if it may. `maximum` is that of the memory's type, or
-/// UINT64_MAX if it has none, as the heap. `data` is that of pirn_instance_new.
+/// `current` to `desired` bytes. Not 0 allows the growth. `maximum` is the maximum of the memory's
+/// type, or UINT64_MAX for a heap or a type without a maximum. `data` is the pointer of
+/// pirn_instance_new.
 pub type pirn_limiter_t = Option<
     unsafe extern "C-unwind" fn(
         env: *mut c_void,
@@ -63,7 +65,7 @@ pub type pirn_limiter_t = Option<
 >;
 
 /// Frees the `env` of a function. It may be called on any thread that deletes a handle. It must not
-/// use the handle for whose function it is called.
+/// use the handle that the running library function deletes or changes.
 pub type pirn_env_delete_t = Option<unsafe extern "C-unwind" fn(env: *mut c_void)>;
 
 /// The pointer that a function of the embedder gets, with its destructor.
@@ -75,7 +77,8 @@ pub(crate) struct Env {
 // SAFETY: the library only passes the pointer on. The rules of the header require functions that
 // work on any thread, and on several at the same time.
 unsafe impl Send for Env {}
-// SAFETY: as for `Send`.
+// SAFETY: as for `Send`: the header requires functions that several threads may call at the same
+// time.
 unsafe impl Sync for Env {}
 
 impl Env {
@@ -83,7 +86,7 @@ impl Env {
     ///
     /// # Safety
     ///
-    /// It must be valid to call `delete` with the pointer once.
+    /// `delete` must be null, or a function that can be called once with `pointer`, on any thread.
     pub(crate) unsafe fn new(pointer: *mut c_void, delete: pirn_env_delete_t) -> Self {
         Self { pointer, delete }
     }
@@ -96,7 +99,8 @@ impl Env {
 impl Drop for Env {
     fn drop(&mut self) {
         if let Some(delete) = self.delete {
-            // SAFETY: the caller of `new` ensured that this is valid once.
+            // SAFETY: the caller of `new` ensured that `delete` accepts `pointer` once, and a drop
+            // happens once.
             unsafe { delete(self.pointer) };
         }
     }
@@ -108,7 +112,8 @@ impl Drop for Env {
 ///
 /// `error` must be null, or an error that the embedder owned.
 pub(crate) unsafe fn ended(error: *mut pirn_error_t) -> Returned<()> {
-    // SAFETY: the caller ensures that the embedder owned the error, and it has given it away.
+    // SAFETY: the caller ensures that `error` is null, or that the embedder owned it and has given
+    // it away.
     match unsafe { taken(error) } {
         None => Ok(()),
         Some(error) => Err(error.into_host_error()),
@@ -123,7 +128,8 @@ pub(crate) unsafe fn ended(error: *mut pirn_error_t) -> Returned<()> {
 ///
 /// # Safety
 ///
-/// `func` must be a function that can be called with the pointer of `env`.
+/// `func` must be null, or a function that can be called with the pointer of `env` while `env`
+/// lives.
 #[expect(
     clippy::type_complexity,
     reason = "the closure has the type that the linker wants"
@@ -147,15 +153,17 @@ pub(crate) unsafe fn by_values(
             let args = args.map_err(pirn_error_t::into_host_error)?;
             let mut answers = SmallVec::<[pirn_val_t; 4]>::from_slice(&zeros);
             let error = lend(&mut caller, |handle| {
-                // SAFETY: the caller ensures that the function can be called with this pointer. The
-                // lists are as long as the function's type says.
+                // SAFETY: the caller of `by_values` ensures that `func` accepts the pointer of
+                // `env`. `args` and `answers` have a value for each parameter and result of the
+                // type.
                 unsafe { func(env.pointer(), handle, args.as_ptr(), answers.as_mut_ptr()) }
             });
-            // SAFETY: the rules of the header say that the function owned its error.
+            // SAFETY: the header requires that the function owned `error` and gives it to the
+            // library.
             unsafe { ended(error)? };
             let references = &caller.data().references;
             for (result, answer) in results.iter_mut().zip(&answers) {
-                // SAFETY: all fields were written: the list began as zeros.
+                // SAFETY: all fields of `answer` were written: `answers` began as zeros.
                 let answer = unsafe { answer.value(references) };
                 *result = answer.map_err(pirn_error_t::into_host_error)?;
             }
@@ -164,8 +172,8 @@ pub(crate) unsafe fn by_values(
     )
 }
 
-/// A host function by words. The closure returns the result's word; it is 0 if the embedder's
-/// function has written none.
+/// A host function by words. The closure returns the result's word; the word is 0 if the embedder's
+/// function wrote no result.
 ///
 /// # Errors
 ///
@@ -187,11 +195,11 @@ pub(crate) unsafe fn by_words(
         store(&params, narrow, count, &mut args);
         let mut result = 0;
         let error = lend(&mut caller, |handle| {
-            // SAFETY: the caller ensures that the function can be called with this pointer. The
-            // list is as long as a list of words may be.
+            // SAFETY: the caller of `by_words` ensures that `func` accepts the pointer of `env`.
+            // `args` has `WORDS_MAX` words, the most that a function has.
             unsafe { func(env.pointer(), handle, args.as_ptr(), &raw mut result) }
         });
-        // SAFETY: the rules of the header say that the function owned its error.
+        // SAFETY: the header requires that the function owned `error` and gives it to the library.
         unsafe { ended(error)? };
         Ok(result)
     })
@@ -234,12 +242,12 @@ pub(crate) unsafe fn limiter(
     Ok(move |data: &mut Data, growth: pirn_runtime::Growth| {
         let maximum = growth.maximum.unwrap_or(u64::MAX);
         let (env, data) = (env.pointer(), data.host.get());
-        // SAFETY: the caller ensures that the function can be called with this pointer.
+        // SAFETY: the caller of `limiter` ensures that `allows` accepts the pointer of `env`.
         unsafe { allows(env, data, growth.current, growth.desired, maximum) != 0 }
     })
 }
 
-/// Checks that a place for a result is there if one is wanted.
+/// The place for a result if the function has one; `None` if it has none.
 ///
 /// # Errors
 ///

@@ -13,8 +13,8 @@ use crate::error::{
 use core::ffi::c_char;
 use pirn_runtime::Trap;
 
-/// Makes an error for a host function to return: the guest's call ends with it. `message` is
-/// copied. `user` is any number of the embedder's, which pirn_error_user returns.
+/// Makes an error for a host function to return: the guest's call ends with this error. `message`
+/// is copied. `user` is any number of the embedder's, which pirn_error_user returns.
 ///
 /// The caller owns the error. A host function that returns it gives it to the library. This
 /// function never returns NULL. If `message` is no valid text, the error says so.
@@ -37,8 +37,8 @@ pub unsafe extern "C" fn pirn_error_new(message: *const c_char, user: u64) -> *m
 }
 
 /// Makes the error of a trap for a host function to return: the guest's call of the host function
-/// traps with this code (see PIRN_TRAP_UNREACHABLE and the others). The call's error then has a
-/// backtrace.
+/// traps with this code, one of PIRN_TRAP_STACK_OVERFLOW to PIRN_TRAP_HOST_MEMORY_EXHAUSTED. The
+/// call's error then has a backtrace.
 ///
 /// The caller owns the error. An unknown code gives an error of kind PIRN_ERROR_ARGUMENT.
 #[unsafe(no_mangle)]
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn pirn_error_kind(error: *const pirn_error_t) -> pirn_err
     unsafe { read(error, PIRN_OK, pirn_error_t::kind) }
 }
 
-/// The message: one line, UTF-8, valid as long as the error. An empty text for NULL.
+/// The message of an error: one line, UTF-8, valid as long as the error. An empty text for NULL.
 ///
 /// # Safety
 ///
@@ -77,8 +77,8 @@ pub unsafe extern "C" fn pirn_error_message(error: *const pirn_error_t) -> *cons
     unsafe { read(error, c"".as_ptr(), |error| error.message().as_ptr()) }
 }
 
-/// The message and the backtrace: a line each, UTF-8, without a line break at the end, valid as
-/// long as the error. An empty text for NULL.
+/// The message, and one line for each frame of the backtrace. The text is UTF-8, has no line break
+/// at the end, and is valid as long as the error. An empty text for NULL.
 ///
 /// # Safety
 ///
@@ -128,8 +128,8 @@ pub unsafe extern "C" fn pirn_error_user(error: *const pirn_error_t) -> u64 {
     unsafe { read(error, 0, pirn_error_t::user) }
 }
 
-/// The number of frames in the backtrace, at most 64. 0 for NULL, and for errors that have none:
-/// only traps, exceptions, panics of host functions, kills, deadlines and budgets have frames.
+/// The number of frames in the backtrace, at most 64. 0 for NULL. Only traps, exceptions, panics of
+/// host functions, kills, deadlines and processor budgets have frames.
 ///
 /// # Safety
 ///

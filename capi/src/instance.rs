@@ -17,8 +17,9 @@ use core::ffi::{c_char, c_void};
 use core::ptr;
 use core::time::Duration;
 
-/// A module in its own slot. One thread at a time may use it, and it may move between threads. A
-/// function that finds it in use returns PIRN_ERROR_BUSY.
+/// An instance of a module, in its own slot. One thread at a time may use the handle, and the
+/// handle may move between threads. A function that finds the handle in use returns
+/// PIRN_ERROR_BUSY.
 pub struct pirn_instance_t {
     place: Place<Inst>,
 }
@@ -34,12 +35,12 @@ impl Exclusive for pirn_instance_t {
 /// Makes an instance: takes a slot, and runs the module's start.
 ///
 /// `data` is any pointer of the embedder's, which host functions get by pirn_caller_data. The
-/// library never reads it. It stays valid until the instance has ended: if the instance is deleted
-/// in its own host function, that is when the running call returns.
+/// library never reads `data`. Keep `data` valid until the instance has ended. An instance that is
+/// deleted in its own host function ends when the running call returns.
 ///
-/// `wasi` is the guest's context of WASI, or NULL for an empty one. The library takes it over in
-/// every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all for
-/// 0, without limit for UINT64_MAX.
+/// `wasi` is the guest's context of WASI, or NULL for an empty one. The library takes `wasi` over
+/// in every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all
+/// for 0, without limit for UINT64_MAX.
 ///
 /// # Safety
 ///
@@ -129,11 +130,12 @@ pub unsafe extern "C" fn pirn_instance_set_fuel(
     guard(|| unsafe { with(instance, |instance| Ok(instance.set_fuel(fuel)?)) })
 }
 
-/// Ends the instance, and makes a module whose instances begin with its state.
+/// Ends the instance, and makes a module whose instances begin with the state of this instance.
 ///
 /// The library takes the instance over in every case. The `exports_count` functions named by
 /// `exports` made the state and must not run again, so the snapshot does not export them. A
-/// snapshot has what the guest has read from the host: see pirn_prepared_call_first.
+/// snapshot contains all that the guest has read from the host, such as random seeds: see
+/// pirn_prepared_call_first.
 ///
 /// # Safety
 ///
@@ -167,8 +169,8 @@ pub unsafe extern "C" fn pirn_instance_snapshot(
     })
 }
 
-/// Ends the instance. Its slot is reset for the next one. While a function uses the instance, such
-/// as the call in which a host function runs, the instance ends when that function returns.
+/// Ends the instance. The slot is reset for the next instance. While a function uses the instance,
+/// such as the call in which a host function runs, the instance ends when that function returns.
 ///
 /// # Safety
 ///

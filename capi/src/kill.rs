@@ -11,8 +11,8 @@ use crate::exclusive::with;
 use crate::instance::pirn_instance_t;
 use pirn_runtime::{KillOutcome, KillSwitch};
 
-/// Stops a guest from any thread, whatever its state. Any threads may use it at the same time. It
-/// may outlive its instance or group.
+/// Stops a guest from any thread, in any state of the guest. Any threads may use a switch at the
+/// same time. A switch may outlive its instance or group.
 pub struct pirn_kill_switch_t {
     switch: KillSwitch,
 }
@@ -25,16 +25,17 @@ impl pirn_kill_switch_t {
 
 /// The instance was not running. Every later call fails.
 pub const PIRN_KILL_IDLE: u32 = 0;
-/// A call was suspended. It cannot be resumed.
+/// A call was suspended. The call cannot be resumed.
 pub const PIRN_KILL_SUSPENDED: u32 = 1;
-/// Guest code was running. The guest is interrupted where it is.
+/// Guest code was running. The guest is interrupted at its current instruction.
 pub const PIRN_KILL_GUEST: u32 = 2;
 /// A host function was running. The guest ends when the function returns.
 pub const PIRN_KILL_HOST: u32 = 3;
 
 /// Makes a switch that ends the guest's calls from any thread, until the instance is deleted. Make
-/// it before the call: while a function uses the instance, this returns PIRN_ERROR_BUSY. No switch
-/// reaches the module's start in pirn_instance_new; pirn_prepared_start_deadline limits it.
+/// the switch before the call: while a function uses the instance, pirn_instance_kill_switch
+/// returns PIRN_ERROR_BUSY. No switch reaches the module's start in pirn_instance_new;
+/// pirn_prepared_start_deadline limits the start.
 ///
 /// # Safety
 ///
@@ -55,9 +56,9 @@ pub unsafe extern "C" fn pirn_instance_kill_switch(
 }
 
 /// Ends the guest and every later call of its instance with PIRN_ERROR_KILLED. Does not wait for
-/// the guest to end. Writes the state in which the instance was, one of PIRN_KILL_IDLE to
-/// PIRN_KILL_HOST, to `outcome` unless it is NULL. PIRN_ERROR_STATE if the instance was deleted or
-/// killed before.
+/// the guest to end. Unless `outcome` is NULL, writes the previous state of the instance to it: one
+/// of PIRN_KILL_IDLE to PIRN_KILL_HOST. PIRN_ERROR_STATE if the instance was deleted or killed
+/// before.
 ///
 /// # Safety
 ///
@@ -85,8 +86,9 @@ pub unsafe extern "C" fn pirn_kill_switch_kill(
     })
 }
 
-/// Ends the time slice of the running call, if it has one: the call is suspended wherever it is.
-/// Returns 1 if there was such a call, otherwise 0. Does not wait for the suspension.
+/// Ends the time slice of the running call: the call is suspended at its current instruction.
+/// Returns 1 if a call with a time slice was running, otherwise 0. Does not wait for the
+/// suspension.
 ///
 /// # Safety
 ///

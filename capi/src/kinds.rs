@@ -31,11 +31,11 @@ pub const PIRN_EXNREF: pirn_kind_t = 7;
 /// A reference to a struct, an array, a 31-bit number, or a converted reference of the host.
 pub const PIRN_ANYREF: pirn_kind_t = 8;
 
-/// The type with a number. A reference type is the nullable abstract one.
+/// The type of a kind. Each kind of reference stands for the nullable abstract type.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If no type has this kind.
 pub(crate) fn type_of(kind: pirn_kind_t) -> Fallible<ValType> {
     Ok(match kind {
         PIRN_I32 => ValType::I32,
@@ -55,7 +55,7 @@ pub(crate) fn type_of(kind: pirn_kind_t) -> Fallible<ValType> {
     })
 }
 
-/// The number of a type.
+/// The kind of a type.
 pub(crate) fn kind_of(ty: ValType) -> pirn_kind_t {
     match ty {
         ValType::I32 => PIRN_I32,
@@ -82,12 +82,14 @@ pub(crate) fn kind_of(ty: ValType) -> pirn_kind_t {
 ///
 /// # Safety
 ///
-/// Each list must have as many elements as its count says.
+/// `params.0` must point to `params.1` kinds, and `results.0` to `results.1` kinds, during the
+/// call.
 pub(crate) unsafe fn func_type(
     params: (*const pirn_kind_t, usize),
     results: (*const pirn_kind_t, usize),
 ) -> Fallible<FuncType> {
-    // SAFETY: the caller ensures that the lists have these lengths.
+    // SAFETY: the caller ensures that `params.0` points to `params.1` kinds, and `results.0` to
+    // `results.1` kinds.
     let (params, results) = unsafe {
         (
             list(params.0, params.1, "params")?,
@@ -111,7 +113,7 @@ pub(crate) fn is_word(ty: ValType) -> bool {
     )
 }
 
-/// A number of a type from a word whose upper half is unspecified for a type of 32 bits.
+/// Clears the upper half of a word that holds a 32-bit number: the upper half is unspecified.
 #[inline]
 pub(crate) fn normal(word: u64, is_narrow: bool) -> u64 {
     match is_narrow {

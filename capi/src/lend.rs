@@ -2,9 +2,9 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. A handle leads to the caller of the host function that runs, on the
-//! thread of that function, and to nothing at any other time. A C program may keep the handle and
-//! use it too late. While the instance lives, such a use is an error.
+//! This file owns one fact. A handle leads to a `Caller` only while its host function runs, and
+//! only on the thread of that function. A C program may keep the handle and use it too late. While
+//! the instance lives, such a use is an error.
 #![allow(unsafe_code)]
 
 use crate::caller::{pirn_caller_t, unlent};
@@ -16,7 +16,7 @@ use core::ffi::c_void;
 use core::ptr;
 use pirn_runtime::Caller;
 
-/// Restores where a handle leads to, also during unwinding.
+/// Restores the pointer in a handle when dropped, also during unwinding.
 struct Restore<'a>(&'a Cell<*mut c_void>, *mut c_void);
 
 impl Drop for Restore<'_> {
@@ -31,7 +31,7 @@ pub(crate) fn lend<R>(
     call: impl FnOnce(*mut pirn_caller_t) -> R,
 ) -> R {
     let place = caller.data().caller.handle();
-    // SAFETY: the instance lives, because its host function runs.
+    // SAFETY: the instance owns the handle, and lives, because its host function runs.
     let handle = unsafe { place.as_ref() };
     let current = ptr::from_mut(caller).cast();
     let _running = handle.runner.begin();
@@ -39,8 +39,8 @@ pub(crate) fn lend<R>(
     call(place.as_ptr())
 }
 
-/// Runs `body` with the caller that a handle leads to. Until `body` returns, the handle leads to
-/// nothing.
+/// Runs `body` with the `Caller` that a handle leads to. Until `body` returns, the pointer in the
+/// handle is null, so a second use is an error.
 ///
 /// # Errors
 ///
@@ -48,12 +48,13 @@ pub(crate) fn lend<R>(
 ///
 /// # Safety
 ///
-/// The handle must be null, or that of an instance that lives.
+/// `handle` must be null, or the handle of a live instance.
 pub(crate) unsafe fn lent<R>(
     handle: *const pirn_caller_t,
     body: impl FnOnce(&mut Caller<'_, Data>) -> Fallible<R>,
 ) -> Fallible<R> {
-    // SAFETY: the caller ensures that the instance lives, and it owns the handle.
+    // SAFETY: the caller ensures that `handle` is null or belongs to a live instance, which owns
+    // the handle.
     let handle = unsafe { shared(handle, "caller")? };
     handle.runner.check()?;
     let current = handle.current.replace(ptr::null_mut());
@@ -61,8 +62,8 @@ pub(crate) unsafe fn lent<R>(
         return Err(unlent());
     }
     let _restore = Restore(&handle.current, current);
-    // SAFETY: `lend` stored the pointer, and restores the handle before its caller ends. The handle
-    // is on the thread of `lend`, so `lend` has not returned. Nothing else uses the caller: the
-    // embedder's function runs, and the pointer was taken out of the handle.
+    // SAFETY: `lend` stored the pointer, and restores the handle before its caller ends.
+    // `runner.check` found the thread of `lend`, so `lend` has not returned. Nothing else uses the
+    // `Caller`: the embedder's function runs, and the handle holds null until `body` returns.
     body(unsafe { &mut *current.cast::<Caller<'_, Data>>() })
 }

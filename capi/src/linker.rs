@@ -1,4 +1,4 @@
-//! [`pirn_linker_t`]: what guests can import from the host.
+//! [`pirn_linker_t`]: the functions and globals that guests import from the host.
 //!
 //! # Safety
 //!
@@ -20,8 +20,8 @@ use core::ffi::{c_char, c_void};
 use core::ptr;
 use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError};
 
-/// Functions and globals that guests can import, by module and name. One thread at a time may use
-/// it. Preparations copy what they need, so it may be changed or deleted after
+/// Functions and globals that guests can import, by module and name. One thread at a time may use a
+/// linker. Preparations copy what they need, so the linker may be changed or deleted after
 /// pirn_region_prepare.
 pub struct pirn_linker_t {
     pub(crate) linker: Linking<Link>,
@@ -37,14 +37,16 @@ struct Named<'a> {
 impl<'a> Named<'a> {
     /// # Safety
     ///
-    /// The texts must be C strings or null, the lists as long as their counts say.
+    /// `module` and `name` must be C strings or null. `params.0` must point to `params.1` kinds,
+    /// and `results.0` to `results.1` kinds. All must be valid during `'a`.
     unsafe fn new(
         module: *const c_char,
         name: *const c_char,
         params: (*const pirn_kind_t, usize),
         results: (*const pirn_kind_t, usize),
     ) -> Fallible<Self> {
-        // SAFETY: the caller ensures what these functions require.
+        // SAFETY: the caller ensures that `module` and `name` are C strings or null, and that
+        // `params.0` and `results.0` point to `params.1` and `results.1` kinds.
         unsafe {
             Ok(Self {
                 module: text(module, "module")?,
@@ -54,7 +56,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// Whether the function has a result; an error if its values do not fit into words.
+    /// Whether the function has a result.
     fn has_word(&self) -> Fallible<bool> {
         let FuncType { params, results } = &self.ty;
         let fits = params.len() <= host::WORDS_MAX && results.len() <= 1;
@@ -83,16 +85,17 @@ pub extern "C" fn pirn_linker_new() -> *mut pirn_linker_t {
 
 /// Adds a host function by values.
 ///
-/// `params` and `results` list the kinds of its type. `func` gets `env` at each call. The library
-/// takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once, when
-/// nothing can call `func` any more, and before this function returns an error. If `env_delete` is
-/// NULL, keep `env` valid until the linker, its clones, and all preparations and instances made
-/// from them are deleted.
+/// `params` and `results` list the kinds of the function's type. `func` gets `env` at each call.
+/// The library takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once,
+/// when nothing can call `func` any more, and before this function returns an error. If
+/// `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations and
+/// instances made from them are deleted.
 ///
 /// # Safety
 ///
-/// `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
-/// counts say. `func` and `env_delete` can be called with `env` as their types say.
+/// `linker` is a live handle. `module` and `name` are C strings. `params` has `params_count` kinds,
+/// and `results` has `results_count` kinds. `func` and `env_delete` can be called with `env` as
+/// their types say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_linker_func(
     linker: *mut pirn_linker_t,
@@ -127,7 +130,8 @@ pub unsafe extern "C" fn pirn_linker_func(
 }
 
 /// Adds a host function by words: the faster form, for functions over numbers with up to 17
-/// parameters and one result. Its parameters are those of pirn_linker_func.
+/// parameters and one result. The parameters of pirn_linker_words are the parameters of
+/// pirn_linker_func.
 ///
 /// # Safety
 ///
@@ -181,15 +185,16 @@ pub unsafe extern "C" fn pirn_linker_words(
 
 /// Adds a host function that asks the embedder: the guest that calls it is suspended, and
 /// pirn_instance_start or pirn_instance_resume returns PIRN_STEP_ASKED with `tag` and the
-/// arguments. pirn_instance_answer resumes the guest. The function is over numbers, as one by
-/// words.
+/// arguments. pirn_instance_answer resumes the guest. The function must fit into words, as for
+/// pirn_linker_words.
 ///
-/// A guest that calls it in a plain call, or in a nested one, ends with PIRN_ERROR_STATE.
+/// A guest that calls the function in a plain call, or in a nested call, ends with
+/// PIRN_ERROR_STATE.
 ///
 /// # Safety
 ///
-/// `linker` is a live handle. `module` and `name` are C strings. The lists are as long as their
-/// counts say.
+/// `linker` is a live handle. `module` and `name` are C strings. `params` has `params_count` kinds,
+/// and `results` has `results_count` kinds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_linker_ask(
     linker: *mut pirn_linker_t,
@@ -263,7 +268,8 @@ pub unsafe extern "C" fn pirn_linker_global(
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
         let (module, name) = (text(module, "module")?, text(name, "name")?);
-        // A list that has given nothing: only null references of an instance pass.
+        // An empty list: `value` fails for a reference of an instance, unless the reference is
+        // null.
         let value = value.value(&References::new())?;
         linker.change(|linker| {
             linker.global(module, name, value)?;
@@ -289,7 +295,8 @@ pub unsafe extern "C" fn pirn_linker_wasi(linker: *mut pirn_linker_t) -> *mut pi
 }
 
 /// Sets the function that decides whether a memory may grow, within the limits of its type and of
-/// the region. It replaces an earlier one. The library takes `env` over as pirn_linker_func does.
+/// the region. The function replaces an earlier limiter. The library takes `env` over as
+/// pirn_linker_func does.
 ///
 /// # Safety
 ///
@@ -315,8 +322,8 @@ pub unsafe extern "C" fn pirn_linker_memory_limiter(
     })
 }
 
-/// Another linker with the same items, which can be changed apart. NULL for NULL, and for a linker
-/// that can only be deleted.
+/// A copy of a linker with its items. Later changes of one linker do not affect the other. NULL for
+/// NULL, and for a linker that can only be deleted.
 ///
 /// # Safety
 ///

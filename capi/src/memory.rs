@@ -17,7 +17,7 @@ use crate::value::pirn_val_t;
 use core::ffi::{c_char, c_void};
 use pirn_runtime::{Caller, MemoryMut};
 
-/// The memory of an instance with a name; memory 0 without one.
+/// The exported memory `name` of an instance; memory 0 for `None`.
 fn of_instance<'a>(instance: &'a mut Inst, name: Option<&str>) -> Fallible<MemoryMut<'a>> {
     match name {
         None => Ok(instance.memory_mut()),
@@ -27,7 +27,7 @@ fn of_instance<'a>(instance: &'a mut Inst, name: Option<&str>) -> Fallible<Memor
     }
 }
 
-/// The memory of a calling instance with a name; memory 0 without one.
+/// The exported memory `name` of the calling instance; memory 0 for `None`.
 fn of_caller<'a>(caller: &'a mut Caller<'_, Data>, name: Option<&str>) -> Fallible<MemoryMut<'a>> {
     match name {
         None => Ok(caller.memory_mut()),
@@ -54,15 +54,16 @@ pub(crate) fn no_global(name: &str) -> Box<pirn_error_t> {
     )
 }
 
-/// The name at a pointer; none for NULL.
+/// The name at a pointer; `None` for NULL.
 ///
 /// # Safety
 ///
-/// The pointer must be null or a C string.
+/// `name` must be null, or a C string that nothing changes during `'a`.
 pub(crate) unsafe fn named<'a>(name: *const c_char) -> Fallible<Option<&'a str>> {
     match name.is_null() {
         true => Ok(None),
-        // SAFETY: the caller ensures that the pointer is a C string.
+        // SAFETY: `name` is not null, so the caller ensures that it is a C string that nothing
+        // changes during `'a`.
         false => unsafe { text(name, "memory") }.map(Some),
     }
 }
@@ -78,7 +79,8 @@ pub(crate) unsafe fn read(
     to: *mut c_void,
     len: usize,
 ) -> Fallible<()> {
-    // SAFETY: the caller ensures that there is room for the bytes.
+    // SAFETY: the caller ensures that `to` has room for `len` bytes, and that no guest uses them
+    // during the call.
     let to = unsafe { list_mut(to.cast::<u8>(), len, "to")? };
     Ok(memory.read(memory.address(address)?, to)?)
 }
@@ -94,19 +96,20 @@ pub(crate) unsafe fn write(
     from: *const c_void,
     len: usize,
 ) -> Fallible<()> {
-    // SAFETY: the caller ensures that there are `len` bytes.
+    // SAFETY: the caller ensures that `from` has `len` bytes, and that no guest changes them during
+    // the call.
     let from = unsafe { list(from.cast::<u8>(), len, "from")? };
     Ok(memory.write(memory.address(address)?, from)?)
 }
 
-/// A pointer to bytes of a memory, which are populated.
+/// A pointer to bytes of a memory. `slice_mut` populates the pages of these bytes.
 pub(crate) fn slice(memory: &mut MemoryMut<'_>, address: u64, len: u64) -> Fallible<*mut u8> {
     let (address, len) = (memory.address(address)?, memory.address(len)?);
     Ok(memory.slice_mut(address, len)?.as_mut_ptr())
 }
 
 /// The size of a memory in bytes. `memory` is the name of an exported memory, or NULL for memory 0.
-/// The size is 0 if there is no memory 0, or if it is a shared memory.
+/// The size is 0 if there is no memory 0, or if memory 0 is shared.
 ///
 /// # Safety
 ///
@@ -185,9 +188,9 @@ pub unsafe extern "C" fn pirn_instance_memory_write(
 ///
 /// # Safety
 ///
-/// `instance` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer is
-/// valid until the next call, step or snapshot of the instance, or its end, on threads that have
-/// called a guest. It may not be passed to a function of this library.
+/// `instance` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer to
+/// the bytes is valid until the next call, step, snapshot or end of the instance, on threads that
+/// have called a guest. Do not pass the pointer to a function of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_memory_slice(
     instance: *mut pirn_instance_t,
@@ -286,7 +289,7 @@ pub unsafe extern "C" fn pirn_caller_memory_write(
 /// # Safety
 ///
 /// As pirn_instance_memory_slice, and `caller` is the handle that this host function got. The
-/// pointer is valid until the next nested call, and until the host function returns.
+/// pointer to the bytes is valid until the next nested call, or until the host function returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_caller_memory_slice(
     caller: *mut pirn_caller_t,

@@ -158,7 +158,7 @@ pub unsafe extern "C" fn pirn_module_from_bytes(
 }
 
 /// The file of the module, for pirn_module_from_bytes or for a file that pirn_module_open opens.
-/// For a snapshot this is how it is saved. The caller owns the bytes.
+/// Save a snapshot with this function. The caller owns the bytes.
 ///
 /// # Safety
 ///
@@ -193,8 +193,8 @@ pub unsafe extern "C" fn pirn_module_clone(module: *const pirn_module_t) -> *mut
     unsafe { entry::another(module, another) }
 }
 
-/// Whether pirn_instance_snapshot made the module, in this process or in the one that saved it: 1
-/// or 0. 0 for NULL.
+/// 1 if pirn_instance_snapshot made the module, in this process or in the process that saved the
+/// module. Otherwise 0; 0 for NULL.
 ///
 /// # Safety
 ///

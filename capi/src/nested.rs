@@ -1,4 +1,5 @@
-//! What a host function does with its [`pirn_caller_t`], but for memory: data, nested calls, fuel.
+//! Functions for a host function's [`pirn_caller_t`]: data, nested calls, fuel. `memory.rs` has the
+//! functions for memories.
 //!
 //! # Safety
 //!
@@ -30,8 +31,9 @@ pub unsafe extern "C" fn pirn_caller_data(caller: *const pirn_caller_t) -> *mut 
     })
 }
 
-/// Whether a kill or a limit has stopped the guest since it called: 1 or 0. Such a guest does not
-/// continue. A host function that waits should look now and then. 1 if the handle is invalid.
+/// 1 if a kill or a limit has stopped the guest since its call of the host function, otherwise 0. A
+/// stopped guest does not continue. A host function that waits should call this regularly. 1 if the
+/// handle is invalid.
 ///
 /// # Safety
 ///
@@ -47,7 +49,7 @@ pub unsafe extern "C" fn pirn_caller_is_stopped(caller: *const pirn_caller_t) ->
 }
 
 /// Calls a function of the guest that waits for this host function, by values. The call is nested:
-/// it uses the guest's stack, limits and fuel. The guest cannot be suspended in it.
+/// it uses the guest's stack, limits and fuel. The guest cannot be suspended in a nested call.
 ///
 /// A host function that returns the error of a nested call ends the guest's call with that error.
 ///

@@ -1,11 +1,12 @@
-//! Linkers and WASI contexts that refuse everything after a change of them has failed.
+//! Linkers that refuse everything after a change has panicked, and WASI contexts that refuse
+//! everything after a change has failed.
 
 use crate::error::{Fallible, Poisoned};
 
-/// What a linker holds. If a change panics, the linker can only be deleted.
+/// The content of a linker. If a change panics, the linker can only be deleted.
 pub(crate) struct Linking<L> {
     items: L,
-    /// Whether a change has not ended.
+    /// Whether a change has begun and not ended. Stays true after a panic.
     changing: bool,
 }
 
@@ -41,7 +42,7 @@ impl<B> Building<B> {
         Self(Some(builder))
     }
 
-    /// Replaces the builder by that of `change`.
+    /// Replaces the builder by the builder that `change` returns.
     pub(crate) fn change(&mut self, change: impl FnOnce(B) -> Fallible<B>) -> Fallible<()> {
         let builder = self.0.take().ok_or(Poisoned("WASI context"))?;
         self.0 = Some(change(builder)?);

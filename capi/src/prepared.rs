@@ -17,8 +17,8 @@ use core::ffi::c_char;
 use core::time::Duration;
 use pirn_runtime::{FlatParams, FlatResult, Func, FuncType, MemberId, TypedFunc};
 
-/// The parameters in words, of which there are as many as a function by words has. Always inlined:
-/// a copy of the 17 words costs more than making them.
+/// The parameters of a call by words. `words` has at most 17 elements, because [`Words`] exists
+/// only for such functions. Always inlined: a copy of the 17 words costs more than making them.
 #[inline(always)]
 pub(crate) fn params(words: &[u64]) -> FlatParams {
     FlatParams::new(words).unwrap_or_else(|_| FlatParams::none())
@@ -31,8 +31,8 @@ pub struct pirn_prepared_t {
 }
 
 /// A function of a module, looked up and checked once, for all instances of its preparation, or for
-/// one instance of a group. It may outlive the preparation and the group. Immutable; any threads
-/// may use it at the same time.
+/// one instance of a group. The handle may outlive the preparation and the group. Immutable; any
+/// threads may use it at the same time.
 pub struct pirn_func_t {
     pub(crate) func: Func,
     /// The instance of a group; `None` for a function of a preparation.
@@ -55,10 +55,11 @@ impl Words {
     ///
     /// # Safety
     ///
-    /// `args` must have as many words as the function has parameters during `'a`.
+    /// `args` must point to `self.params` words, which nothing changes during `'a`.
     #[inline]
     pub(crate) unsafe fn words<'a>(&self, args: *const u64) -> Fallible<&'a [u64]> {
-        // SAFETY: the caller ensures that there are as many words.
+        // SAFETY: the caller ensures that `args` points to `self.params` words, which nothing
+        // changes during `'a`.
         unsafe { list(args, self.params, "args") }
     }
 
@@ -68,7 +69,7 @@ impl Words {
         place_if(self.narrow.is_some(), result)
     }
 
-    /// The number that a call has returned; 0 if it has no result.
+    /// The number that a call has returned; 0 if the function has no result.
     #[inline]
     pub(crate) fn result(&self, result: FlatResult) -> u64 {
         self.narrow.map_or(0, |narrow| normal(result.0, narrow))
@@ -78,11 +79,12 @@ impl Words {
     ///
     /// # Safety
     ///
-    /// The place must be writable.
+    /// The pointer in `place` must be valid for a write of a word.
     #[inline]
     pub(crate) unsafe fn store(&self, place: Option<Out<u64>>, result: FlatResult) {
         if let Some(place) = place {
-            // SAFETY: the caller ensures that the place is writable.
+            // SAFETY: the caller ensures that the pointer in `place` is valid for a write of a
+            // word.
             unsafe { place.set(self.result(result)) };
         }
     }
@@ -90,7 +92,7 @@ impl Words {
 
 impl pirn_func_t {
     fn find(prepared: &Prep, name: &str) -> Fallible<Self> {
-        // The look-up fails for other functions than those over numbers.
+        // The look-up succeeds only for functions over numbers.
         let flat = prepared.func_flat(name).ok();
         Ok(Self::new(prepared.func_values(name)?, flat, None))
     }
@@ -114,11 +116,11 @@ impl pirn_func_t {
         }
     }
 
-    /// The function with this name, if it has this type.
+    /// This function, if it has the type `wanted`. `name` is for the error.
     ///
     /// # Errors
     ///
-    /// If it has another type.
+    /// If the function has another type.
     pub(crate) fn of_type(self, name: &str, wanted: &FuncType) -> Fallible<Self> {
         let ty = self.func.ty();
         let kinds = |ty: &FuncType| -> (usize, Vec<_>) {
@@ -153,8 +155,8 @@ impl pirn_func_t {
     }
 }
 
-/// Links a module to the host, and checks that it fits into a slot. The preparation keeps what it
-/// needs: the other handles may end.
+/// Links a module to the host, and checks that it fits into a slot. The preparation copies what it
+/// needs, so the other handles may be deleted.
 ///
 /// # Safety
 ///
@@ -191,7 +193,7 @@ pub unsafe extern "C" fn pirn_region_prepare(
 ///
 /// # Safety
 ///
-/// `prepared` must be a live handle or null, `changed` writable or null.
+/// `prepared` must be a live handle or null, and `changed` writable or null, during the call.
 pub(crate) unsafe fn derive(
     prepared: *const pirn_prepared_t,
     changed: *mut *mut pirn_prepared_t,
@@ -199,16 +201,17 @@ pub(crate) unsafe fn derive(
 ) -> *mut pirn_error_t {
     guard(|| {
         let to = out(changed, "changed")?;
-        // SAFETY: the caller ensures that the handle is live or null.
+        // SAFETY: the caller ensures that `prepared` is a live handle or null.
         let prepared = change(&unsafe { shared(prepared, "prepared")? }.prepared)?;
-        // SAFETY: the caller ensures that `changed` is writable.
+        // SAFETY: the caller ensures that `changed` is writable. `out` checked the alignment.
         unsafe { to.give(pirn_prepared_t { prepared }) };
         Ok(())
     })
 }
 
 /// A preparation whose instances may take at most `limit_ns` nanoseconds of wall time for their
-/// start: for the start function, and again for that of pirn_prepared_call_first.
+/// start: the limit applies to the start function, and again to the function of
+/// pirn_prepared_call_first.
 ///
 /// # Safety
 ///
@@ -291,13 +294,13 @@ pub unsafe extern "C" fn pirn_prepared_func(
     })
 }
 
-/// Looks up the exported function `name`, and checks that it has this type. A reference of any type
-/// that a module defines has the kind of its abstract type.
+/// Looks up the exported function `name`, and checks that its type has the kinds `params` and
+/// `results`. A reference type that a module defines has the kind of its abstract type.
 ///
 /// # Safety
 ///
-/// `prepared` is a live handle, `name` is a C string, `func` is writable. The lists are as long as
-/// their counts say.
+/// `prepared` is a live handle, `name` is a C string, `func` is writable. `params` has
+/// `params_count` kinds, and `results` has `results_count` kinds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_prepared_typed(
     prepared: *const pirn_prepared_t,
@@ -322,13 +325,14 @@ pub unsafe extern "C" fn pirn_prepared_typed(
     })
 }
 
-/// Writes the numbers of parameters and results to `params_count` and `results_count`, unless they
-/// are NULL, and the kinds of the first `capacity` of them to `kinds`: those of the parameters,
-/// then those of the results.
+/// Writes the number of parameters to `params_count` and the number of results to `results_count`,
+/// unless the pointer is NULL. Writes the kinds of the parameters, then the kinds of the results to
+/// `kinds`, at most `capacity` kinds.
 ///
 /// # Safety
 ///
-/// `func` is a live handle. `kinds` has room for `capacity` kinds. The counts are writable or NULL.
+/// `func` is a live handle. `kinds` has room for `capacity` kinds. `params_count` and
+/// `results_count` are writable or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_func_type(
     func: *const pirn_func_t,

@@ -1,23 +1,24 @@
-//! [`References`]: the references of a guest that the embedder has, by number.
+//! [`References`]: numbers for the references of a guest that the embedder holds.
 //!
 //! A reference of the runtime is an address in the guest's instance. A C program can write any
-//! number to a value, so it gets numbers in this list in place of addresses. A number that the list
-//! does not have is an error.
+//! number to a value. So the program gets indices of this list in place of addresses, and a number
+//! outside the list is an error.
 
 use crate::error::{Fallible, argument};
 use pirn_runtime::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Most different references that an instance gives to its embedder. A guest decides how many there
-/// are, and each takes some 100 bytes of the host's memory.
+/// Most different references that an instance gives to its embedder. A guest decides how many
+/// references exist, and a reference takes about 100 bytes of the host's memory.
 pub(crate) const REFERENCES_MAX: usize = 1 << 16;
 
 /// The references that an instance has given to its embedder.
 #[derive(Debug)]
 pub(crate) struct References {
-    /// Distinguishes the numbers of this list from those of other instances. Not unique for ever:
-    /// the runtime checks each reference, so a wrong one is only a wrong argument.
+    /// Distinguishes the numbers of this list from the numbers of other instances. Serials repeat
+    /// after 2^32 lists. The runtime checks each reference, so a wrong reference is only a wrong
+    /// argument.
     serial: u32,
     given: Vec<Value>,
     numbers: HashMap<Value, u64>,
@@ -54,7 +55,7 @@ impl References {
         Ok(number)
     }
 
-    /// The reference with a number that is not 0.
+    /// The reference with a number, which must not be 0.
     ///
     /// # Errors
     ///

@@ -38,13 +38,13 @@ pub const PIRN_REGION_RESET: u32 = 10;
 
 /// The fastest strategy that works on this machine. The default.
 pub const PIRN_RESET_AUTO: u64 = 0;
-/// Returns all pages to the system.
+/// At each reset, returns all pages to the system.
 pub const PIRN_RESET_DECOMMITTED: u64 = 1;
-/// Writes all pages again.
+/// At each reset, writes all pages again.
 pub const PIRN_RESET_REWRITTEN: u64 = 2;
-/// Writes the pages again that userfaultfd reported.
+/// At each reset, writes the pages again that userfaultfd reported as written.
 pub const PIRN_RESET_TRACKED: u64 = 3;
-/// Writes the pages again that the kernel lists.
+/// At each reset, writes the pages again that the kernel lists as written.
 pub const PIRN_RESET_SCANNED: u64 = 4;
 
 /// A setting of a region.
@@ -61,7 +61,7 @@ pub struct pirn_region_option_t {
 ///
 /// The first region of a process installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGURG.
 /// A signal that belongs to no guest goes to the handler that was installed before. A later option
-/// replaces an earlier one of the same number.
+/// replaces an earlier option of the same number.
 ///
 /// # Safety
 ///
@@ -189,8 +189,8 @@ pub unsafe extern "C" fn pirn_region_describe(
     })
 }
 
-/// Frees a handle. The slots stay as long as another handle, a preparation or an instance uses
-/// them.
+/// Frees a handle. The slots stay as long as another handle, a preparation or an instance uses the
+/// region.
 ///
 /// # Safety
 ///

@@ -1,4 +1,5 @@
-//! [`pirn_shared_memory_t`]: a memory that several instances use at once, each on its own thread.
+//! [`pirn_shared_memory_t`]: a memory that several instances use at once, each instance on its own
+//! thread.
 //!
 //! # Safety
 //!
@@ -14,19 +15,21 @@ use crate::prepared::{derive, pirn_prepared_t};
 use core::ffi::{c_char, c_void};
 use pirn_runtime::{ExternType, SharedMemory};
 
-/// A memory that several instances use at once, each on its own thread. It lives as long as a
-/// handle, a linker, a preparation or an instance has it. Any threads may use it at the same time.
+/// A memory that several instances use at once, each instance on its own thread. The memory lives
+/// as long as a handle, a linker, a preparation or an instance has it. Any threads may use a handle
+/// at the same time.
 pub struct pirn_shared_memory_t {
     memory: SharedMemory,
 }
 
-/// Makes a memory of the type that `module` imports by the names `import_module` and
-/// `import_name`. All bytes are zero. It reserves 4 GiB of address space. PIRN_ERROR_LINK if there
-/// is no such import, PIRN_ERROR_ARGUMENT if its type is no shared memory.
+/// Makes a memory of the type that `module` imports by the names `import_module` and `import_name`.
+/// All bytes are zero. The memory reserves 4 GiB of address space. PIRN_ERROR_LINK if there is no
+/// such import, PIRN_ERROR_ARGUMENT if the import is no shared memory.
 ///
 /// # Safety
 ///
-/// `module` is a live handle, the names are C strings, `memory` is writable.
+/// `module` is a live handle, `import_module` and `import_name` are C strings, `memory` is
+/// writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_shared_memory_new(
     module: *const pirn_module_t,
@@ -63,11 +66,11 @@ pub unsafe extern "C" fn pirn_shared_memory_new(
     })
 }
 
-/// Adds a shared memory, for all instances that are prepared with this linker.
+/// Adds a shared memory, for all instances of modules that are prepared with this linker.
 ///
 /// # Safety
 ///
-/// `linker` and `memory` are live handles, the names are C strings.
+/// `linker` and `memory` are live handles, `module` and `name` are C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_linker_memory(
     linker: *mut pirn_linker_t,
@@ -88,12 +91,13 @@ pub unsafe extern "C" fn pirn_linker_memory(
     })
 }
 
-/// A preparation whose instances import `memory` in place of the linker's shared memory of these
-/// names. So the instances of one request can share a memory.
+/// A preparation whose instances import `memory` in place of the shared memory that the linker has
+/// for `module` and `name`. So the instances of one request can share a memory.
 ///
 /// # Safety
 ///
-/// `prepared` and `memory` are live handles, the names are C strings, `changed` is writable.
+/// `prepared` and `memory` are live handles, `module` and `name` are C strings, `changed` is
+/// writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_prepared_with_memory(
     prepared: *const pirn_prepared_t,
@@ -113,7 +117,8 @@ pub unsafe extern "C" fn pirn_prepared_with_memory(
     }
 }
 
-/// The size in bytes; 0 for NULL. The memory only grows, so it may already be larger.
+/// The size in bytes; 0 for NULL. A guest may grow the memory during this call. Memories never
+/// shrink.
 ///
 /// # Safety
 ///
@@ -125,8 +130,8 @@ pub unsafe extern "C" fn pirn_shared_memory_size(memory: *const pirn_shared_memo
     unsafe { entry::read(memory, 0, |memory| memory.memory.len() as u64) }
 }
 
-/// Grows the memory by `pages` pages of its type, and writes its previous number of pages to
-/// `before` unless it is NULL. PIRN_ERROR_ARGUMENT past its maximum.
+/// Grows the memory by `pages` pages of its type. Writes the previous number of pages to `before`
+/// unless `before` is NULL. PIRN_ERROR_ARGUMENT past the maximum of the memory's type.
 ///
 /// # Safety
 ///
@@ -149,8 +154,8 @@ pub unsafe extern "C" fn pirn_shared_memory_grow(
     })
 }
 
-/// Copies `len` bytes at `address` to `bytes`. Guests may write meanwhile: each byte was there at
-/// some time, but perhaps not all at the same time. PIRN_ERROR_TRAP past the end.
+/// Copies `len` bytes at `address` to `bytes`. Guests may write during the copy, so the bytes may
+/// be from different times. PIRN_ERROR_TRAP past the end.
 ///
 /// # Safety
 ///
@@ -171,8 +176,8 @@ pub unsafe extern "C" fn pirn_shared_memory_read(
     })
 }
 
-/// Copies `len` bytes to `address`, in any order. PIRN_ERROR_TRAP past the end; nothing is written
-/// then.
+/// Copies `len` bytes to `address`, in any order. PIRN_ERROR_TRAP past the end; then no byte is
+/// written.
 ///
 /// # Safety
 ///
@@ -192,9 +197,9 @@ pub unsafe extern "C" fn pirn_shared_memory_write(
     })
 }
 
-/// Wakes at most `count` guests that wait at an address by `memory.atomic.wait`, and writes how
-/// many to `woken` unless it is NULL. PIRN_ERROR_TRAP if the address is no multiple of 4, or past
-/// the end.
+/// Wakes at most `count` guests that wait at an address by `memory.atomic.wait`. Writes the number
+/// of woken guests to `woken` unless `woken` is NULL. PIRN_ERROR_TRAP if the address is no multiple
+/// of 4, or past the end.
 ///
 /// # Safety
 ///

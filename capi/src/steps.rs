@@ -34,7 +34,8 @@ pub struct pirn_step_t {
     pub tag: u64,
     /// The result of the call, for PIRN_STEP_RETURNED; 0 if the function has none.
     pub result: u64,
-    /// The arguments, as in pirn_host_words_t. The others are 0.
+    /// The first `args_count` words are the arguments, as in pirn_host_words_t. The other words are
+    /// 0.
     pub args: [u64; 17],
 }
 
@@ -65,11 +66,12 @@ impl pirn_step_t {
     }
 }
 
-/// Makes a step, and writes it to `step`.
+/// Makes a step by `make`, and writes the progress to `step`.
 ///
 /// # Safety
 ///
-/// The handles must be live or null, `bounds` readable or null, `step` writable or null.
+/// During the call, `instance` and `func` must be live handles or null, `bounds` readable or null,
+/// and `step` writable or null. `func` may be deleted once `make` runs.
 unsafe fn advance(
     instance: *mut pirn_instance_t,
     func: *const pirn_func_t,
@@ -81,7 +83,9 @@ unsafe fn advance(
         Option<&pirn_limits_t>,
     ) -> Fallible<Result<Step<FlatResult, Question>, CallError>>,
 ) -> Fallible<()> {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: the caller ensures that `instance` and `func` are live or null, that `bounds` is
+    // readable or null, and that `step` is writable or null. `words` is a copy, so a callback may
+    // delete `func`.
     unsafe {
         let to = out(step, "step")?;
         let words = shared(func, "func")?.words()?;
@@ -96,10 +100,10 @@ unsafe fn advance(
 /// of pirn_linker_ask.
 ///
 /// The first step is written to `step`. Until the call has returned or failed, the instance makes
-/// no other call. Its memory can be read and written, it can move to another thread, and it can be
-/// deleted. `limits` are those of this step, or NULL for none. `args` are as for
-/// pirn_instance_call_words. After an error the call has ended, but for an error about the
-/// arguments or the state, which changes nothing.
+/// no other call. The embedder can read and write the instance's memory, move the instance to
+/// another thread, and delete it. `limits` apply to this step; NULL for no limits. `args` are as
+/// for pirn_instance_call_words. After an error the call has ended. An error about the arguments or
+/// the state changes nothing.
 ///
 /// # Safety
 ///
@@ -152,9 +156,9 @@ pub unsafe extern "C" fn pirn_instance_resume(
     })
 }
 
-/// Resumes a call whose guest has asked: the function of pirn_linker_ask returns `answer`, or
-/// nothing if it has no result. PIRN_ERROR_STATE, without any change, if no call of this function
-/// has asked.
+/// Resumes a call whose guest has asked: the function of pirn_linker_ask returns `answer`, which is
+/// ignored if the function has no result. PIRN_ERROR_STATE, without any change, if no call of this
+/// function has asked.
 ///
 /// # Safety
 ///
@@ -182,8 +186,9 @@ pub unsafe extern "C" fn pirn_instance_answer(
 }
 
 /// Ends a call whose guest has asked: the function of pirn_linker_ask fails with `failure`, as a
-/// host function that returns it. The library takes `failure` over in every case. Returns the error
-/// of the call: one with the kind, message and user of `failure`, if that is of pirn_error_new.
+/// host function that returns `failure`. The library takes `failure` over in every case. Returns
+/// the error of the call. If `failure` is of pirn_error_new, the error has the kind, message and
+/// user of `failure`.
 ///
 /// # Safety
 ///

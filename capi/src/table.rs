@@ -51,7 +51,7 @@ pub unsafe extern "C" fn pirn_instance_table_size(
     })
 }
 
-/// Reads an element of the exported table `name`. PIRN_ERROR_ARGUMENT past its end.
+/// Reads an element of the exported table `name`. PIRN_ERROR_ARGUMENT past the end of the table.
 ///
 /// # Safety
 ///
@@ -79,7 +79,8 @@ pub unsafe extern "C" fn pirn_instance_table_get(
 }
 
 /// Sets `count` elements of the exported table `name`, from `index` on. PIRN_ERROR_ARGUMENT past
-/// its end, and for a value that the table cannot hold. Nothing has changed then.
+/// the end of the table, and for a value that the table cannot hold. After an error no element has
+/// changed.
 ///
 /// # Safety
 ///
@@ -104,10 +105,10 @@ pub unsafe extern "C" fn pirn_instance_table_fill(
     })
 }
 
-/// Adds `delta` elements with this value to the exported table `name`, and writes the previous
-/// number of elements to `before` unless it is NULL. PIRN_ERROR_ARGUMENT if the type of the table
-/// or the region does not allow so many, or for a value that the table cannot hold. Nothing has
-/// changed then.
+/// Adds `delta` elements with this value to the exported table `name`. Writes the previous number
+/// of elements to `before` unless `before` is NULL. PIRN_ERROR_ARGUMENT past the maximum of the
+/// table's type or of the region, or for a value that the table cannot hold. After an error the
+/// table has not grown.
 ///
 /// # Safety
 ///

@@ -9,7 +9,7 @@ pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
-/// The pointer to a text, or NULL for none.
+/// The pointer to a text, or NULL for `None`.
 pub(crate) fn c_pointer(text: Option<&CStr>) -> *const c_char {
     text.map_or(ptr::null(), CStr::as_ptr)
 }

@@ -15,7 +15,7 @@ use crate::references::References;
 use core::num::NonZeroU64;
 use pirn_runtime::{ExternRef, FuncRef, ValType, Value};
 
-/// The content of a value. `kind` of the value says which field it has.
+/// The content of a value. The `kind` of the value says which field is written.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union pirn_val_of_t {
@@ -35,7 +35,7 @@ pub union pirn_val_of_t {
     pub reference: u64,
 }
 
-/// A WebAssembly value. It owns nothing, and may be copied.
+/// A WebAssembly value. A value owns nothing, and may be copied.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pirn_val_t {
@@ -58,7 +58,7 @@ impl pirn_val_t {
     ///
     /// If the instance has given too many references.
     pub(crate) fn of(value: Value, references: &mut References) -> Fallible<Self> {
-        // All bytes are written, so that none of the library's reach the embedder.
+        // Writes all bytes, so that no old memory of the library reaches the embedder.
         let mut made = Self::zero(value.ty());
         match value {
             Value::I32(number) => made.of.i32 = number,
@@ -85,9 +85,10 @@ impl pirn_val_t {
     ///
     /// # Safety
     ///
-    /// The field that the kind names must have been written.
+    /// The field of `self.of` that `self.kind` names must have been written.
     pub(crate) unsafe fn value(&self, references: &References) -> Fallible<Value> {
-        // SAFETY: the caller ensures that the field of the kind was written.
+        // SAFETY: the caller ensures that the field of `self.of` that `self.kind` names was
+        // written.
         unsafe {
             Ok(match self.kind {
                 PIRN_I32 => Value::I32(self.of.i32),
@@ -107,7 +108,7 @@ impl pirn_val_t {
     }
 }
 
-/// The reference with a number; null for 0.
+/// The reference with a number; null for number 0.
 fn reference(kind: pirn_kind_t, number: u64, references: &References) -> Fallible<Value> {
     if number == 0 {
         return Ok(Value::default_of(type_of(kind)?));
@@ -144,7 +145,8 @@ pub(crate) unsafe fn values(
     given: &[pirn_val_t],
     references: &References,
 ) -> Fallible<smallvec::SmallVec<[Value; 8]>> {
-    // SAFETY: the caller ensures that the field of each kind was written.
+    // SAFETY: the caller ensures for each value in `given` that the field that its kind names was
+    // written.
     given
         .iter()
         .map(|value| unsafe { value.value(references) })

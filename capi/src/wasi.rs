@@ -18,10 +18,11 @@ pub use files::*;
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 pub use streams::*;
 
-/// What WASI preview 1 gives a guest. A new one has no arguments, variables or directories; its
-/// input is empty, and its output is discarded. One thread at a time may use it.
+/// A context of WASI preview 1 for one guest. A new context has no arguments, variables or
+/// directories; its input is empty, and its output is discarded. One thread at a time may use the
+/// handle.
 ///
-/// A function that fails has spent the handle: it can only be deleted.
+/// A function that fails spends the handle. A spent handle can only be deleted.
 pub struct pirn_wasi_t {
     builder: Building<WasiCtxBuilder>,
 }
@@ -51,7 +52,8 @@ unsafe fn change(
     change: impl FnOnce(WasiCtxBuilder) -> Fallible<WasiCtxBuilder>,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that the handle is live and unused, or null.
+        // SAFETY: the caller ensures that `wasi` is null, or a live handle that nothing else uses
+        // during the call.
         unsafe { unique(wasi, "wasi")? }.builder.change(change)
     })
 }
@@ -65,7 +67,7 @@ pub extern "C" fn pirn_wasi_new() -> *mut pirn_wasi_t {
     })
 }
 
-/// Adds an argument, UTF-8. The first one is the name of the program.
+/// Adds an argument, UTF-8. The first argument is the name of the program.
 ///
 /// # Safety
 ///
@@ -122,7 +124,7 @@ pub unsafe extern "C" fn pirn_wasi_descriptors_max(
     unsafe { change(wasi, |builder| Ok(builder.descriptors_max(descriptors))) }
 }
 
-/// Limits the bytes that the guest may write to files of the host that it opens. There is no limit
+/// Limits the bytes that the guest may write to host files that it opens itself. There is no limit
 /// by default.
 ///
 /// # Safety
@@ -137,7 +139,8 @@ pub unsafe extern "C" fn pirn_wasi_disk_bytes_max(
     unsafe { change(wasi, |builder| Ok(builder.disk_bytes_max(bytes))) }
 }
 
-/// Frees a context that no instance got. pirn_instance_new takes the contexts that it gets.
+/// Frees a context that was passed to neither pirn_instance_new nor pirn_group_new, which take
+/// their contexts over.
 ///
 /// # Safety
 ///

@@ -1,9 +1,9 @@
-//! [`pirn_component_caller_t`]: what a host function of a component has, and its result.
+//! [`pirn_component_caller_t`]: a component host function's access to its caller, and the
+//! function's result.
 //!
 //! # Safety
 //!
-//! This file owns one fact. The result in a handle is used only on the thread that runs the host
-//! function, while it runs.
+//! This file owns one fact. Only the thread of a running host function uses the result in a handle.
 #![allow(unsafe_code)]
 
 use super::value::{pirn_component_value_t, values};
@@ -17,8 +17,8 @@ use core::ptr;
 use core::slice;
 use pirn_component::Value;
 
-/// A host function's access to the component instance that calls it. The library owns it. It is
-/// valid until the host function returns, on the thread that runs the function.
+/// A host function's access to the component instance that calls the function. The library owns
+/// this handle. It is valid until the host function returns, on the thread that runs the function.
 pub struct pirn_component_caller_t {
     runner: Runner,
     /// The embedder's pointer.
@@ -40,17 +40,18 @@ impl pirn_component_caller_t {
 impl CallerPlace<pirn_component_caller_t> {
     /// The embedder's pointer.
     pub(crate) fn host(&self) -> *mut c_void {
-        // SAFETY: this value owns the handle.
+        // SAFETY: this value owns the handle, so the handle is live.
         unsafe { self.handle().as_ref() }.data.get()
     }
 
-    /// Runs a host function with the handle. Returns what it returned, and its result.
+    /// Runs a host function with the handle. Returns the return value of `call`, and the result
+    /// that the host function set.
     pub(crate) fn lend<R>(
         &self,
         call: impl FnOnce(*mut pirn_component_caller_t) -> R,
     ) -> (R, Option<Value>) {
         let place = self.handle();
-        // SAFETY: this value owns the handle.
+        // SAFETY: this value owns the handle, so the handle is live.
         let handle = unsafe { place.as_ref() };
         handle.result.set(None);
         let running = handle.runner.begin();
@@ -64,11 +65,12 @@ impl CallerPlace<pirn_component_caller_t> {
 ///
 /// # Safety
 ///
-/// The handle must be null, or that of an instance that lives.
+/// `caller` must be null, or the handle of a live instance.
 unsafe fn here<'a>(
     caller: *const pirn_component_caller_t,
 ) -> Fallible<&'a pirn_component_caller_t> {
-    // SAFETY: the caller ensures that the instance lives, and it owns the handle.
+    // SAFETY: the caller ensures that `caller` is null or belongs to a live instance, which owns
+    // the handle.
     let caller = unsafe { shared(caller, "caller")? };
     caller.runner.check()?;
     Ok(caller)

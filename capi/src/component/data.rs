@@ -7,9 +7,9 @@ use pirn_wasi2::{View, Wasi, WasiBuilder};
 
 /// The host's data of an instance.
 pub(crate) struct Data {
-    /// Made at its first use if the embedder gave none.
+    /// The context of WASI. Made at its first use if the embedder gave none.
     wasi: Option<Wasi>,
-    /// The place of the handle that host functions get. It has the pointer of the embedder.
+    /// Owns the handle that host functions get. The handle holds the pointer of the embedder.
     pub(crate) caller: CallerPlace<pirn_component_caller_t>,
 }
 

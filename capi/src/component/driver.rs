@@ -15,7 +15,7 @@ pub(crate) struct Driver(Option<Runtime>);
 /// Wakes the thread of a call.
 struct Unpark {
     thread: Thread,
-    /// A call inside a host function parks the same thread, and may consume the token of
+    /// The flag is needed because a nested call parks the same thread, and may consume the token of
     /// `Thread::unpark`.
     is_woken: AtomicBool,
 }
@@ -57,8 +57,8 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Waits for nothing: a host function may delete the last handle, and in a child of fork(2)
-        // the thread is not there.
+        // Does not wait for the thread: a host function may delete the last handle, and a child of
+        // fork(2) lacks the thread.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

@@ -24,14 +24,15 @@ use pirn_component::{CallError, Func, Limits, TypedFunc, Value};
 use pirn_wasi2::RUN;
 use std::sync::Arc;
 
-/// A component in its own slot. One thread at a time may use it, and it may move between threads. A
-/// function that finds it in use returns PIRN_ERROR_BUSY.
+/// An instance of a component, in its own slot. One thread at a time may use the handle, and the
+/// handle may move between threads. A function that finds the handle in use returns
+/// PIRN_ERROR_BUSY.
 pub struct pirn_component_instance_t {
     place: Place<Inner>,
 }
 
-/// The instance, with what its calls need. Rust drops the fields in this order: the sockets of the
-/// instance end before the driver.
+/// The instance, with its preparation and the driver of its calls. Rust drops the fields in this
+/// order: the sockets of the instance end before the driver.
 pub(crate) struct Inner {
     instance: Inst,
     prepared: Prep,
@@ -86,11 +87,11 @@ fn limits(deadline_ns: u64) -> Limits {
 /// Makes an instance of a component: takes a slot, and runs the start of its core modules.
 ///
 /// `data` is any pointer of the embedder's, which host functions get by pirn_component_caller_data.
-/// The library never reads it. It stays valid until the instance has ended.
+/// The library never reads `data`. Keep `data` valid until the instance has ended.
 ///
-/// `wasi` is the guest's context of WASI 0.2, or NULL for an empty one. The library takes it over
-/// in every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at all
-/// for 0, without limit for UINT64_MAX.
+/// `wasi` is the guest's context of WASI 0.2, or NULL for an empty one. The library takes `wasi`
+/// over in every case. If all slots are taken, the thread waits for `wait_ns` nanoseconds: not at
+/// all for 0, without limit for UINT64_MAX.
 ///
 /// # Safety
 ///
@@ -135,8 +136,8 @@ pub unsafe extern "C" fn pirn_component_instance_new(
 ///
 /// # Safety
 ///
-/// The handle must be live or null, the values as pirn_component_value_t says, as many as their
-/// count, and `result` writable or null.
+/// `instance` must be a live handle or null. `args.0` must point to `args.1` values as
+/// pirn_component_value_t describes. `result` must be writable or null.
 unsafe fn call(
     instance: *mut pirn_component_instance_t,
     deadline_ns: u64,
@@ -144,7 +145,8 @@ unsafe fn call(
     result: *mut *mut pirn_component_owned_t,
     find: impl FnOnce(&Prep) -> Fallible<Func>,
 ) -> Fallible<()> {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: the caller ensures that `instance` is live or null, that `args.0` points to `args.1`
+    // values, and that `result` is writable or null.
     unsafe {
         let params = values(list(args.0, args.1, "args")?)?;
         let to = out_or_null(result, "result")?;
@@ -162,7 +164,7 @@ unsafe fn call(
 }
 
 /// Calls a function with `args_count` values. Writes the result to `result`, or NULL if the
-/// function has none. The caller owns the result. `result` may be NULL if the result is not wanted.
+/// function has no result. The caller owns the result. `result` may be NULL to drop the result.
 ///
 /// After `deadline_ns` nanoseconds of wall time the call ends with PIRN_ERROR_DEADLINE; 0 is no
 /// limit. With WASI, the thread sleeps while the guest waits for time, a pipe or a socket.
@@ -225,10 +227,10 @@ pub unsafe extern "C" fn pirn_component_instance_call_name(
     })
 }
 
-/// Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`: 0 if it succeeded, 1
-/// if it failed, or the number that it gave to `exit`. The arguments are those of pirn_wasi2_arg.
-/// The instance of a command that called `exit` cannot be called again. PIRN_ERROR_LINK if the
-/// component is no command.
+/// Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`: 0 if the command
+/// succeeded, 1 if it failed, or the number that it gave to `exit`. pirn_wasi2_arg sets the
+/// arguments of the command. The instance of a command that called `exit` cannot be called again.
+/// PIRN_ERROR_LINK if the component is no command.
 ///
 /// # Safety
 ///
@@ -250,8 +252,8 @@ pub unsafe extern "C" fn pirn_component_instance_run(
 }
 
 /// Drops a resource that the component defines, and that the embedder got as PIRN_COMPONENT_OWN:
-/// calls its destructor in the guest, if it has one. Nothing happens for another resource, or one
-/// that the embedder does not own any more.
+/// calls the resource's destructor in the guest, if there is one. Nothing happens for another
+/// resource, or for a resource that the embedder no longer owns.
 ///
 /// # Safety
 ///
@@ -331,8 +333,8 @@ pub unsafe extern "C" fn pirn_component_instance_data(
     })
 }
 
-/// Ends the instance, with its resources. Its slot is reset for the next one. While a function uses
-/// the instance, it ends when that function returns.
+/// Ends the instance, with its resources. Its slot is reset for the next instance. While a function
+/// uses the instance, the instance ends when that function returns.
 ///
 /// # Safety
 ///

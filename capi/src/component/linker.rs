@@ -1,9 +1,10 @@
-//! [`pirn_component_linker_t`]: what components can import from the host.
+//! [`pirn_component_linker_t`]: the functions and resource types that components import from the
+//! host.
 //!
 //! # Safety
 //!
-//! This file owns one fact. A function of the embedder is called only with the `env` that was given
-//! with it, which lives as long as the function.
+//! This file owns one fact. The library calls a function of the embedder only with the `env` that
+//! came with the function. `env` lives as long as the function.
 #![allow(unsafe_code)]
 
 use super::caller::pirn_component_caller_t;
@@ -21,16 +22,16 @@ use pirn_component::{Resource, State, Value};
 use std::sync::Arc;
 
 /// Functions and resource types that components can import, by interface and name. One thread at a
-/// time may use it. Preparations copy what they need, so it may be changed or deleted after
-/// pirn_region_prepare_component.
+/// time may use a linker. Preparations copy what they need, so the linker may be changed or deleted
+/// after pirn_region_prepare_component.
 pub struct pirn_component_linker_t {
     pub(crate) linker: Linking<Items>,
 }
 
-/// What a linker holds.
+/// The content of a linker.
 pub(crate) struct Items {
     pub(crate) link: Link,
-    /// Runs the asynchronous functions of WASI, if they were added.
+    /// Runs the asynchronous functions of WASI; `None` if the linker has no WASI.
     pub(crate) driver: Option<Arc<Driver>>,
 }
 
@@ -38,10 +39,10 @@ pub(crate) struct Items {
 /// parameters. They are valid until the function returns. If the function has a result, it calls
 /// pirn_component_caller_return.
 ///
-/// It returns NULL, or an error that it owns and gives to the library: the guest's call then ends
-/// with that error. It is called on the thread that called the component, on several threads at the
-/// same time if several call components. It must not leave by longjmp(3). A C++ exception that
-/// leaves it ends the process.
+/// The function returns NULL, or an error that it owns and gives to the library: the guest's call
+/// then ends with that error. It runs on the thread that called the component, and on several
+/// threads at the same time if several threads call components. It must not leave by longjmp(3). A
+/// C++ exception that leaves the function ends the process.
 pub type pirn_component_host_t = Option<
     unsafe extern "C-unwind" fn(
         env: *mut c_void,
@@ -52,7 +53,8 @@ pub type pirn_component_host_t = Option<
 >;
 
 /// Ends a resource of a type that the embedder defines: a component has dropped the owned handle.
-/// `rep` is the embedder's number for the resource. The rest is as for pirn_component_host_t.
+/// `rep` is the embedder's number for the resource. Return value, threads and exceptions are as for
+/// pirn_component_host_t.
 pub type pirn_component_drop_t = Option<
     unsafe extern "C-unwind" fn(
         env: *mut c_void,
@@ -75,8 +77,8 @@ pub extern "C" fn pirn_component_linker_new() -> *mut pirn_component_linker_t {
 
 /// Adds a host function. Interface and function have their names in WIT: `wasi:io/streams@0.2.0`
 /// and `[method]output-stream.write`. An empty `interface` is for functions that a component
-/// imports outside an interface. A definition also matches an import of a compatible version. It
-/// matches any function type; the result is compared with the type at each call.
+/// imports outside an interface. A definition also matches an import of a compatible version. A
+/// definition matches any function type; each call compares the result with the type of the import.
 ///
 /// `func` gets `env` at each call. The library takes `env` over as pirn_linker_func does.
 ///
@@ -105,11 +107,12 @@ pub unsafe extern "C" fn pirn_component_linker_func(
             let mut lists = Lists::default();
             let args = lists.list(params);
             let (error, result) = state.data().caller.lend(|caller| {
-                // SAFETY: the function can be called with this pointer, and the list is as long as
-                // it says.
+                // SAFETY: the header requires that `func` accepts `env`. `args.values` points to
+                // `args.count` values, which `lists` owns during the call.
                 func(env.pointer(), caller, args.values, args.count)
             });
-            // SAFETY: the rules of the header say that the function owned its error.
+            // SAFETY: the header requires that the function owned `error` and gives it to the
+            // library.
             ended(error)?;
             Ok(result)
         };
@@ -148,10 +151,11 @@ pub unsafe extern "C" fn pirn_component_linker_resource(
                 return Ok(());
             };
             let (error, _) = state.data().caller.lend(|caller| {
-                // SAFETY: the function can be called with this pointer.
+                // SAFETY: the header requires that `dropped` accepts `env`.
                 dropped(env.pointer(), caller, resource.rep())
             });
-            // SAFETY: the rules of the header say that the function owned its error.
+            // SAFETY: the header requires that the function owned `error` and gives it to the
+            // library.
             ended(error)
         };
         linker.change(|items| {
@@ -189,9 +193,9 @@ pub unsafe extern "C" fn pirn_component_linker_wasi(
     })
 }
 
-/// Limits the memory that the host keeps for one instance of a component: 128 MiB by default.
-/// Values count while the library reads or writes them, each 32 bytes and its text. Handles and the
-/// resources of WASI count, too.
+/// Limits the memory that the host keeps for one instance of a component: 128 MiB by default. A
+/// value counts while the library reads or writes it: 32 bytes, and the bytes of its text. Handles
+/// and the resources of WASI count, too.
 ///
 /// # Safety
 ///

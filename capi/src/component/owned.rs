@@ -1,4 +1,5 @@
-//! [`pirn_component_owned_t`]: a value that the library made, with all that it points to.
+//! [`pirn_component_owned_t`]: a value that the library made, with the lists and texts that the
+//! value points to.
 //!
 //! # Safety
 //!
@@ -28,10 +29,10 @@ pub struct pirn_component_owned_t {
     _lists: Lists,
 }
 
-// SAFETY: the pointers lead into the lists of the same owner, which only the drop of the owner
+// SAFETY: the pointers lead into `_lists` of the same owner, which only the drop of the owner
 // changes.
 unsafe impl Send for pirn_component_owned_t {}
-// SAFETY: as for `Send`.
+// SAFETY: as for `Send`: until the drop of the owner, threads only read the lists.
 unsafe impl Sync for pirn_component_owned_t {}
 
 impl pirn_component_owned_t {
@@ -44,7 +45,8 @@ impl pirn_component_owned_t {
     }
 }
 
-/// What values point to. Each list has its final length, so its elements do not move.
+/// The lists and texts that values point to. Each list has its final length, so its elements do not
+/// move.
 #[derive(Default)]
 pub(crate) struct Lists {
     values: Vec<Vec<pirn_component_value_t>>,
@@ -56,7 +58,7 @@ pub(crate) struct Lists {
 impl Lists {
     /// The value for C, which is valid as long as these lists.
     pub(crate) fn value(&mut self, value: Value) -> pirn_component_value_t {
-        // All bytes are written, so that none of the library's reach the embedder.
+        // Writes all bytes, so that no old memory of the library reaches the embedder.
         let mut of = pirn_component_value_of_t {
             resource: pirn_component_resource_t {
                 rep: 0,
@@ -126,7 +128,7 @@ impl Lists {
         pirn_component_value_t { kind, of }
     }
 
-    /// A value that points to others.
+    /// A value that points to other values or texts.
     fn compound(
         &mut self,
         value: Value,
@@ -239,8 +241,8 @@ impl Lists {
 ///
 /// # Safety
 ///
-/// `owned` is a live handle or NULL. The value, and all that it points to, are valid until `owned`
-/// is deleted.
+/// `owned` is a live handle or NULL. The returned value, with its lists and texts, is valid until
+/// `owned` is deleted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_component_owned_value(
     owned: *const pirn_component_owned_t,
@@ -250,8 +252,8 @@ pub unsafe extern "C" fn pirn_component_owned_value(
     unsafe { entry::read(owned, ptr::null(), |owned| &raw const owned.root) }
 }
 
-/// Frees a value, with all that it points to. The resources in it stay: end one of the component by
-/// pirn_component_instance_drop_resource.
+/// Frees a value, with its lists and texts. The resources in the value stay: end a resource of the
+/// component by pirn_component_instance_drop_resource.
 ///
 /// # Safety
 ///

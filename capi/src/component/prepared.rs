@@ -36,9 +36,9 @@ pub struct pirn_component_func_t {
     type_text: OnceLock<CString>,
 }
 
-/// Links a component to the host, and checks that it fits into a slot. The preparation keeps what
-/// it needs: the other handles may end. A component of several core modules needs a region with
-/// several memories: see PIRN_REGION_MEMORIES.
+/// Links a component to the host, and checks that it fits into a slot. The preparation copies what
+/// it needs, so the other handles may be deleted. A component of several core modules needs a
+/// region with several memories: see PIRN_REGION_MEMORIES.
 ///
 /// # Safety
 ///
@@ -70,13 +70,13 @@ pub unsafe extern "C" fn pirn_region_prepare_component(
 ///
 /// # Safety
 ///
-/// `prepared` must be a live handle or null, `changed` writable or null.
+/// `prepared` must be a live handle or null, and `changed` writable or null, during the call.
 unsafe fn derive(
     prepared: *const pirn_component_prepared_t,
     changed: *mut *mut pirn_component_prepared_t,
     change: impl FnOnce(&Prep) -> Fallible<Prep>,
 ) -> *mut pirn_error_t {
-    // SAFETY: the caller ensures that the pointers are as required.
+    // SAFETY: the caller ensures that `prepared` is live or null, and that `changed` is writable.
     guard(|| unsafe {
         let to = out(changed, "changed")?;
         let from = shared(prepared, "prepared")?;

@@ -98,7 +98,7 @@ pub struct pirn_component_record_t {
 pub struct pirn_component_case_t {
     /// The name of the case.
     pub name: *const c_char,
-    /// Its payload, or NULL if it has none.
+    /// The payload, or NULL if the case has none.
     pub payload: *const pirn_component_value_t,
 }
 
@@ -122,9 +122,9 @@ pub struct pirn_component_flags_t {
     pub count: usize,
 }
 
-/// A resource. For one of a type that the embedder defines, `rep` is the embedder's number, and the
-/// other fields are 0. For one of a type that the component defines, pass the three fields that the
-/// instance gave: the resource is valid for that instance only.
+/// A resource. If the embedder defines its type, `rep` is the embedder's number, and the other
+/// fields are 0. If the component defines its type, pass the three fields that the instance gave:
+/// the resource is valid for that instance only.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pirn_component_resource_t {
@@ -136,7 +136,7 @@ pub struct pirn_component_resource_t {
     pub owner: u64,
 }
 
-/// The content of a component's value. `kind` of the value says which field it has.
+/// The content of a component's value. The `kind` of the value says which field is written.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union pirn_component_value_of_t {
@@ -184,9 +184,10 @@ pub union pirn_component_value_of_t {
     pub resource: pirn_component_resource_t,
 }
 
-/// A value of the component model. What it points to belongs to the maker of the value. A function
-/// that gets a value copies all of it, and keeps no pointer. Values that the library makes are
-/// immutable, and belong to a pirn_component_owned_t or to the caller of a host function.
+/// A value of the component model. The maker of a value owns the lists and texts that the value
+/// points to. A function that gets a value copies all of them, and keeps no pointer. Values that
+/// the library makes are immutable, and belong to a pirn_component_owned_t or to the caller of a
+/// host function.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pirn_component_value_t {
@@ -206,11 +207,11 @@ pub struct pirn_component_field_t {
     pub value: pirn_component_value_t,
 }
 
-/// Most levels of values in values. A value that points to itself has more.
+/// Most levels of values in values. The limit also ends the walk of a value that points to itself.
 const DEPTH_MAX: usize = 100;
 
 /// Most values, and names of flags, that one function reads from its caller: they take 128 MiB of
-/// the host. A value that is used in many places counts at each.
+/// the host. A value that many lists share counts in each list.
 const VALUES_MAX: usize = 4 << 20;
 
 /// The values for the component library.
@@ -222,14 +223,16 @@ const VALUES_MAX: usize = 4 << 20;
 ///
 /// # Safety
 ///
-/// The field that each kind names must have been written. Lists must be as long as their counts
-/// say, and each other pointer null or readable.
+/// In each value of `given`, the field that `kind` names must have been written. Its list must have
+/// `count` elements, its C string must end with a zero byte, and any other pointer must be null or
+/// readable. The same holds for the values that `given` leads to.
 pub(crate) unsafe fn values(given: &[pirn_component_value_t]) -> Fallible<Vec<Value>> {
     let mut reader = Reader {
         values_left: VALUES_MAX,
         depth: 0,
     };
-    // SAFETY: the caller ensures what `list` requires of each value.
+    // SAFETY: the caller ensures for each value in `given` what `Reader::list` requires: as
+    // `values`.
     unsafe { reader.list(given) }
 }
 
@@ -257,7 +260,8 @@ impl Reader {
     unsafe fn list(&mut self, given: &[pirn_component_value_t]) -> Fallible<Vec<Value>> {
         self.count(given.len())?;
         let all = given.iter();
-        // SAFETY: the caller ensures what `value` requires of each value.
+        // SAFETY: the caller ensures for each value in `given` what `Reader::value` requires: as
+        // `values`.
         all.map(|value| unsafe { self.value(value) }).collect()
     }
 
@@ -271,7 +275,8 @@ impl Reader {
             )));
         }
         self.depth += 1;
-        // SAFETY: the caller ensures that the field of the kind was written.
+        // SAFETY: the caller ensures that the field of `value.of` that `value.kind` names was
+        // written.
         let made = unsafe { self.content(value.kind, &value.of) };
         self.depth -= 1;
         made
@@ -285,8 +290,9 @@ impl Reader {
         kind: pirn_component_kind_t,
         of: &pirn_component_value_of_t,
     ) -> Fallible<Value> {
-        // SAFETY: the caller ensures that the field of the kind was written, that lists are as long
-        // as their counts say, and that other pointers are null or readable.
+        // SAFETY: the caller ensures that the field of `of` that `kind` names was written. It also
+        // ensures that the field's list has `count` elements, and that its pointers are null or
+        // readable.
         unsafe {
             Ok(match kind {
                 PIRN_COMPONENT_BOOL => Value::Bool(of.boolean != 0),
@@ -337,7 +343,7 @@ impl Reader {
 
     /// # Safety
     ///
-    /// The pointer must be null, or as [`values`] requires.
+    /// `payload` must be null, or point to a value as [`values`] requires.
     unsafe fn payload(
         &mut self,
         payload: *const pirn_component_value_t,
@@ -346,7 +352,7 @@ impl Reader {
             return Ok(None);
         }
         self.count(1)?;
-        // SAFETY: the caller ensures that the pointer leads to a value.
+        // SAFETY: `payload` is not null, so the caller ensures that it points to a value.
         let value = unsafe { self.value(shared(payload, "payload")?)? };
         Ok(Some(Box::new(value)))
     }
@@ -358,7 +364,8 @@ impl Reader {
         self.count(record.count)?;
         // SAFETY: the caller ensures that the list has this length.
         let fields = unsafe { list(record.fields, record.count, "record.fields")? };
-        // SAFETY: the caller ensures that the fields have names and values.
+        // SAFETY: the caller ensures that each `field.name` is a C string, and each `field.value`
+        // as `values` requires.
         let fields = fields.iter().map(|field| unsafe {
             let name = text(field.name, "field.name")?.to_owned();
             Ok((name, self.value(&field.value)?))
@@ -374,7 +381,7 @@ impl Reader {
         // SAFETY: the caller ensures that the list has this length.
         let names = unsafe { list(flags.names, flags.count, "flags.names")? };
         let names = names.iter();
-        // SAFETY: the caller ensures that the texts end.
+        // SAFETY: the caller ensures that each of the `flags.count` names is a C string.
         let names = names.map(|name| Ok(unsafe { text(*name, "flags.names") }?.to_owned()));
         Ok(Value::Flags(names.collect::<Fallible<_>>()?))
     }
@@ -406,9 +413,9 @@ fn character(number: u32) -> Fallible<char> {
 
 /// # Safety
 ///
-/// The text must have as many bytes as it says.
+/// `given.data` must point to `given.len` bytes.
 unsafe fn string(given: pirn_component_string_t) -> Fallible<String> {
-    // SAFETY: the caller ensures the length.
+    // SAFETY: the caller ensures that `given.data` points to `given.len` bytes.
     let bytes = unsafe { list(given.data.cast::<u8>(), given.len, "string.data")? };
     Ok(utf8(bytes, "string")?.to_owned())
 }

@@ -14,10 +14,11 @@ use core::ffi::c_char;
 use core::ptr;
 use pirn_wasi2::{Collected, MemoryLimits, Pipe, Wasi, WasiBuilder};
 
-/// What WASI 0.2 gives a component. A new one has no arguments, variables, directories or network;
-/// its input is empty, and its output is discarded. One thread at a time may use it.
+/// A context of WASI 0.2 for one component instance. A new context has no arguments, variables,
+/// directories or network; its input is empty, and its output is discarded. One thread at a time
+/// may use the handle.
 ///
-/// A function that fails has spent the handle: it can only be deleted.
+/// A function that fails spends the handle. A spent handle can only be deleted.
 pub struct pirn_wasi2_t {
     builder: Building<WasiBuilder>,
 }
@@ -39,7 +40,8 @@ unsafe fn change(
     change: impl FnOnce(WasiBuilder) -> Fallible<WasiBuilder>,
 ) -> *mut pirn_error_t {
     guard(|| {
-        // SAFETY: the caller ensures that the handle is live and unused, or null.
+        // SAFETY: the caller ensures that `wasi` is null, or a live handle that nothing else uses
+        // during the call.
         unsafe { unique(wasi, "wasi")? }.builder.change(change)
     })
 }
@@ -53,7 +55,7 @@ pub extern "C" fn pirn_wasi2_new() -> *mut pirn_wasi2_t {
     })
 }
 
-/// Adds an argument, UTF-8. The first one is the name of the program.
+/// Adds an argument, UTF-8. The first argument is the name of the program.
 ///
 /// # Safety
 ///
@@ -99,7 +101,7 @@ pub unsafe extern "C" fn pirn_wasi2_inherit_stdio(wasi: *mut pirn_wasi2_t) -> *m
     unsafe { change(wasi, |builder| Ok(builder.inherit_stdio())) }
 }
 
-/// Gives the guest these bytes as its standard input. They are copied.
+/// Gives the guest a copy of these bytes as its standard input.
 ///
 /// # Safety
 ///
@@ -120,9 +122,9 @@ pub unsafe extern "C" fn pirn_wasi2_stdin_bytes(
     }
 }
 
-/// Keeps the guest's output in memory: that of stream PIRN_STDOUT or PIRN_STDERR, at most
-/// `bytes_max` bytes. Writes past the limit fail in the guest as on a full disk. The caller owns
-/// the capture, which may outlive the instance.
+/// Keeps the guest's output to stream PIRN_STDOUT or PIRN_STDERR in memory, at most `bytes_max`
+/// bytes. Writes past the limit fail in the guest as on a full disk. The caller owns the capture,
+/// which may outlive the instance.
 ///
 /// # Safety
 ///
@@ -157,7 +159,7 @@ pub unsafe extern "C" fn pirn_wasi2_capture(
 }
 
 /// Gives the guest a directory of the host, under the path `guest_path`. The guest reaches nothing
-/// outside it. If `read_only` is not 0, the guest cannot change it.
+/// outside the directory. If `read_only` is not 0, the guest cannot change the directory.
 ///
 /// # Safety
 ///
@@ -184,7 +186,7 @@ pub unsafe extern "C" fn pirn_wasi2_preopen_dir(
 }
 
 /// Gives the guest a copy of files in memory, under the path `guest_path`. The guest may change the
-/// copy, and use up to `bytes_max` bytes of memory for that. The changes end with the instance.
+/// copy. The changes may take up to `bytes_max` bytes of memory. The changes end with the instance.
 ///
 /// # Safety
 ///
@@ -224,7 +226,7 @@ pub unsafe extern "C" fn pirn_wasi2_descriptors_max(
     unsafe { change(wasi, |builder| Ok(builder.descriptors_max(descriptors))) }
 }
 
-/// Limits the bytes that the guest may write to files of the host that it opens. There is no limit
+/// Limits the bytes that the guest may write to host files that it opens itself. There is no limit
 /// by default.
 ///
 /// # Safety
@@ -239,8 +241,8 @@ pub unsafe extern "C" fn pirn_wasi2_disk_bytes_max(
     unsafe { change(wasi, |builder| Ok(builder.disk_bytes_max(bytes))) }
 }
 
-/// Frees a context that no instance got. pirn_component_instance_new takes the contexts that it
-/// gets.
+/// Frees a context that was not passed to pirn_component_instance_new, which takes its context
+/// over.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Panics: none leaves a function of the library, and a handle that a function was changing refuses
-//! everything but its end.
+//! Panics: no panic leaves a function of the library, and a handle that a panicking function was
+//! changing can only be deleted.
 //!
 //! # Safety
 //!
@@ -11,9 +11,9 @@ use crate::*;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 
-/// The kind and the message of an error, which ends.
+/// Frees an error, and returns its kind and its message.
 fn ended(error: *mut pirn_error_t) -> (pirn_error_kind_t, String) {
-    // SAFETY: the error is live or null, and ends here.
+    // SAFETY: `error` is live or null, and nothing uses it after this function.
     unsafe {
         let kind = pirn_error_kind(error);
         let message = CStr::from_ptr(pirn_error_message(error));
@@ -39,7 +39,7 @@ unsafe extern "C-unwind" fn panics(
     args: *const u64,
     result: *mut u64,
 ) -> *mut pirn_error_t {
-    // SAFETY: both have a word.
+    // SAFETY: `args` has a word for the parameter, and `result` has room for a word.
     unsafe {
         assert!(args.read() == 0, "of the host");
         result.write(7);
@@ -169,7 +169,7 @@ fn functions_without_errors_return_their_neutral_value() {
     assert_eq!(ended(error).0, PIRN_ERROR_HOST, "an error is never NULL");
 }
 
-/// The panic of a host function ends the guest's call and not the instance.
+/// The panic of a host function ends the guest's call, and the instance can be called again.
 #[test]
 fn a_panic_of_a_host_function_ends_the_call() {
     let made = Made::new(c"calls");
@@ -213,7 +213,7 @@ fn a_poisoned_instance_gives_no_snapshot_and_ends() {
     assert!(module.is_null());
 }
 
-/// The numbers of the header are those of the runtime.
+/// `WORDS_MAX` is the most words that the runtime accepts.
 #[test]
 fn the_largest_list_of_words_is_that_of_the_runtime() {
     let words = [0; host::WORDS_MAX];
@@ -221,8 +221,7 @@ fn the_largest_list_of_words_is_that_of_the_runtime() {
     pirn_runtime::FlatParams::new(&[0; host::WORDS_MAX + 1]).expect_err("one more");
 }
 
-/// The sizes and offsets of the structs in the header are those that bindings in other languages
-/// state.
+/// Bindings in other languages state these sizes and offsets of the header's structs.
 #[test]
 fn layouts_are_those_of_the_header() {
     assert_eq!(size_of::<pirn_val_t>(), 24);

@@ -1,4 +1,4 @@
-//! The frames and the texts of an error, made when they are first asked for.
+//! The frames and the texts of an error, made at their first use.
 
 use super::{Cause, exit_code, pirn_error_kind_t, pirn_error_t};
 use crate::texts::{c_pointer, c_text};
@@ -13,11 +13,11 @@ pub struct pirn_frame_t {
     /// Index of the function in its module, counting imported functions.
     pub func_index: u32,
     /// Offset in the `.wasm` file, in bytes: of the faulting instruction in the innermost frame, of
-    /// the call in the others. -1 if it is unknown.
+    /// the call in the other frames. -1 if the offset is unknown.
     pub wasm_offset: i64,
-    /// Name of the function, or NULL if it has none. Valid as long as the error.
+    /// Name of the function, or NULL if the function has no name. Valid as long as the error.
     pub func_name: *const c_char,
-    /// Name of the module, or NULL if it has none. Valid as long as the error.
+    /// Name of the module, or NULL if the module has no name. Valid as long as the error.
     pub module_name: *const c_char,
 }
 
@@ -80,7 +80,7 @@ impl pirn_error_t {
         self.user
     }
 
-    /// The exit code of a guest; 0 if it did not exit.
+    /// The exit code of a guest; 0 if the guest did not exit.
     pub(crate) fn exit_code(&self) -> u32 {
         match &self.cause {
             Cause::Call(error) => exit_code(error).unwrap_or(0),

@@ -24,7 +24,7 @@ pub const PIRN_TRAP_UNREACHABLE: u32 = 10;
 pub const PIRN_TRAP_NULL_REFERENCE: u32 = 11;
 /// The system has no memory for a page on its first access.
 pub const PIRN_TRAP_MEMORY_EXHAUSTED: u32 = 12;
-/// The guest used all its fuel. Only code compiled to count fuel raises it.
+/// The guest used all its fuel. Only code compiled to count fuel raises this trap.
 pub const PIRN_TRAP_OUT_OF_FUEL: u32 = 13;
 /// `call_ref` of a null reference.
 pub const PIRN_TRAP_NULL_FUNCTION_REFERENCE: u32 = 14;
@@ -49,7 +49,7 @@ pub const PIRN_TRAP_UNALIGNED_ATOMIC: u32 = 23;
 /// `memory.atomic.wait32` or `memory.atomic.wait64` on a memory that is not shared.
 pub const PIRN_TRAP_EXPECTED_SHARED_MEMORY: u32 = 24;
 /// The host would need more memory for the guest than its limit allows. Only the runtime raises
-/// it; it appears in no module's trap table.
+/// this trap; no module's trap table contains it.
 pub const PIRN_TRAP_HOST_MEMORY_EXHAUSTED: u32 = 25;
 
 #[cfg(test)]

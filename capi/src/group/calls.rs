@@ -22,7 +22,7 @@ impl Members {
     fn func(&self, member: pirn_member_t, name: &str) -> Fallible<pirn_func_t> {
         let id = self.member(member)?;
         let found = self.group.func_values(id, name)?;
-        // The look-up fails for other functions than those over numbers.
+        // The look-up succeeds only for functions over numbers.
         let flat = self.group.func_flat(id, name).ok();
         Ok(pirn_func_t::new(found, flat, Some(id)))
     }
@@ -61,12 +61,12 @@ pub unsafe extern "C" fn pirn_group_func(
     })
 }
 
-/// As pirn_group_func, and checks that the function has this type, as pirn_prepared_typed does.
+/// As pirn_group_func, and checks the function's type, as pirn_prepared_typed does.
 ///
 /// # Safety
 ///
-/// `group` is a live handle, `name` is a C string, `func` is writable. The lists are as long as
-/// their counts say.
+/// `group` is a live handle, `name` is a C string, `func` is writable. `params` has `params_count`
+/// kinds, and `results` has `results_count` kinds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_group_typed(
     group: *mut pirn_group_t,
@@ -90,9 +90,9 @@ pub unsafe extern "C" fn pirn_group_typed(
     })
 }
 
-/// Calls a function by values, in the instance in which pirn_group_func found it. The rest is as
-/// for pirn_instance_call: the limits apply to the whole call, whichever instances it enters. A
-/// time slice is PIRN_ERROR_STATE.
+/// Calls a function by values, in the instance in which pirn_group_func found it. The parameters
+/// are as for pirn_instance_call. The limits apply to the whole call, in all instances that the
+/// call enters. A time slice is PIRN_ERROR_STATE.
 ///
 /// # Safety
 ///
@@ -151,8 +151,8 @@ pub unsafe extern "C" fn pirn_group_call_name(
     })
 }
 
-/// As pirn_group_call, for the function that the PIRN_FUNCREF `reference` refers to, of whichever
-/// instance.
+/// As pirn_group_call, for the function that the PIRN_FUNCREF `reference` refers to, in any
+/// instance of the group.
 ///
 /// # Safety
 ///

@@ -15,7 +15,7 @@ use core::ffi::{c_char, c_void};
 use pirn_runtime::MemoryMut;
 
 impl Members {
-    /// The memory of an instance with a name; memory 0 without one.
+    /// The exported memory `name` of an instance; memory 0 for `None`.
     fn memory(&mut self, member: pirn_member_t, name: Option<&str>) -> Fallible<MemoryMut<'_>> {
         let id = self.member(member)?;
         let found = match name {
@@ -105,9 +105,10 @@ pub unsafe extern "C" fn pirn_group_memory_write(
 ///
 /// # Safety
 ///
-/// `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer is
-/// valid until the next call of the group, the next instance that is added to it, or its end, on
-/// threads that have called a guest. It may not be passed to a function of this library.
+/// `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer to
+/// the bytes is valid until the next call of the group, the next pirn_group_add, or the end of the
+/// group, on threads that have called a guest. Do not pass the pointer to a function of this
+/// library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_group_memory_slice(
     group: *mut pirn_group_t,

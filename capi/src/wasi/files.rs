@@ -15,8 +15,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A directory in memory that instances share, each with changes of its own. Immutable; any threads
-/// may use it at the same time.
+/// A directory in memory that instances share. The changes of an instance are its own. Immutable;
+/// any threads may use it at the same time.
 pub struct pirn_files_t {
     pub(crate) base: MemoryBase,
 }
@@ -78,8 +78,8 @@ pub unsafe extern "C" fn pirn_files_delete(files: *mut pirn_files_t) {
 }
 
 /// Gives the guest a copy of files in memory, under the path `guest_path`. The guest may change the
-/// copy, and use up to `bytes_max` bytes of memory for that. The changes end with the instance. If
-/// `read_only` is not 0, the guest cannot change anything.
+/// copy. The changes may take up to `bytes_max` bytes of memory. The changes end with the instance.
+/// If `read_only` is not 0, the guest cannot change anything.
 ///
 /// # Safety
 ///
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn pirn_wasi_memory_dir(
 }
 
 /// Gives the guest a directory of the host, under the path `guest_path`. The guest reaches nothing
-/// outside it. If `read_only` is not 0, the guest cannot change it.
+/// outside the directory. If `read_only` is not 0, the guest cannot change the directory.
 ///
 /// # Safety
 ///

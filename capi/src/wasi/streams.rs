@@ -32,7 +32,7 @@ pub struct pirn_capture_t {
     output: Output,
 }
 
-/// Where the output is.
+/// The place of the output.
 enum Output {
     /// The output by WASI preview 1.
     Module(Written),
@@ -56,7 +56,8 @@ struct Written(Arc<Mutex<Vec<u8>>>);
 impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The guest decides the size. Out of memory is an error of its write, not of the process.
+        // The guest decides the size, so out of memory must fail the guest's write, not abort the
+        // process.
         let room = all.try_reserve(bytes.len());
         room.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         all.extend_from_slice(bytes);
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn pirn_wasi_inherit_stdio(wasi: *mut pirn_wasi_t) -> *mut
     unsafe { change(wasi, |builder| Ok(builder.inherit_stdio())) }
 }
 
-/// Gives the guest these bytes as its standard input. They are copied.
+/// Gives the guest a copy of these bytes as its standard input.
 ///
 /// # Safety
 ///
@@ -101,9 +102,9 @@ pub unsafe extern "C" fn pirn_wasi_stdin_bytes(
 }
 
 /// Gives the guest a descriptor of this process as a standard stream: a file, a pipe or a socket.
-/// The descriptor is duplicated, so the caller still owns `fd`. Both share one open file: a guest
-/// can truncate a file that it may write to, write anywhere in it, and change its status flags.
-/// Give each guest an open file of its own, or a pipe.
+/// The descriptor is duplicated, so the caller still owns `fd`. The duplicate and `fd` share one
+/// open file: a guest can truncate a writable file, write anywhere in the file, and change its
+/// status flags. Give each guest an open file of its own, or a pipe.
 ///
 /// # Safety
 ///
@@ -130,9 +131,9 @@ pub unsafe extern "C" fn pirn_wasi_stdio_fd(
     }
 }
 
-/// Keeps the guest's output in memory: that of stream PIRN_STDOUT or PIRN_STDERR, at most
-/// `bytes_max` bytes. Writes past the limit fail in the guest as on a full disk. The caller owns
-/// the capture, which may outlive the instance.
+/// Keeps the guest's output to stream PIRN_STDOUT or PIRN_STDERR in memory, at most `bytes_max`
+/// bytes. Writes past the limit fail in the guest as on a full disk. The caller owns the capture,
+/// which may outlive the instance.
 ///
 /// # Safety
 ///
