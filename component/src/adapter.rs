@@ -26,7 +26,7 @@ pub(crate) struct Place<'a> {
     pub(crate) ty: FuncType,
 }
 
-/// A lowered host function: everything that a call from a component needs.
+/// A lowered host function, with the types and options that a call from a component needs.
 #[derive(Clone)]
 pub(crate) struct Lowered {
     pub(crate) info: Arc<Info>,
@@ -37,7 +37,7 @@ pub(crate) struct Lowered {
     pub(crate) options: u32,
     /// Size and alignment of the parameters, if the caller passes them in memory.
     pub(crate) params_in_memory: Option<(u64, u32)>,
-    /// Whether the result is written to memory, because it has too many core values.
+    /// Whether the host writes the result to memory, because the result has too many core values.
     pub(crate) result_in_memory: bool,
 }
 
@@ -156,8 +156,8 @@ where
         let Place { module, name, ty } = place;
         let has_result = !ty.results.is_empty();
         let lowered = Arc::new(lowered);
-        // Read the parameters before the first wait. After it, a component with several memories
-        // offers no view of them.
+        // Read the parameters before the first wait. After a wait, a component with several
+        // memories offers no view of its memories.
         macro_rules! future {
             ($convert:expr) => {
                 move |mut caller, flat| {
@@ -270,7 +270,7 @@ fn request(bytes: u32, align: u32) -> u64 {
     u64::from(align) << 32 | u64::from(bytes)
 }
 
-/// The memory of a function's canonical options, and the state.
+/// Returns the memory that a function's canonical options name, and the state.
 fn memory<'a, T>(
     caller: &'a mut Caller<'_, State<T>>,
     info: &Info,
@@ -282,12 +282,12 @@ fn memory<'a, T>(
     }
 }
 
-/// The error if no view of a memory is available. This happens only in a component with several
-/// memories, after a host function has waited.
+/// The error of a memory without a view. Only a component with several memories has such a memory,
+/// after a host function has waited.
 fn no_view() -> HostError {
     HostError::message(
-        "an asynchronous function of the host cannot return a record or the like to a component \
-         with several memories; make the function synchronous",
+        "an asynchronous function of the host cannot return a record, tuple or variant without \
+         strings and lists to a component with several memories; make the function synchronous",
     )
 }
 
@@ -401,7 +401,7 @@ pub(crate) fn intrinsic<T: 'static>(
             Adapter::EnterCall => scopes.enter().map(|()| 0),
             Adapter::ExitCall => scopes.exit().map(|()| 0),
             Adapter::Allocated => return unless_stopped(allocated(caller, &info, word(0))),
-            // A transcoder with two results has its own function, see the start of `intrinsic`.
+            // A transcoder with two results does not get here: the start of `intrinsic` adds it.
             Adapter::Transcode { op, .. } => {
                 let params = std::array::from_fn(word);
                 let numbers = transcode(caller, op, &memories, params)?;

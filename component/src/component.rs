@@ -17,9 +17,9 @@ pub struct Component {
 pub struct Info {
     pub(crate) component: format::Component,
     layouts: Layouts,
-    /// Whether the core module has one memory, which is then memory 0.
+    /// Whether the core module has at most one memory. All options then mean memory 0.
     one_memory: bool,
-    /// The memory of each entry of the canonical options, by the name of the core module's export.
+    /// For each entry of the canonical options, the core module's export that is its memory.
     memories: Vec<Option<String>>,
 }
 
@@ -28,7 +28,7 @@ impl Component {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoComponent`] if it was compiled from a core module.
+    /// [`LinkError::NoComponent`] if the module was compiled from a core module.
     pub fn new(module: &Module) -> Result<Self, LinkError> {
         let component = module.component().ok_or(LinkError::NoComponent)?.clone();
         let layouts = Layouts::of(&component.types)?;
@@ -84,26 +84,27 @@ impl Component {
 }
 
 impl Info {
-    /// How values of a type are represented.
+    /// The size, alignment and flattened form of a type.
     #[inline]
     pub(crate) fn layout(&self, ty: ValueType) -> &Layout {
         // All types of an opened component were checked.
         self.layouts.value(ty).expect("the type was checked")
     }
 
-    /// Number of core values that a value is flattened to, if they are at most 16; else 1.
+    /// Number of core values that a value is flattened to. 1 for a type with more than 16 core
+    /// values.
     pub(crate) fn words(&self, ty: ValueType) -> usize {
         self.layout(ty).flat.map_or(1, |flat| flat.len())
     }
 
-    /// The names of a resource type that the component imports.
+    /// The names of an imported resource type; `None` if the component defines the type.
     pub(crate) fn imported_resource(&self, resource: u32) -> Option<&[String]> {
         let imported = &self.component.imported_resources;
         imported.get(resource as usize).map(Vec::as_slice)
     }
 
-    /// The memory of a lowered or lifted function, by the name of the core module's export. `None`
-    /// for memory 0.
+    /// The core module's export that is the memory of a lowered or lifted function. `None` for
+    /// memory 0.
     pub(crate) fn memory_export(&self, options: u32) -> Option<&str> {
         let memory = self.memories[options as usize].as_deref();
         memory.filter(|_| !self.one_memory)
@@ -113,7 +114,7 @@ impl Info {
         &self.component.types[index as usize]
     }
 
-    /// The table of handles with a number.
+    /// The table of handles with the number `table`.
     pub(crate) fn table(&self, table: u32) -> format::HandleTable {
         self.component.tables[table as usize].expect("the table was checked")
     }
@@ -123,7 +124,8 @@ impl Info {
         self.defined_resource(resource).is_some()
     }
 
-    /// The index of a resource type among those that the component defines.
+    /// The index of a resource type among the types that the component defines; `None` for an
+    /// imported type.
     pub(crate) fn defined_resource(&self, resource: u32) -> Option<u32> {
         resource.checked_sub(self.component.imported_resources.len() as u32)
     }

@@ -3,19 +3,19 @@
 use pirn_runtime::HostError;
 use thiserror::Error;
 
-/// A rule of the canonical ABI that the guest broke. The call ends with it, and the instance cannot
-/// be called again.
+/// A rule of the canonical ABI that the guest broke. The call ends with this error, and the
+/// instance cannot be called again.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AbiError {
-    /// Memory outside of the guest's memory.
+    /// A value that exceeds the guest's memory.
     #[error("{what} of {bytes} bytes at {address:#x} exceeds the memory of {memory_bytes} bytes")]
     OutOfBounds {
         /// The kind of value.
         what: &'static str,
-        /// Its size.
+        /// The size of the value in bytes.
         bytes: u64,
-        /// Its address.
+        /// The address of the value.
         address: u32,
         /// The size of the memory.
         memory_bytes: usize,
@@ -25,7 +25,7 @@ pub enum AbiError {
     Unaligned {
         /// The kind of value.
         what: &'static str,
-        /// Its address.
+        /// The address of the value.
         address: u32,
         /// The required alignment.
         align: u32,
@@ -53,7 +53,7 @@ pub enum AbiError {
     /// A handle to a resource of another type.
     #[error("handle {0} refers to a resource of another type")]
     HandleType(u32),
-    /// A borrowed handle where an owned one is needed.
+    /// A borrowed handle where an owned handle is needed.
     #[error("handle {0} is borrowed, and an owned one is needed")]
     NotOwned(u32),
     /// A resource that the host gave twice.
@@ -62,14 +62,14 @@ pub enum AbiError {
     /// An owned handle that is lent to a running call.
     #[error("handle {0} is lent to a call that has not returned")]
     Lent(u32),
-    /// Borrowed handles that a call kept.
+    /// Borrowed handles that a call had not dropped when it returned.
     #[error("a call returned without dropping {0} borrowed handles")]
     BorrowsLeft(u32),
     /// More handles, or more lent handles, than a component may have.
     #[error("more than {0} handles in a component; drop some")]
     Handles(u32),
-    /// A call from a guest that may not leave its component instance: from its allocator, or from
-    /// a function that is called after results were read.
+    /// A call of an import in the guest's allocator or in its `post-return` function. These may not
+    /// leave the component instance.
     #[error("an import is called while the component instance may not be left")]
     CannotLeave,
     /// The host refuses to keep more memory for the guest.
@@ -80,9 +80,9 @@ pub enum AbiError {
     HostBytes {
         /// Bytes that the host keeps for the guest.
         held: usize,
-        /// Bytes that it was asked to keep in addition.
+        /// Bytes that the guest needs in addition.
         asked: usize,
-        /// Most bytes that it keeps.
+        /// Most bytes that the host keeps for the guest.
         limit: usize,
     },
     /// The guest was stopped, or its time was over, while the host read or wrote its values.
@@ -134,7 +134,7 @@ pub enum LinkError {
     NoExport {
         /// The name.
         wanted: String,
-        /// The functions that it exports.
+        /// The functions that the component exports.
         found: String,
     },
     /// A function has other types than wanted.
@@ -142,7 +142,7 @@ pub enum LinkError {
     FuncType {
         /// The function.
         name: String,
-        /// Its type.
+        /// The type of the function.
         found: String,
         /// The Rust types.
         wanted: String,
@@ -173,7 +173,7 @@ pub enum CallError {
     Parameters {
         /// The function.
         func: String,
-        /// Number of its parameters.
+        /// Number of parameters of the function.
         wanted: usize,
         /// Number of given values.
         found: usize,
@@ -204,7 +204,7 @@ impl From<pirn_runtime::CallError> for CallError {
     }
 }
 
-/// Either kind of error in an adapter.
+/// Converts an error of this crate to the error that an adapter returns.
 pub(crate) fn of_host(error: impl Into<HostError>) -> HostError {
     error.into()
 }

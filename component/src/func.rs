@@ -13,12 +13,12 @@ pub(crate) type CoreFunc = pirn_runtime::TypedFunc<FlatParams, FlatResult>;
 /// the new size.
 pub(crate) type Realloc = pirn_runtime::TypedFunc<(u32, u32, u32, u32), u32>;
 
-/// What all instances of a preparation share.
+/// The data that all instances of a preparation share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The destructors of the resource types that the component defines.
     pub(crate) destructors: Vec<Option<CoreFunc>>,
-    /// Distinguishes the preparation from others.
+    /// Distinguishes the preparation from other preparations.
     pub(crate) prepared: u64,
 }
 
@@ -31,23 +31,23 @@ pub struct Func(pub(crate) Arc<FuncInner>);
 pub(crate) struct FuncInner {
     pub(crate) info: Arc<Info>,
     pub(crate) name: String,
-    /// Index of its type.
+    /// Index of the function's type.
     pub(crate) ty: u32,
     pub(crate) options: CanonicalOptions,
     pub(crate) core: CoreFunc,
     pub(crate) realloc: Option<Realloc>,
     pub(crate) post_return: Option<CoreFunc>,
-    /// The export of its memory; `None` for memory 0.
+    /// The core module's export that is the function's memory; `None` for memory 0.
     pub(crate) memory: Option<String>,
-    /// The preparation in which it was looked up.
+    /// The preparation in which the function was looked up.
     pub(crate) prepared: u64,
-    /// Size and alignment of its parameters, if they are passed in memory.
+    /// Size and alignment of the function's parameters, if calls pass them in memory.
     pub(crate) params_in_memory: Option<(u64, u32)>,
-    /// Whether its result is passed in memory.
+    /// Whether the function returns its result in memory.
     pub(crate) result_in_memory: bool,
     /// Whether calls can lend handles.
     pub(crate) lends: bool,
-    /// Whether all values of a call are core values, and nothing follows a call.
+    /// Whether all values of a call are core values, and the function has no `post-return`.
     pub(crate) needs_no_memory: bool,
 }
 
@@ -70,7 +70,7 @@ impl<P, R> Clone for TypedFunc<P, R> {
 }
 
 impl Func {
-    /// The names and types of its parameters, and the type of its result.
+    /// The names and types of the function's parameters, and the type of its result.
     #[must_use]
     pub fn ty(&self) -> &FuncType {
         &self.0.info.component.funcs[self.0.ty as usize]
@@ -78,7 +78,7 @@ impl Func {
 }
 
 impl<P, R> TypedFunc<P, R> {
-    /// A function whose types were compared.
+    /// A typed handle to a function. The caller has compared the function's types with `P` and `R`.
     pub(crate) fn new(func: Func) -> Self {
         Self {
             func,
@@ -87,7 +87,7 @@ impl<P, R> TypedFunc<P, R> {
     }
 }
 
-/// The size and alignment of a function's parameters, if they are passed in memory.
+/// The size and alignment of a function's parameters, if calls pass them in memory.
 pub(crate) fn params_in_memory(info: &Info, ty: u32) -> Option<(u64, u32)> {
     let ty = &info.component.funcs[ty as usize];
     let (mut flat, mut bytes, mut align) = (0usize, 0u64, 1);
@@ -107,7 +107,7 @@ pub(crate) fn result_in_memory(info: &Info, ty: u32) -> bool {
     flat.is_some_and(|flat| flat.is_none_or(|flat| flat.len() > FLAT_RESULTS_MAX))
 }
 
-/// Whether no value of a function is in memory, and none is a handle.
+/// Whether no parameter and no result of a function is in memory, and the component has no handles.
 pub(crate) fn needs_no_memory(info: &Info, ty: u32) -> bool {
     let func = &info.component.funcs[ty as usize];
     let mut types = func.params.iter().map(|(_, ty)| *ty).chain(func.result);

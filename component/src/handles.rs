@@ -12,7 +12,7 @@ pub(crate) const HANDLES_MAX: u32 = 1 << 20;
 pub(crate) struct Handles {
     /// The entry of handle `n` is at `n - 1`.
     entries: Vec<Entry>,
-    /// The free handle that is used next; 0 if there is none.
+    /// The free handle that [`add`](Self::add) uses next; 0 if no handle is free.
     free: u32,
 }
 
@@ -21,16 +21,16 @@ pub(crate) struct Handles {
 #[derive(Debug)]
 enum Entry {
     Handle(Handle),
-    /// The next free handle; 0 if there is none.
+    /// The next free handle in the list; 0 at the end of the list.
     Free(u32),
 }
 
-/// What a handle refers to.
+/// The resource that a handle refers to, and the kind of the handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handle {
     /// Index of the resource type.
     pub(crate) resource: u32,
-    /// The number that the definer of the resource gave it.
+    /// The number that the definer of the resource gave to the resource.
     pub(crate) rep: u32,
     pub(crate) kind: Kind,
 }
@@ -47,8 +47,8 @@ pub(crate) enum Kind {
 const _: () = assert!(size_of::<Entry>() == 16);
 
 impl Handles {
-    /// Adds a handle, and returns its number. `places` counts the handles of all component
-    /// instances, also free ones. The account counts the memory of the table.
+    /// Adds a handle, and returns its number. `places` counts the used and free handles of all
+    /// component instances. The account counts the memory of the table.
     pub(crate) fn add(
         &mut self,
         handle: Handle,
@@ -72,7 +72,7 @@ impl Handles {
         Ok(self.entries.len() as u32)
     }
 
-    /// The handle with a number, which must be to a resource of this type.
+    /// The handle with a number. Its resource must have the type `resource`.
     pub(crate) fn get(&mut self, number: u32, resource: u32) -> Result<&mut Handle, AbiError> {
         let at = number.checked_sub(1);
         let entry = at.and_then(|at| self.entries.get_mut(at as usize));

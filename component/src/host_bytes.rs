@@ -1,4 +1,5 @@
-//! [`HostBytes`]: the memory that the host keeps for one guest, as one number with one limit.
+//! [`HostBytes`]: counts the memory that the host keeps for one guest, with one limit for all of
+//! it.
 
 use crate::error::AbiError;
 use std::sync::atomic::AtomicUsize;
@@ -8,14 +9,13 @@ use std::sync::{Arc, OnceLock};
 /// The default of [`Linker::host_bytes_max`](crate::Linker::host_bytes_max).
 pub(crate) const HOST_BYTES_MAX: usize = 128 << 20;
 
-/// Returns the account that the data of an instance has.
+/// Returns the account in the data of an instance.
 pub(crate) type AccountOf<T> = fn(&mut T) -> &HostBytes;
 
-/// Counts the bytes of the host's memory that are kept for one guest, up to a limit. All clones
-/// share one counter.
+/// Counts the bytes that the host keeps for one guest, up to a limit. All clones share one counter.
 ///
-/// Count memory before you allocate it, by its capacity. Each [`HeldBytes`] gives its bytes back
-/// when it is dropped, on any thread, also after the guest has ended.
+/// Count memory before you allocate it, by its capacity. A [`HeldBytes`] gives its bytes back when
+/// it is dropped, on any thread, also after the guest has ended.
 #[derive(Debug, Clone)]
 pub struct HostBytes(Arc<Counter>);
 
@@ -26,7 +26,7 @@ struct Counter {
     peak: AtomicUsize,
 }
 
-/// A number of counted bytes. Dropping it gives them back.
+/// A number of counted bytes. A drop gives the bytes back to the account.
 #[derive(Debug)]
 pub struct HeldBytes {
     account: HostBytes,
@@ -63,8 +63,8 @@ impl HostBytes {
         Ok(HeldBytes { account, bytes })
     }
 
-    /// Fails as [`hold`](Self::hold) would, and counts nothing. For memory that is counted as soon
-    /// as it is made: the result of a host function.
+    /// Fails as [`hold`](Self::hold) would, and counts nothing. For a result of a host function:
+    /// this crate counts the result when the function has returned.
     ///
     /// # Errors
     ///
@@ -109,7 +109,8 @@ impl HostBytes {
     }
 }
 
-/// The sum, if it is within the limit. No bytes always fit: a limit may be set below what is held.
+/// The sum of `held` and `asked`, if the sum is within the limit. `asked == 0` always fits, because
+/// `set_max` may set a limit below the held bytes.
 fn fits(held: usize, asked: usize, limit: usize) -> Result<usize, AbiError> {
     match held.checked_add(asked) {
         Some(sum) if sum <= limit || asked == 0 => Ok(sum),
@@ -122,7 +123,7 @@ impl HeldBytes {
     ///
     /// # Errors
     ///
-    /// As [`HostBytes::hold`]. Then the number stays as it was.
+    /// As [`HostBytes::hold`]. After an error the number is unchanged.
     pub fn set(&mut self, bytes: usize) -> Result<(), AbiError> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.account.add(more)?,
@@ -154,8 +155,8 @@ impl Drop for HeldBytes {
     }
 }
 
-/// The account of an instance. It is made when the first bytes are counted, so that an instance for
-/// which the host keeps nothing allocates nothing.
+/// The account of an instance. The first counted bytes create it, so an instance for which the host
+/// keeps nothing allocates nothing.
 #[derive(Debug)]
 pub(crate) struct Account {
     made: OnceLock<HostBytes>,
@@ -165,7 +166,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account with a limit. `made` is the account that the data of the instance has.
+    /// An account with the limit `max`. `made` is the account in the data of the instance, if there
+    /// is one.
     pub(crate) fn new(made: Option<HostBytes>, max: usize) -> Self {
         if let Some(made) = &made {
             made.set_max(max);
@@ -197,7 +199,7 @@ impl Account {
         }
     }
 
-    /// Counts memory by which a table of the instance grows.
+    /// Counts the bytes by which a table of the instance grows.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), AbiError> {
         match &mut self.tables {
             Some(tables) => tables.set(tables.bytes().saturating_add(bytes)),
@@ -208,7 +210,7 @@ impl Account {
         }
     }
 
-    /// Gives memory of a table back that [`grow`](Self::grow) has counted.
+    /// Gives bytes of a table back that [`grow`](Self::grow) has counted.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         if let Some(tables) = &mut self.tables {
             // Fewer bytes than before always fit.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 /// The future of an asynchronous function of the host.
 pub type HostFuture<'a, R> = Pin<Box<dyn Future<Output = Result<R, HostError>> + Send + 'a>>;
 
-/// The function that the host calls when a guest drops the owned handle to one of its resources.
+/// The destructor of a resource type of the host: runs when a guest drops the owned handle of a
+/// resource.
 pub(crate) type Destructor<T> =
     Arc<dyn Fn(&mut State<T>, Resource) -> Result<(), HostError> + Send + Sync>;

@@ -20,7 +20,8 @@ pub(crate) trait HostValues: Send + Sync + 'static {
     type Output: Send + 'static;
     type Unwritten: Unwritten + 'static;
 
-    /// Checks that a component's function type fits. The error names the Rust types.
+    /// Checks that a component's function type matches `Params` and `Output`. The error names the
+    /// Rust types.
     fn check(info: &Info, ty: &FuncType) -> Result<(), String>;
 
     /// Reads the parameters.

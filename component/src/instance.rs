@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// An instance of a component, in its own slot. Dropping it resets the slot.
+/// An instance of a component, in its own slot. A drop of the instance resets the slot.
 pub struct Instance<T> {
     core: pirn_runtime::Instance<State<T>>,
     shared: Arc<Shared>,
@@ -26,14 +26,14 @@ pub struct Instance<T> {
     failed: bool,
 }
 
-/// Limits of a call, with all that it makes of the guest: allocations, the function itself, and the
-/// function that is called after its result was read.
+/// Limits of a call. They cover all guest code that the call runs: the allocator, the function
+/// itself, and its `post-return` function.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     /// Wall time.
     pub deadline: Option<Duration>,
-    /// After so much time the guest lets other tasks of the executor run. Only for
-    /// [`Instance::call_async_within`].
+    /// The time after which the guest lets other tasks of the executor run. Only for asynchronous
+    /// calls such as [`Instance::call_async_within`].
     pub timeslice: Option<Duration>,
 }
 
@@ -318,7 +318,7 @@ impl<T: 'static> Instance<T> {
     ) -> Result<C::Output, CallError> {
         let mut requests = Requests::default();
         self.begin(func, call, &mut requests)?;
-        // So does a future that is dropped.
+        // A call that fails, or whose future is dropped, leaves the instance failed.
         self.failed = true;
         let mut until = limits.deadline.and_then(Until::new);
         let slice = limits.timeslice;
@@ -364,12 +364,12 @@ impl<T: 'static> Instance<T> {
     }
 
     /// Drops a resource that the component defines and that the host got as [`Value::Own`]: calls
-    /// its destructor, if it has one.
+    /// the destructor of the resource type, if there is one.
     ///
     /// # Errors
     ///
     /// As [`call`](Self::call). Nothing happens for a resource of the host or of another instance,
-    /// or one that the host does not own any more.
+    /// or for a resource that the host no longer owns.
     pub fn drop_resource(&mut self, resource: Resource) -> Result<(), CallError> {
         self.drop_resource_within(Limits::default(), resource)
     }
@@ -423,7 +423,7 @@ impl<T: 'static> Instance<T> {
         self.core.into_data().into_data()
     }
 
-    /// Counts what the host keeps for the guest, up to
+    /// The counter of the memory that the host keeps for the guest, up to
     /// [`Linker::host_bytes_max`](crate::Linker::host_bytes_max).
     #[must_use]
     pub fn host_bytes(&self) -> &HostBytes {
@@ -453,7 +453,7 @@ impl<T: 'static> Instance<T> {
         usage
     }
 
-    /// Stops the running call from any thread, see
+    /// A switch that stops the running call from any thread, see
     /// [`Instance::kill_switch`](pirn_runtime::Instance::kill_switch).
     pub fn kill_switch(&mut self) -> KillSwitch {
         self.core.kill_switch()
@@ -465,13 +465,13 @@ impl<T: 'static> Instance<T> {
         &self.core
     }
 
-    /// Keeps that a call has failed.
+    /// Marks the instance as failed if a call has failed.
     fn check<R>(&mut self, result: Result<R, CallError>) -> Result<R, CallError> {
         self.failed |= result.is_err();
         result
     }
 
-    /// Checks the parameters of a call, and lists the memory that they need.
+    /// Checks the parameters of a call, and lists the memory that the parameters need.
     #[inline]
     fn begin<C: Call>(
         &mut self,
@@ -516,7 +516,7 @@ impl<T: 'static> Instance<T> {
         })
     }
 
-    /// The size of the memory of a function.
+    /// The size in bytes of the memory that a function uses.
     fn memory_bytes(&self, func: &Func) -> usize {
         let memory = match &func.0.memory {
             None => Some(self.core.memory()),
@@ -526,15 +526,15 @@ impl<T: 'static> Instance<T> {
     }
 }
 
-/// The call of the allocator for the next piece of memory that a call needs.
+/// The allocator, and its parameters for the next piece of memory that a call needs.
 #[inline]
 fn next_allocation(func: &Func, requests: &Requests) -> Option<(Realloc, (u32, u32, u32, u32))> {
     let (bytes, align) = requests.next()?;
     Some((func.0.realloc?, (0, 0, align, bytes)))
 }
 
-/// Writes the parameters of a call: its core values to `words`, and the data that they point to
-/// into the memory.
+/// Writes the parameters of a call: the core values to `words`, and the data that the core values
+/// point to into the memory.
 #[inline]
 fn lower<T, C: Call>(
     core: &mut pirn_runtime::Instance<State<T>>,
@@ -559,7 +559,7 @@ fn lower<T, C: Call>(
     call.store(func, &mut cx, at)
 }
 
-/// The memory of a function, if its values need one, and the state.
+/// The memory of a function, if its values need memory, and the state.
 #[inline]
 fn split<'a, T>(
     core: &'a mut pirn_runtime::Instance<State<T>>,
@@ -575,16 +575,16 @@ fn split<'a, T>(
     }
 }
 
-/// The end of a call with all its parts.
+/// The deadline of a call, for all guest functions that the call enters.
 struct Until {
     end: Instant,
-    /// The whole time, which messages name.
+    /// The whole time limit, which error messages name.
     limit: Duration,
     is_begun: bool,
 }
 
 impl Until {
-    /// A time that begins now. `None` if its end is further away than the clock counts.
+    /// A deadline after `limit` from now. `None` if the clock cannot represent the deadline.
     fn new(limit: Duration) -> Option<Self> {
         Some(Self {
             end: Instant::now().checked_add(limit)?,
@@ -593,17 +593,17 @@ impl Until {
         })
     }
 
-    /// The time that is left for the next part.
+    /// The time that is left for the next guest function.
     fn left(&mut self) -> Duration {
         match std::mem::replace(&mut self.is_begun, true) {
             true => self.end.saturating_duration_since(Instant::now()),
-            // Messages name the limit of the first part.
+            // The first function gets the whole limit, so that its error message names the limit.
             false => self.limit,
         }
     }
 }
 
-/// Parameters of a call of the core module. No function has more than fit.
+/// Parameters of a call of the core module. `words` has one word here, which fits.
 #[inline]
 fn flat(words: &[u64]) -> FlatParams {
     FlatParams::new(words).unwrap_or_else(|_| FlatParams::none())

@@ -1,7 +1,8 @@
 //! Components (component model, WASI 0.2) in the slots of pirn.
 //!
-//! `aotc component.wasm` makes one module of all core modules of a component. This crate calls its
-//! exported functions with values of the component model, and offers it functions of the host.
+//! `aotc component.wasm` makes one module of all core modules of a component. This crate calls the
+//! module's exported functions with values of the component model, and gives the module functions
+//! of the host.
 //!
 //! ```no_run
 //! use pirn_component::{Component, Linker, Value};
@@ -47,7 +48,7 @@ mod instance;
 mod prepared;
 mod linker;
 
-/// What the code that `#[derive(Typed)]` makes uses. It can change with any version.
+/// Items for the code that `#[derive(Typed)]` generates. They can change with any version.
 #[doc(hidden)]
 pub mod derive {
     pub use crate::component::Info;

@@ -72,7 +72,8 @@ impl<'a> Lift<'a> {
         }
     }
 
-    /// Values of these types, from core values, or from memory if there are more than `flat_max`.
+    /// Values of these types, from core values, or from memory if the types have more than
+    /// `flat_max` core values.
     pub(crate) fn values(
         &mut self,
         types: impl Iterator<Item = ValueType> + Clone,
@@ -176,13 +177,13 @@ impl<'a> Lift<'a> {
         self.bytes("a result", at, layout.bytes.into()).map(drop)
     }
 
-    /// A value from memory, all of whose bytes are in the memory.
+    /// A value from memory. The caller has checked that its bytes are in the memory.
     fn load(&mut self, ty: ValueType, at: u32) -> Result<Value, AbiError> {
         self.spend(size_of::<Value>())?;
         self.load_counted(ty, at)
     }
 
-    /// As [`load`](Self::load), for a value whose own bytes count already.
+    /// As [`load`](Self::load), for a value whose `size_of::<Value>()` bytes are already counted.
     fn load_counted(&mut self, ty: ValueType, at: u32) -> Result<Value, AbiError> {
         Ok(match ty {
             ValueType::Bool => Value::Bool(self.number::<1>("a bool", at)?[0] != 0),
@@ -252,7 +253,7 @@ impl<'a> Lift<'a> {
         })
     }
 
-    /// A name, which the host gets with each value.
+    /// A copy of a field's or case's name, for the host's value.
     fn name(&mut self, name: &str) -> Result<String, AbiError> {
         self.spend(size_of::<String>() + name.len())?;
         Ok(name.to_owned())
@@ -266,7 +267,7 @@ impl<'a> Lift<'a> {
     }
 
     fn list(&mut self, ty: ValueType, address: u32, length: u32) -> Result<Vec<Value>, AbiError> {
-        // All elements count before there is room for them: lists may contain each other.
+        // All elements are counted before the allocation, because lists in lists can multiply.
         let bytes = self.check_list(ty, address, length, size_of::<Value>())?;
         let places = (0..length).map(|n| address + n * bytes);
         exactly(places.map(|at| {
@@ -275,8 +276,8 @@ impl<'a> Lift<'a> {
         }))
     }
 
-    /// Checks a list before anything is allocated for it, and counts this many bytes of the host an
-    /// element. Returns the bytes of an element in the guest's memory.
+    /// Checks a list before the host allocates memory for it. Counts `host_bytes` bytes of the host
+    /// for each element. Returns the bytes of an element in the guest's memory.
     pub(crate) fn check_list(
         &mut self,
         ty: ValueType,
@@ -310,7 +311,7 @@ impl<'a> Lift<'a> {
         strings::decode(encoding, found, decoded, &self.progress.stop)
     }
 
-    /// The resource of a handle of a type, `own` or `borrow`.
+    /// The resource of a handle. `ty` is the handle's type, `own` or `borrow`.
     pub(crate) fn handle(&mut self, ty: ValueType, number: u32) -> Result<Resource, AbiError> {
         match ty {
             ValueType::Own(table) => {
@@ -392,7 +393,7 @@ impl<'a> Lift<'a> {
         }
     }
 
-    /// Counts bytes that the host takes.
+    /// Counts bytes of the host for the values.
     fn spend(&mut self, bytes: usize) -> Result<(), AbiError> {
         self.scopes
             .account
@@ -412,7 +413,7 @@ pub(crate) fn aligned(at: u32, align: u32) -> u32 {
     at.checked_next_multiple_of(align).unwrap_or(u32::MAX)
 }
 
-/// Collects values without spare capacity, because what was counted is their number.
+/// Collects values without spare capacity, because the account counts only the values.
 fn exactly<V>(values: impl Iterator<Item = Result<V, AbiError>>) -> Result<Vec<V>, AbiError> {
     let mut all = Vec::with_capacity(values.size_hint().0);
     for value in values {
@@ -432,7 +433,7 @@ struct Case<'a> {
     number: u32,
 }
 
-/// The case with a discriminant.
+/// The case with the discriminant `number`.
 fn case(of: &DefinedType, number: u32) -> Result<Case<'_>, AbiError> {
     let (cases, ty) = match of {
         DefinedType::Variant(cases) => {
@@ -454,7 +455,7 @@ fn case(of: &DefinedType, number: u32) -> Result<Case<'_>, AbiError> {
 }
 
 impl Case<'_> {
-    /// The value with this payload.
+    /// The case as a value with this payload.
     fn value(&self, lift: &mut Lift<'_>, payload: Option<Value>) -> Result<Value, AbiError> {
         let payload = payload.map(Box::new);
         Ok(match self.of {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 ///
 /// An import also matches a definition of a compatible version: the same major version, or below
 /// 1.0 the same minor version. Versions 0.0.x and pre-releases are compatible only with themselves.
-/// An equal version is preferred, then the newest compatible one.
+/// An equal version is preferred, then the newest compatible version.
 pub struct Linker<T> {
     funcs: HashMap<String, HashMap<String, Arc<dyn HostFunc<T>>>>,
     resources: HashMap<String, HashMap<String, Destructor<T>>>,
@@ -48,17 +48,17 @@ impl<T: Send + 'static> Linker<T> {
 
     /// Limits the memory that the host keeps for one guest. The default is 128 MiB.
     ///
-    /// These count: values that the host reads from the guest, for the length of the call; results
-    /// of host functions, until the guest has them; the tables of handles; and what host functions
-    /// count with [`State::host_bytes`], as those of WASI do. As a [`Value`], a list of bytes takes
-    /// 32 bytes for each element.
+    /// The limit covers: values that the host reads from the guest, for the length of the call;
+    /// results of host functions, until the guest has them; the tables of handles; and the bytes
+    /// that host functions, such as those of WASI, count with [`State::host_bytes`]. As a
+    /// [`Value`], a list of bytes takes 32 bytes for each element.
     pub fn host_bytes_max(&mut self, bytes: usize) -> &mut Self {
         self.host_bytes_max = bytes;
         self
     }
 
-    /// Counts what the host keeps for a guest with the [`HostBytes`] that its data has, so that the
-    /// host can count memory for the guest before there is an instance. The limit becomes
+    /// Counts the host's memory for a guest with the [`HostBytes`] in the guest's data. So the host
+    /// can count memory for the guest before the instance exists. The limit becomes
     /// [`host_bytes_max`](Self::host_bytes_max). By default the instance makes a counter.
     pub fn host_bytes_of(&mut self, account: fn(&mut T) -> &HostBytes) -> &mut Self {
         self.account = Some(account);
@@ -70,7 +70,7 @@ impl<T: Send + 'static> Linker<T> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if it is already defined.
+    /// [`LinkError::Duplicate`] if the linker already defines this name.
     pub fn func<P: TypedParams, R: Param + 'static>(
         &mut self,
         interface: &str,
@@ -100,7 +100,7 @@ impl<T: Send + 'static> Linker<T> {
         self.define(interface, name, func)
     }
 
-    /// Adds a function over dynamic values. It matches an import of any function type.
+    /// Adds a function over dynamic values. The function matches an import of any function type.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl<T: Send + 'static> Linker<T> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if it is already defined.
+    /// [`LinkError::Duplicate`] if the linker already defines this name.
     pub fn resource<F>(
         &mut self,
         interface: &str,
@@ -239,7 +239,7 @@ impl<T: Send + 'static> Default for Linker<T> {
     }
 }
 
-/// The definition with these names, or else the newest one of a compatible version.
+/// The definition with these names, or else the newest definition of a compatible version.
 fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) -> Option<&'a D> {
     let (name, interface) = path.split_last()?;
     let interface = &interface.join("#")[..];

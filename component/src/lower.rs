@@ -1,8 +1,8 @@
 //! From values to the guest's representation (CanonicalABI, "Storing" and "Flat Lowering").
 //!
-//! A value is lowered in two phases. First, [`Collect`] checks its type, and lists the memory that
-//! its strings and lists need. The guest allocates it. Then [`Lower`] writes the value. So the
-//! allocator never runs while the host holds a view of the memory.
+//! A value is lowered in two phases. First, [`Collect`] checks the value's type, and lists the
+//! memory that its strings and lists need. The guest allocates this memory. Then [`Lower`] writes
+//! the value. So the allocator never runs while the host holds a view of the memory.
 
 use crate::component::Info;
 use crate::error::{AbiError, ValueError};
@@ -15,17 +15,18 @@ use pirn_format::component::{DefinedType, FLAT_PARAMS_MAX, StringEncoding, Value
 use pirn_runtime::FlatParams;
 use smallvec::SmallVec;
 
-/// Number of pieces of memory for which a call allocates nothing in the host.
+/// Up to this number of pieces of memory, a call allocates nothing in the host.
 const INLINE: usize = 4;
 
-/// Memory of the guest for a value.
+/// Requests for the guest's memory that a value needs.
 #[derive(Debug, Default)]
 pub struct Requests {
     /// Bytes and alignment of each piece.
     wanted: SmallVec<[(u32, u32); INLINE]>,
-    /// The addresses of the first of them.
+    /// The addresses of the pieces that the guest has allocated: the first pieces of `wanted`.
     given: SmallVec<[u32; INLINE]>,
-    /// Bytes of the host that the value takes: its strings and lists, and each [`Value`].
+    /// Bytes of the host that the value takes: its strings, its lists, and a [`Value`] for each
+    /// part.
     host_bytes: usize,
 }
 
@@ -48,7 +49,7 @@ impl Requests {
         self.wanted.get(self.given.len()).copied()
     }
 
-    /// Takes the address of the next piece, in a memory of this size.
+    /// Checks and records the address of the next piece, in a memory of `memory_bytes` bytes.
     pub(crate) fn give(&mut self, address: u32, memory_bytes: usize) -> Result<(), AbiError> {
         let (bytes, align) = self.next().unwrap_or((0, 1));
         let what = "allocated memory";
@@ -91,7 +92,8 @@ impl Requests {
     }
 }
 
-/// The core values of a call or of a result. A function has at most 16 parameters here.
+/// The core values of a call or of a result. A function with more than 16 core values passes its
+/// parameters in memory.
 #[derive(Debug)]
 pub struct Words(pub(crate) FlatParams);
 
@@ -107,7 +109,7 @@ impl Words {
         self.0.push(word);
     }
 
-    /// Adds zeros, up to this number of words.
+    /// Adds zeros until there are `len` words.
     pub(crate) fn pad(&mut self, len: usize) {
         while self.len() < len.min(FLAT_PARAMS_MAX) {
             self.push(0);
@@ -119,7 +121,7 @@ impl Words {
     }
 }
 
-/// Why a value cannot be lowered.
+/// The reason for which a value cannot be lowered.
 #[derive(Debug)]
 pub(crate) enum LowerError {
     Abi(AbiError),
@@ -285,7 +287,8 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Lets a function write bytes, a piece at a time.
+    /// Lets `fill` write `bytes` bytes at `address`, a piece at a time, with a look for a stop
+    /// after each piece.
     pub(crate) fn fill(
         &mut self,
         address: u32,
@@ -311,7 +314,8 @@ impl<'a> Lower<'a> {
                 self.given = rest;
                 *address
             }
-            // As many pieces were requested as are used, in the same order.
+            // Never happens: `Collect` requested a piece for each call of `piece`, in the same
+            // order.
             None => u32::MAX,
         }
     }
@@ -513,8 +517,8 @@ impl<'a> Lower<'a> {
         Ok((address, length))
     }
 
-    /// The number of a new handle to a resource, whose type was compared, and which the host may
-    /// not own any more.
+    /// The number of a new handle to a resource. Linking has compared the types. Fails if the host
+    /// no longer owns the resource.
     pub(crate) fn checked_handle(
         &mut self,
         ty: ValueType,
@@ -533,7 +537,7 @@ impl<'a> Lower<'a> {
     fn handle(&mut self, ty: ValueType, resource: Resource) -> Result<u32, AbiError> {
         let rep = resource.rep;
         match ty {
-            // The host may have given it twice in one call.
+            // The host may have given the resource twice in one call.
             ValueType::Own(_) if resource.of != 0 && !self.scopes.take_from_host(resource) => {
                 Err(AbiError::NotOwnedByHost(rep))
             }
@@ -567,7 +571,7 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// The bits of flags.
+/// The bits of the flags in `set`. Bit `n` stands for name `n` of the type.
 fn bits(names: &[String], set: &[String]) -> u32 {
     let names = names.iter().enumerate();
     let set = names.filter(|(_, name)| set.contains(name));

@@ -9,22 +9,22 @@ pub(crate) struct Versioned<'a> {
 }
 
 impl<'a> Versioned<'a> {
-    /// Splits a name into interface and version. `None` if it has no valid version.
+    /// Splits a name into interface and version. `None` if the name has no valid version.
     pub(crate) fn parse(interface: &'a str) -> Option<Self> {
         let (name, version) = interface.rsplit_once('@')?;
         let version = Version::parse(version).ok()?;
         Some(Self { name, version })
     }
 
-    /// Whether both have the same name and compatible versions.
+    /// Whether two interfaces have the same name and compatible versions.
     pub(crate) fn is_compatible(&self, other: &Self) -> bool {
         let one = track(&self.version);
         self.name == other.name && one.is_some() && one == track(&other.version)
     }
 }
 
-/// Whether a definition of one interface can satisfy an import of the other. Their names are the
-/// same, or differ only in compatible versions.
+/// Whether a definition of interface `one` can satisfy an import of `other`: the names are equal,
+/// or differ only in compatible versions.
 pub(crate) fn is_compatible(one: &str, other: &str) -> bool {
     if one == other {
         return true;
@@ -35,8 +35,8 @@ pub(crate) fn is_compatible(one: &str, other: &str) -> bool {
     }
 }
 
-/// The part of a version that compatible versions share. `None` for versions that are compatible
-/// with no other.
+/// The part of a version that compatible versions share. `None` for a version that is compatible
+/// with no other version.
 fn track(version: &Version) -> Option<(u64, u64)> {
     match (version.major, version.minor) {
         _ if !version.pre.is_empty() => None,

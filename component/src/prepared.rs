@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A component whose imports are looked up, for a region. A clone is a handle to the same
-/// preparation.
+/// A component whose imports are looked up, ready for instances in a region. A clone is a handle to
+/// the same preparation.
 pub struct Prepared<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
@@ -97,7 +97,7 @@ impl<T: 'static> Prepared<T> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none.
+    /// [`LinkError::NoExport`] if there is no such function.
     pub fn func(&self, name: &str) -> Result<Func, LinkError> {
         let mut funcs = self.0.funcs.iter();
         let found = funcs.find(|func| func.0.name == name);
@@ -123,7 +123,8 @@ impl<T: 'static> Prepared<T> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if it has other types.
+    /// [`LinkError::NoExport`] if there is no such function; [`LinkError::FuncType`] if the
+    /// function has other types.
     pub fn typed<P: CallParams, R: Typed>(&self, name: &str) -> Result<TypedFunc<P, R>, LinkError> {
         let func = self.func(name)?;
         let (info, ty) = (&self.0.info, func.ty());
@@ -137,7 +138,7 @@ impl<T: 'static> Prepared<T> {
         })
     }
 
-    /// A new instance. If all slots are taken, the thread waits for one.
+    /// A new instance. If all slots are taken, the thread waits for a free slot.
     ///
     /// # Errors
     ///
@@ -158,7 +159,7 @@ impl<T: 'static> Prepared<T> {
         Ok(Instance::new(core, Arc::clone(&self.0.shared)))
     }
 
-    /// [`instantiate`](Self::instantiate) that waits at most so long for a slot.
+    /// As [`instantiate`](Self::instantiate), but waits at most `timeout` for a free slot.
     ///
     /// # Errors
     ///
@@ -179,8 +180,8 @@ impl<T: 'static> Prepared<T> {
         State::new(data, &self.0.info, account)
     }
 
-    /// [`instantiate`](Self::instantiate) as a future: if all slots are taken, it waits for one, in
-    /// order. The start of the instance runs in one poll.
+    /// [`instantiate`](Self::instantiate) as a future. If all slots are taken, the future waits for
+    /// a free slot, in the order of the calls. The start of the instance runs in one poll.
     ///
     /// # Errors
     ///
@@ -190,14 +191,14 @@ impl<T: 'static> Prepared<T> {
         Ok(Instance::new(core, Arc::clone(&self.0.shared)))
     }
 
-    /// A copy of this preparation with a limit of the time that the start of an instance takes, see
+    /// A copy of this preparation with a time limit for the start of an instance, see
     /// [`Prepared::start_deadline`](pirn_runtime::Prepared::start_deadline).
     #[must_use]
     pub fn start_deadline(&self, limit: Duration) -> Self {
         self.with_core(self.0.core.start_deadline(limit))
     }
 
-    /// A copy of this preparation whose instances measure what they use, see
+    /// A copy of this preparation whose instances measure their use of resources, see
     /// [`Prepared::measured`](pirn_runtime::Prepared::measured).
     #[must_use]
     pub fn measured(&self, measure: Measure) -> Self {
@@ -233,7 +234,7 @@ impl<T: 'static> Prepared<T> {
     }
 }
 
-/// Whether a function of one interface is the function with another name, in a compatible version.
+/// Whether `found` and `wanted` name the same function, in compatible versions of one interface.
 fn is_same(found: &str, wanted: &str) -> bool {
     match (found.rsplit_once('#'), wanted.rsplit_once('#')) {
         (Some((one, found)), Some((other, wanted))) => found == wanted && is_compatible(one, other),

@@ -1,4 +1,4 @@
-//! [`Scopes`]: the handles of all component instances, and the calls that borrow some.
+//! [`Scopes`]: the handles of all component instances, and the running calls that borrow handles.
 
 use crate::component::Info;
 use crate::error::AbiError;
@@ -10,31 +10,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Calls inside each other whose places are not counted.
+/// Nested calls whose entries in [`Scopes::calls`] the account does not count.
 const CALLS_UNCOUNTED: usize = 4;
 
 /// Bytes that an entry of [`Scopes::host`] counts for. A node of a `BTreeMap` has 11 places of 12
-/// bytes, of which at least 5 are used, and at most 12 addresses of child nodes.
+/// bytes, and at most 12 addresses of child nodes. At least 5 places of a node are used.
 const OWNED_BY_HOST_BYTES: usize = 64;
 
-/// The handles of all component instances, and the calls that have borrowed some.
+/// The handles of all component instances, and the running calls that borrow handles.
 #[derive(Debug)]
 pub(crate) struct Scopes {
     pub(crate) info: Arc<Info>,
     /// Counts the memory of the host for the guest.
     pub(crate) account: Account,
-    /// The handles of each component instance, up to the last one that has any.
+    /// The handles of each component instance, up to the last instance that has had a handle.
     instances: Vec<Handles>,
     /// The calls that run, the innermost last.
     calls: Vec<Call>,
-    /// The resources of the component's types that the host owns, as type and number, and how
-    /// often.
+    /// The resources of the component's types that the host owns. The key is type and number; the
+    /// value counts how often the host owns the resource.
     host: BTreeMap<[u32; 2], u32>,
-    /// Number of handles of all component instances, with the free ones.
+    /// Number of handles of all component instances, with the free handles.
     places: u32,
     /// Number of owned handles that are lent, over all calls.
     lent: u32,
-    /// Distinguishes the resources of this instance from those of others, once there are any.
+    /// Distinguishes the resources of this instance from the resources of other instances. 0 until
+    /// the first resource needs it.
     id: u64,
 }
 
@@ -43,7 +44,8 @@ pub(crate) struct Scopes {
 struct Call {
     /// Number of borrowed handles that the callee has not dropped.
     borrowed: u32,
-    /// The owned handles that are lent to it, as component instance, handle and resource type.
+    /// The owned handles that are lent to the call, as component instance, handle and resource
+    /// type.
     lent: Vec<[u32; 3]>,
 }
 
@@ -70,10 +72,10 @@ impl Scopes {
         Ok(&mut self.instances[instance as usize])
     }
 
-    /// A call begins.
+    /// Records that a call begins.
     pub(crate) fn enter(&mut self) -> Result<(), AbiError> {
         if self.calls.capacity() == 0 {
-            // The account does not count these places, because every instance that calls the host
+            // The account does not count these entries, because every instance that calls the host
             // has them.
             self.calls.reserve_exact(CALLS_UNCOUNTED);
         }
@@ -82,7 +84,7 @@ impl Scopes {
         Ok(())
     }
 
-    /// The innermost call has returned.
+    /// Records that the innermost call has returned, and ends its loans.
     pub(crate) fn exit(&mut self) -> Result<(), AbiError> {
         let call = self.calls.pop().unwrap_or_default();
         if call.borrowed > 0 {
@@ -118,8 +120,8 @@ impl Scopes {
         handles.add(handle, &mut self.places, &mut self.account)
     }
 
-    /// Lends a resource to the innermost call (`lower_borrow`): the number of a new handle, or the
-    /// resource's own number if the callee defines its type.
+    /// Lends a resource to the innermost call (`lower_borrow`). Returns the number of a new handle,
+    /// or the resource's own number if the callee defines its type.
     pub(crate) fn add_borrow(&mut self, table: u32, rep: u32) -> Result<u32, AbiError> {
         let table = self.info.table(table);
         let defined = self.info.defined_resource(table.resource);
@@ -147,8 +149,8 @@ impl Scopes {
         }
     }
 
-    /// Lends the resource of a handle to the innermost call (`lift_borrow`), and returns its
-    /// number.
+    /// Lends the resource of a handle to the innermost call (`lift_borrow`), and returns the
+    /// resource's number.
     pub(crate) fn lend(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
         let table = self.info.table(table);
         let handle = self.handles(table.instance)?.get(number, table.resource)?;
@@ -174,7 +176,8 @@ impl Scopes {
         Ok(handle.rep)
     }
 
-    /// Drops a handle (`resource.drop`). Returns the resource's number if it ends with it.
+    /// Drops a handle (`resource.drop`). Returns the resource's number if the handle owned the
+    /// resource, which then ends.
     pub(crate) fn drop_handle(&mut self, table: u32, number: u32) -> Result<Option<u32>, AbiError> {
         let table = self.info.table(table);
         let handles = self.handles(table.instance)?;
@@ -190,7 +193,7 @@ impl Scopes {
         }
     }
 
-    /// A resource of a table's type, as the host gets it.
+    /// A resource of a table's type, in the form that the host gets.
     pub(crate) fn resource(&mut self, table: u32, rep: u32) -> Resource {
         let ty = self.info.table(table).resource;
         match self.info.defines(ty) {
@@ -219,7 +222,7 @@ impl Scopes {
         Ok(resource)
     }
 
-    /// Whether the host can give or lend a resource as one of a table's type.
+    /// Whether the host can give or lend a resource for a handle of a table.
     pub(crate) fn fits(&mut self, table: u32, resource: Resource) -> bool {
         let ty = self.info.table(table).resource;
         match self.info.defines(ty) {

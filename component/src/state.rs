@@ -39,8 +39,8 @@ impl<T> State<T> {
         &mut self.data
     }
 
-    /// Counts what the host keeps for the guest. A host function should count the memory that it
-    /// keeps after it returns, and memory whose size the guest chooses.
+    /// The counter of the memory that the host keeps for the guest. A host function should count
+    /// memory that it keeps after its return, and memory whose size the guest chooses.
     #[must_use]
     pub fn host_bytes(&self) -> &HostBytes {
         self.scopes.account.get()
@@ -57,9 +57,9 @@ impl<T: fmt::Debug> fmt::Debug for State<T> {
     }
 }
 
-/// A result of a function of the host, which is not in the guest yet.
+/// A result of a host function, before the host has written it to the guest.
 pub(crate) trait Unwritten: Send {
-    /// Checks the type of the result, and lists the memory that it needs. `place` names the
+    /// Checks the type of the result, and lists the memory that the result needs. `place` names the
     /// function, for messages.
     fn request(
         &self,
@@ -70,10 +70,10 @@ pub(crate) trait Unwritten: Send {
         place: &str,
     ) -> Result<Requests, HostError>;
 
-    /// Writes core values.
+    /// Writes the result as core values.
     fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError>;
 
-    /// Writes to memory.
+    /// Writes the result to memory.
     fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError>;
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Pending {
     pub(crate) ty: ValueType,
     /// Index of the canonical options of the lowered function.
     pub(crate) options: u32,
-    /// Where the guest wants the result.
+    /// The address at which the guest wants the result.
     pub(crate) address: u32,
     pub(crate) requests: Requests,
     /// Counts the memory of the result while the guest allocates.

@@ -1,4 +1,4 @@
-//! [`Stop`]: how conversions of values learn that their call has ended.
+//! [`Stop`]: tells a conversion of values that its call was stopped.
 
 use crate::error::AbiError;
 use pirn_runtime::{HostError, StopFlag};
@@ -7,15 +7,15 @@ use std::time::Instant;
 /// Bytes that the host converts or copies between two looks for a stop.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
-/// What can stop a conversion of values.
+/// The event that can stop a conversion of values.
 pub(crate) enum Stop<'a> {
-    /// The host converts values of its own.
+    /// Nothing stops the conversion: the host converts its own values.
     Never,
-    /// The guest, which waits for a host function, can be stopped.
+    /// A stop of the guest that waits for a host function.
     Guest(StopFlag<'a>),
-    /// The call that has returned has a deadline.
+    /// The deadline of a call that has returned a result.
     At(Instant),
-    /// Stops at the look with this number, and counts the looks before it.
+    /// For tests: this number of looks find no stop, the next look finds one.
     #[cfg(test)]
     AtLook(std::cell::Cell<usize>),
 }
@@ -45,16 +45,18 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Whether a host function was ended by a stop. Its guest does not continue, so the host function
-/// may give any answer. Then the call fails with the reason of the stop.
+/// Whether a stop ended a host function. The guest does not continue, so the host function may give
+/// any answer. The call fails with the reason of the stop.
 pub(crate) fn is_stop(error: &HostError) -> bool {
     matches!(error.downcast_ref(), Some(AbiError::Stopped))
 }
 
-/// The answer to a guest that may have been stopped while this crate converted values. Such a guest
-/// does not continue, and does not see the answer. Its call fails with the reason of the stop.
+/// The answer to a guest that may have been stopped while this crate converted values. A stopped
+/// guest does not continue, and does not see the answer. Its call fails with the reason of the
+/// stop.
 ///
-/// The errors of the embedder's function do not get here: they may be of another guest.
+/// Do not pass errors of the embedder's function: such an error may stem from a stop of another
+/// guest.
 pub(crate) fn unless_stopped<R: Default>(answer: Result<R, HostError>) -> Result<R, HostError> {
     match answer {
         Err(error) if is_stop(&error) => Ok(R::default()),

@@ -5,13 +5,13 @@ use crate::stop::{PIECE_BYTES, Stop};
 use pirn_format::component::StringEncoding;
 use std::iter;
 
-/// Bit of the length of a [`StringEncoding::Latin1OrUtf16`] string that is UTF-16.
+/// The bit that marks the length of a [`StringEncoding::Latin1OrUtf16`] string as UTF-16.
 pub(crate) const UTF16_TAG: u32 = 1 << 31;
 
 /// Most bytes of a string.
 pub(crate) const STRING_BYTES_MAX: u64 = (1 << 31) - 1;
 
-/// How a string is encoded.
+/// The encoding of a string in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
@@ -30,7 +30,7 @@ pub(crate) fn of_length(encoding: StringEncoding, length: u32) -> (Encoding, u32
     }
 }
 
-/// Returns bytes as text, if they are valid UTF-8.
+/// Returns bytes as text, if the bytes are valid UTF-8.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AbiError> {
     let text = simdutf8::basic::from_utf8(bytes);
     text.map_err(|_| AbiError::String { encoding: "UTF-8" })
@@ -44,8 +44,8 @@ pub(crate) fn utf16(bytes: &[u8]) -> impl Iterator<Item = Result<char, AbiError>
     char::decode_utf16(units).map(move |c| c.map_err(invalid))
 }
 
-/// The part of a string that a piece of its bytes contains without an incomplete character at the
-/// end. A string is valid if all its pieces are, where the last piece is not cut.
+/// Number of bytes of a piece without an incomplete character at its end. A string is valid if all
+/// its pieces, cut to this length, are valid. The last piece is not cut.
 pub(crate) fn whole(encoding: Encoding, piece: &[u8]) -> usize {
     let len = piece.len();
     match encoding {
@@ -130,7 +130,7 @@ pub(crate) fn decoded_bytes(
     Ok(sum)
 }
 
-/// Reads a string that has this many bytes in UTF-8. Looks for a stop between two pieces.
+/// Reads a string. `decoded` is its number of bytes in UTF-8. Looks for a stop between two pieces.
 pub(crate) fn decode(
     encoding: Encoding,
     bytes: &[u8],
@@ -153,8 +153,8 @@ pub(crate) fn decode(
     Ok(text)
 }
 
-/// The encoding of a string that is written, its alignment, its bytes, and its length as the guest
-/// gets it.
+/// The form of `text` in the guest's memory: encoding, alignment, number of bytes, and the length
+/// that the guest gets.
 pub(crate) fn plan(encoding: StringEncoding, text: &str) -> (Encoding, u32, u64, u32) {
     let utf16 = || text.encode_utf16().count() as u32;
     match encoding {

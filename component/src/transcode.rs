@@ -1,10 +1,10 @@
-//! Strings between the memories of two component instances, whose encodings may differ
+//! Copies strings between the memories of two component instances, whose encodings may differ
 //! (CanonicalABI, `store_string_into_range`).
 //!
-//! The code of the compiler between two component instances allocates the destination, checks both
-//! ranges, and calls these functions, perhaps twice for a string. The memories have no view at the
-//! same time, so a string goes through a buffer of the host, 64 KiB at a time. Between two pieces
-//! the host looks for a stop.
+//! The code that the compiler puts between two component instances allocates the destination,
+//! checks both ranges, and calls these functions, perhaps twice for a string. The host cannot view
+//! both memories at the same time. So a string goes through a buffer of the host, 64 KiB at a time.
+//! Between two pieces the host looks for a stop.
 
 use crate::error::{AbiError, of_host};
 use crate::state::State;
@@ -16,7 +16,7 @@ use pirn_runtime::{Caller, HostError};
 #[cfg(test)]
 mod tests;
 
-/// The names of the source's and the destination's memory among the core module's exports.
+/// The core module's exports that are the source's and the destination's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memories {
     from: String,
@@ -24,7 +24,7 @@ pub(crate) struct Memories {
 }
 
 impl Memories {
-    /// The memories of an adapter. Only conversions of strings have some.
+    /// The memories of an adapter. The names are empty for an adapter that converts no strings.
     pub(crate) fn of(adapter: Adapter) -> Self {
         match adapter {
             Adapter::Transcode { from, to, .. } => Self {
@@ -36,14 +36,14 @@ impl Memories {
     }
 }
 
-/// A memory of a conversion.
+/// The role of a memory in a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     From,
     To,
 }
 
-/// The two memories of a conversion, and the call that makes it.
+/// The two memories of a conversion, and the stop of the call that converts.
 trait Ends {
     /// Fills a buffer with the bytes at an address.
     fn read(&mut self, side: Side, address: u64, to: &mut [u8]) -> Result<(), HostError>;
@@ -62,7 +62,7 @@ struct OfGuest<'a, 'b, T> {
 }
 
 impl<T> OfGuest<'_, '_, T> {
-    /// Uses bytes of a memory.
+    /// Calls `use_them` with `len` bytes of a memory.
     fn with(
         &mut self,
         side: Side,
@@ -111,9 +111,10 @@ impl<T> Ends for OfGuest<'_, '_, T> {
     }
 }
 
-/// Converts a string. `params` are the address and the number of code units of the source, the
-/// address of the destination, and, depending on the conversion, its size and more. Returns one or
-/// two numbers, depending on the conversion. If the guest was stopped meanwhile, it sees neither.
+/// Converts a string. `params` are the address and the number of code units of the source, and the
+/// address of the destination. Some conversions also use the size of the destination, and the
+/// number of code units that an earlier conversion wrote. Returns one or two numbers, depending on
+/// the conversion. A guest that was stopped during the conversion sees no number.
 pub(crate) fn transcode<T>(
     caller: &mut Caller<'_, State<T>>,
     op: Transcode,
@@ -136,7 +137,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    /// Bytes of both buffers for each byte of a piece.
+    /// Bytes that the two buffers need for each byte of a piece.
     const EACH: usize = 3;
 
     /// Bytes of a piece.
@@ -213,9 +214,9 @@ impl Source {
         Ok(())
     }
 
-    /// Whether a piece has no other characters than those of ASCII. Such a piece is valid.
+    /// Whether a piece has only ASCII characters. A piece of ASCII is valid in each encoding.
     fn is_ascii(self, piece: &[u8]) -> bool {
-        /// The bits of four code units of UTF-16 that letters of ASCII do not have.
+        /// The bits that are 0 in four UTF-16 code units of ASCII.
         const OTHER: u64 = 0xff80_ff80_ff80_ff80;
         match self.encoding {
             Encoding::Utf8 | Encoding::Latin1 => piece.is_ascii(),
@@ -230,7 +231,7 @@ impl Source {
         }
     }
 
-    /// The characters of a piece, each with its number of code units.
+    /// The characters of a piece. Each character comes with its number of code units.
     fn chars(self, piece: &[u8]) -> Result<Chars<'_>, HostError> {
         Ok(match self.encoding {
             Encoding::Utf8 => Chars::Utf8(strings::utf8(piece).map_err(of_host)?.chars()),
@@ -242,8 +243,8 @@ impl Source {
         })
     }
 
-    /// Converts characters until one does not fit the target, and writes the others. Returns the
-    /// numbers of code units that were read, and of bytes that were written.
+    /// Converts and writes characters, up to the first character that does not fit the target.
+    /// Returns the number of code units read and the number of bytes written.
     fn convert(
         self,
         ends: &mut dyn Ends,
@@ -282,7 +283,7 @@ impl Source {
         Ok((read, written))
     }
 
-    /// Copies valid pieces.
+    /// Checks and copies a string, a piece at a time.
     fn copy(
         self,
         ends: &mut dyn Ends,
@@ -304,7 +305,7 @@ impl Source {
     }
 }
 
-/// The characters of a valid piece, each with its number of code units.
+/// The characters of a valid piece. Each character comes with its number of code units.
 enum Chars<'a> {
     Utf8(std::str::Chars<'a>),
     /// The rest of the piece.
@@ -342,14 +343,14 @@ fn is_latin1(c: char) -> bool {
 #[derive(Debug, Clone, Copy)]
 enum Target {
     Utf16,
-    /// At most this number of bytes.
+    /// UTF-8, at most this number of bytes.
     Utf8(u64),
     Latin1,
 }
 
 impl Target {
-    /// Adds a character to `to`, which is after bytes that were written. Returns false, and adds
-    /// nothing, if it has no room or the encoding has no such character.
+    /// Adds a character to `to`, which follows `written` bytes in the destination. Returns false,
+    /// and adds nothing, if the destination has no room or the encoding lacks the character.
     fn add(self, c: char, to: &mut Vec<u8>, written: u64) -> bool {
         match self {
             Self::Utf16 => {
@@ -371,8 +372,8 @@ impl Target {
         true
     }
 
-    /// As [`add`](Self::add) for letters of ASCII in UTF-16, all at once. Returns the number of
-    /// letters that were added.
+    /// As [`add`](Self::add), for ASCII letters in UTF-16, all at once. Returns the number of added
+    /// letters.
     fn add_units(self, units: &[[u8; 2]], to: &mut Vec<u8>, written: u64) -> usize {
         let fitting = &units[..units.len().min(self.room(to, written))];
         match self {
@@ -382,8 +383,8 @@ impl Target {
         fitting.len()
     }
 
-    /// As [`add`](Self::add) for all characters of a text in Latin-1, which are ASCII if the target
-    /// is UTF-8. Returns the number of characters that were added.
+    /// As [`add`](Self::add), for a text in Latin-1, all at once. For a target in UTF-8 the text
+    /// must be ASCII. Returns the number of added characters.
     fn add_bytes(self, bytes: &[u8], to: &mut Vec<u8>, written: u64) -> usize {
         let fitting = &bytes[..bytes.len().min(self.room(to, written))];
         match self {
@@ -399,7 +400,7 @@ impl Target {
         fitting.len()
     }
 
-    /// Bytes for which the target has room after those in `to`.
+    /// Number of characters of one byte for which the target has room after the bytes in `to`.
     fn room(self, to: &[u8], written: u64) -> usize {
         match self {
             Self::Utf8(room) => room.saturating_sub(written + to.len() as u64) as usize,
@@ -408,8 +409,8 @@ impl Target {
     }
 }
 
-/// [`transcode`] with any memories. The memories are a trait object, so that this crate compiles
-/// the loops, and not each embedder.
+/// [`transcode`] for any [`Ends`]. `ends` is a trait object, so the loops are compiled once in this
+/// crate, not in each embedder.
 fn convert(
     ends: &mut dyn Ends,
     op: Transcode,
@@ -480,7 +481,7 @@ fn widen(
         let piece = &mut buffers.piece[..len];
         ends.read(Side::To, target + start, piece)?;
         buffers.converted.clear();
-        // The numbers of the first 256 characters are their bytes in Latin-1.
+        // A Latin-1 byte is the number of its Unicode character.
         Target::Utf16.add_bytes(piece, &mut buffers.converted, 0);
         ends.write(target + start * 2, &buffers.converted)?;
         end = start;

@@ -1,7 +1,7 @@
 //! Rust types that represent types of the component model: [`Typed`] and [`Param`].
 //!
-//! A typed call of numbers allocates nothing. Its parameters and results are no [`Value`]s, and its
-//! type is compared once: when the function is looked up, or when a component is linked.
+//! A typed call over numbers allocates nothing, because it makes no [`Value`]s. The types are
+//! compared once: when the host looks a function up, or links a component.
 //!
 //! [`Value`]: crate::Value
 
@@ -25,19 +25,20 @@ pub use resources::{AnyResource, Borrow, Own, ResourceType};
 
 /// A Rust type that represents a type of the component model.
 ///
-/// `bool`, the integers, `f32`, `f64`, `char` and `String` represent themselves, `Vec` and
-/// [`Bytes`](bytes::Bytes) a list, `Option` and `Result` theirs, [`Own`] and [`Borrow`] handles,
-/// and tuples of up to 8 a tuple or a record, by position. A missing payload of a `Result`, and a
-/// missing result of a function, is `()`. `#[derive(Typed)]` makes records, variants, enums and
-/// flags of the program's own types.
+/// `bool`, the integers, `f32`, `f64`, `char` and `String` represent the types of these names.
+/// `Vec` and [`Bytes`](bytes::Bytes) represent a list, `Option` an option, `Result` a result,
+/// [`Own`] and [`Borrow`] handles. A tuple of up to 8 fields represents a tuple, or a record by
+/// position. A missing payload of a `Result`, and a missing result of a function, is `()`.
+/// `#[derive(Typed)]` makes records, variants, enums and flags of the program's own types.
 pub trait Typed: Param + OwnedType {}
 
-/// A Rust type that the host can pass to a function of a guest: each [`Typed`], and references to
-/// it. `&str` is a string, and `&[T]` a list. References can be inside `Option`, `Result`, tuples
-/// and lists, as in `Option<&str>` and `&[(&str, u32)]`. A reference to an [`Own`] gives the
+/// A Rust type that the host can pass to a function of a guest: each [`Typed`], and references to a
+/// [`Param`]. `&str` is a string, and `&[T]` a list. References can be inside `Option`, `Result`,
+/// tuples and lists, as in `Option<&str>` and `&[(&str, u32)]`. A reference to an [`Own`] gives the
 /// resource away, as the `Own` itself does: do not pass it again.
 ///
-/// This crate and `#[derive(Typed)]` implement it. There is no need to implement it by hand.
+/// All types that this crate or `#[derive(Typed)]` supports implement this trait. Do not implement
+/// it by hand.
 pub trait Param: Type {}
 impl<T: Type + ?Sized> Param for T {}
 
@@ -47,16 +48,18 @@ pub trait TypedParams: CallParams + OwnedList {}
 /// The parameters of a call of a guest: a tuple of up to 8 [`Param`].
 pub trait CallParams: List {}
 
-/// Conversion of one value to the guest's representation. `#[derive(Typed)]` implements it; nothing
-/// else should.
+/// Conversion of one value to the guest's representation. Use `#[derive(Typed)]` to implement this
+/// trait, and nothing else.
 ///
 /// A call first asks for the memory ([`request`](Self::request)) and then writes the value
-/// ([`lower`](Self::lower) or [`store`](Self::store)). The value must not change in between.
+/// ([`lower`](Self::lower) or [`store`](Self::store)). The value must not change between these
+/// calls.
 pub trait Type: Send {
     /// Whether the type represents `ty`.
     fn is(info: &Info, ty: ValueType) -> bool;
 
-    /// Whether the type represents a payload or a result, which may be missing.
+    /// Whether the type represents an optional payload or result. `None` is a missing payload or
+    /// result.
     fn is_optional(info: &Info, ty: Option<ValueType>) -> bool {
         ty.is_some_and(|ty| Self::is(info, ty))
     }
@@ -72,10 +75,10 @@ pub trait Type: Send {
         Ok(())
     }
 
-    /// Writes core values.
+    /// Writes the value as core values.
     fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError>;
 
-    /// Writes to memory.
+    /// Writes the value to memory.
     fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError>;
 
     /// Writes elements of a list to memory.
@@ -98,10 +101,11 @@ pub trait Type: Send {
     }
 }
 
-/// Conversion of one value from the guest's representation. `#[derive(Typed)]` implements it;
-/// nothing else should.
+/// Conversion of one value from the guest's representation. Use `#[derive(Typed)]` to implement
+/// this trait, and nothing else.
 pub trait OwnedType: Type + Sized + 'static {
-    /// Reads elements of a list, which lies in the memory, from there.
+    /// Reads `length` elements of a list at address `at`. The caller has checked that the list is
+    /// in the memory.
     fn load_all(
         cx: &mut Lift<'_>,
         ty: ValueType,
@@ -117,10 +121,10 @@ pub trait OwnedType: Type + Sized + 'static {
         Ok(all)
     }
 
-    /// Reads core values.
+    /// Reads a value from core values.
     fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError>;
 
-    /// Reads from memory.
+    /// Reads a value from memory.
     fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError>;
 }
 
@@ -146,7 +150,7 @@ pub trait List: Send {
         to: &mut Words,
     ) -> Result<(), AbiError>;
 
-    /// As [`Type::store`], one after the other.
+    /// As [`Type::store`], for one value after the other.
     fn store(
         &self,
         cx: &mut Lower<'_>,
@@ -164,7 +168,7 @@ pub trait OwnedList: List + Sized + 'static {
         from: &mut Flat<'_>,
     ) -> Result<Self, AbiError>;
 
-    /// As [`OwnedType::load`], one after the other.
+    /// As [`OwnedType::load`], for one value after the other.
     fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> Result<Self, AbiError>;
 }
 

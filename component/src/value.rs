@@ -43,7 +43,7 @@ pub enum Value {
     Option(Option<Box<Self>>),
     /// `result`
     Result(Result<Option<Box<Self>>, Option<Box<Self>>>),
-    /// `flags`: the names of those that are set, in the order of the type.
+    /// `flags`: the names of the set flags, in the order of the type.
     Flags(Vec<String>),
     /// `own`: the receiver has the resource.
     Own(Resource),
@@ -51,32 +51,32 @@ pub enum Value {
     Borrow(Resource),
 }
 
-/// A resource, as the host knows it.
+/// A resource in the form that the host gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Resource {
-    /// The number that the definer of the resource type gave it.
+    /// The number that the definer of the resource type gave to the resource.
     pub(crate) rep: u32,
-    /// The component that defines its type, or 0 for a type of the host.
+    /// The instance of the component that defines the resource's type; 0 for a type of the host.
     pub(crate) of: u64,
-    /// Index of its type within the component; 0 for a type of the host.
+    /// Index of the resource's type within the component; 0 for a type of the host.
     pub(crate) ty: u32,
 }
 
 impl Resource {
-    /// A resource of a type that the host defines. `rep` is the host's number for it.
+    /// A resource of a type that the host defines. `rep` is the host's number for the resource.
     #[must_use]
     pub fn host(rep: u32) -> Self {
         Self { rep, of: 0, ty: 0 }
     }
 
-    /// The number that the definer of the resource gave it.
+    /// The number that the definer of the resource gave to the resource.
     #[must_use]
     pub fn rep(&self) -> u32 {
         self.rep
     }
 
-    /// The resource as bits, to pass it through another language. Only
-    /// [`from_bits`](Self::from_bits) of this version reads them.
+    /// The resource as bits, to pass through another language. Only [`from_bits`](Self::from_bits)
+    /// of this version reads these bits.
     #[must_use]
     pub fn to_bits(self) -> u128 {
         u128::from(self.rep) | u128::from(self.ty) << 32 | u128::from(self.of) << 64

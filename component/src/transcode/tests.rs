@@ -8,8 +8,9 @@ use std::cell::Cell;
 struct Fake {
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Looks for a stop, and the number of the look that finds one.
+    /// Number of looks for a stop so far.
     looks: Cell<usize>,
+    /// The number of the look that finds a stop.
     stops_at: usize,
     /// Most bytes that were read or written at once.
     largest: usize,
@@ -49,7 +50,8 @@ fn latin1_of(text: &str) -> Vec<u8> {
     text.chars().map(|c| u32::from(c) as u8).collect()
 }
 
-/// Converts bytes to address 0 of an empty memory. Returns the numbers, and the memories.
+/// Converts bytes to address 0 of a memory. Returns the numbers of the conversion, and the
+/// memories.
 fn converted(
     op: Transcode,
     from: Vec<u8>,

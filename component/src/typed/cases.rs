@@ -9,7 +9,7 @@ use crate::lower::{Lower, Requests, Words};
 use pirn_format::component::{DefinedType, StringEncoding, ValueType};
 
 /// Whether a type is a variant, or an enum, with these cases in this order. `is` checks the type of
-/// a case's payload. It gets the number of the case and the payload's type.
+/// a case's payload: it gets the number of the case and the payload's type.
 pub fn is_variant(
     info: &Info,
     ty: ValueType,
@@ -91,7 +91,7 @@ pub fn store<P: Type>(
     value.store(cx, payload, at.saturating_add(offset))
 }
 
-/// Reads a case from core values. `read` gets the number of the case, and reads its payload.
+/// Reads a case from core values. `read` gets the number of the case, and reads the payload.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@ use crate::component::Info;
 use crate::lift::aligned;
 use pirn_format::component::{DefinedType, ValueType};
 
-/// Whether a type is a record with these fields, in this order. `is` checks the type of a field. It
+/// Whether a type is a record with these fields, in this order. `is` checks the type of a field: it
 /// gets the number of the field and the type.
 pub fn is_record(
     info: &Info,

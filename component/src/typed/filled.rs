@@ -7,8 +7,8 @@ use crate::lower::{Lower, Requests, Words};
 use pirn_format::component::{StringEncoding, ValueType};
 
 /// A list of bytes, as the result of a host function: the host makes the bytes in the memory of the
-/// guest, 64 KiB at a time, and needs no memory for them. Between two pieces it looks whether the
-/// guest was stopped.
+/// guest, 64 KiB at a time, and needs no buffer of its own. After each piece the host looks for a
+/// stop of the guest.
 #[derive(Debug, Clone, Copy)]
 pub struct Filled {
     bytes: u32,

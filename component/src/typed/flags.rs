@@ -20,7 +20,7 @@ pub fn is(info: &Info, ty: ValueType, names: &[&str]) -> bool {
 ///
 /// # Errors
 ///
-/// [`AbiError`] if they exceed the memory.
+/// [`AbiError`] if the flags exceed the memory.
 pub fn store(cx: &mut Lower<'_>, ty: ValueType, bits: u32, at: u32) -> Result<(), AbiError> {
     let bytes = cx.info().layout(ty).bytes as usize;
     cx.write(at, &bits.to_le_bytes()[..bytes])
@@ -30,7 +30,7 @@ pub fn store(cx: &mut Lower<'_>, ty: ValueType, bits: u32, at: u32) -> Result<()
 ///
 /// # Errors
 ///
-/// [`AbiError`] if they exceed the memory.
+/// [`AbiError`] if the flags exceed the memory.
 pub fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<u32, AbiError> {
     let bytes = cx.info().layout(ty).bytes;
     cx.unsigned(at, bytes)

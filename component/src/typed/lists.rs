@@ -49,8 +49,8 @@ impl Type for str {
     }
 }
 
-/// Implements [`Type`] for a Rust type that owns or borrows a value of another type. The methods
-/// call those of the type to which it dereferences.
+/// Implements [`Type`] for a Rust type that dereferences to another type. The methods call the
+/// methods of the other type.
 macro_rules! dereferenced {
     ([$($generics:tt)*] $rust:ty, $of:ty) => {
         impl<$($generics)*> Type for $rust {
@@ -167,7 +167,7 @@ impl<T: Typed> OwnedType for Vec<T> {
     }
 }
 
-/// A list of bytes. The host copies the bytes once.
+/// A list of bytes. The conversion from `Vec` to `Bytes` does not copy the bytes again.
 impl Typed for Bytes {}
 impl OwnedType for Bytes {
     fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
