@@ -8,11 +8,11 @@ const NO_SPACE: i32 = 28;
 
 /// A writer with a limit on its bytes.
 ///
-/// Wrap a guest's standard output in it, so that the guest cannot fill the host's memory.
+/// Wrap a guest's standard output in a `Bounded`, so that the guest cannot fill the host's memory.
 ///
-/// It behaves like a full disk. A write that fits only in part is cut short. A write of which
-/// nothing fits fails with ENOSPC, which a guest sees as `nospc` (51). The guest keeps running, and
-/// may report the error elsewhere.
+/// The writer behaves like a disk that fills up. A write that fits only in part is cut short. If
+/// not a single byte fits, the write fails with ENOSPC, which a guest sees as `nospc` (51). The
+/// guest keeps running, and may report the error elsewhere.
 ///
 /// ```
 /// use pirn_wasi::pipe::WritePipe;
@@ -54,7 +54,7 @@ impl<W: Write> Bounded<W> {
         self.writer
     }
 
-    /// The part of `bytes` that fits. Records whether some of them did not fit.
+    /// The part of `bytes` that fits. Sets `refusing` if a byte does not fit.
     fn fitting<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         self.refusing |= bytes.len() > self.left;
         &bytes[..bytes.len().min(self.left)]

@@ -15,18 +15,18 @@ use wiggle::GuestMemory;
 
 /// Most vectors that a call uses (Linux's `IOV_MAX`, readv(2)).
 ///
-/// Vectors after that are neither sent nor filled. The result says how many bytes were transferred.
-/// If that leaves no byte at all, the result would look like the end of a file; then the errno is
-/// `inval`, as readv(2) has it.
+/// Later vectors are neither sent nor filled. The result is the number of transferred bytes. If the
+/// used vectors have no bytes, a result of 0 would look like the end of a file. The errno is then
+/// `inval`, as for readv(2).
 pub(crate) const VECTORS_MAX: u32 = 1024;
 /// Most bytes that a call transfers; a Linux system call has the same limit (read(2)).
 pub(crate) const CALL_BYTES_MAX: u32 = 0x7fff_f000;
 
-/// Most vectors of a call that runs in place: wasi-common allocates about 32 bytes for each.
+/// Most vectors of a call that runs in place: wasi-common allocates about 32 bytes for each vector.
 const VECTORS_IN_PLACE_MAX: u32 = 16;
 
-/// Pointers of a call: to its vectors and to its results. They are offsets in the guest's memory,
-/// or in the scratch memory when wasi-common is called.
+/// Pointers of a call: to its vectors and to its results. The pointers are offsets in the guest's
+/// memory. For wasi-common they are offsets in the scratch memory, unless the call runs in place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places {
     /// Address of the vectors.
@@ -35,18 +35,19 @@ pub(crate) struct Places {
     pub(crate) count: i32,
     /// Address of the 32-bit number of bytes sent or received.
     pub(crate) moved: i32,
-    /// Address of the 16-bit flags that were received, if the call has any.
+    /// Address of the 16-bit flags that a call such as `sock_recv` writes; `None` for calls without
+    /// flags.
     pub(crate) flags: Option<i32>,
 }
 
-/// The vectors of a call, copied from the guest, and how many of their bytes are used.
+/// The vectors of a call, copied from the guest, and the position after the transferred bytes.
 struct Vectors {
     /// Offset of the copy in the scratch memory.
     at: usize,
     count: usize,
     /// Whether the guest passed more vectors than the call uses.
     is_cut: bool,
-    /// Index of the next vector, and the number of its bytes that are used.
+    /// Index of the next vector, and the number of its bytes that were transferred.
     next: usize,
     used: u32,
 }
@@ -86,9 +87,9 @@ impl Vectors {
         (vectors.as_chunks().0, behind)
     }
 
-    /// Calls `visit` for the next bytes in the guest's vectors, at most `bytes_max` of them. Each
-    /// call gets the address, the length, and the position within those bytes. Returns how many
-    /// bytes were visited.
+    /// Calls `visit` for the next bytes in the guest's vectors, at most `bytes_max` bytes. `visit`
+    /// gets an address, a length, and the sum of the earlier lengths. Returns the number of visited
+    /// bytes.
     fn visit(
         &self,
         vectors: &[[u8; 8]],
@@ -111,7 +112,7 @@ impl Vectors {
         Ok(sum)
     }
 
-    /// Marks `bytes` bytes as used, and returns whether there are more.
+    /// Marks `bytes` bytes as transferred, and returns whether bytes are left.
     fn advance(&mut self, scratch: &mut Scratch, bytes: usize) -> bool {
         let mut left = bytes;
         while self.next < self.count {
@@ -135,7 +136,7 @@ pub(crate) fn parts(vector: &[u8; 8]) -> (u32, u32) {
 }
 
 /// Refuses the number of transferred bytes if it exceeds the buffer. A file that the embedder
-/// implements may report such a number.
+/// implements may report a wrong number.
 fn check_moved(moved: usize, len: usize) -> Result<(), HostError> {
     match moved <= len {
         true => Ok(()),
@@ -181,7 +182,7 @@ impl Transfer {
         })
     }
 
-    /// Whether the vectors in use have no bytes, but the guest passed more vectors.
+    /// Whether the used vectors have no bytes, but the guest passed more vectors.
     fn is_refused(&mut self) -> bool {
         let (vectors, _) = self.vectors.split(&mut self.scratch);
         self.vectors.is_cut && vectors.iter().all(|vector| parts(vector).1 == 0)
@@ -260,8 +261,9 @@ fn in_place(memory: &mut Bytes<'_>, places: Places) -> Option<usize> {
     Some(sum)
 }
 
-/// Sends the bytes of a call's vectors piece by piece. It ends when the file has taken all of them,
-/// takes none of a piece, or returns an error, at [`CALL_BYTES_MAX`], or if the guest is stopped.
+/// Sends the bytes of a call's vectors piece by piece. Ends when the file has taken all bytes,
+/// takes no byte of a piece, or returns an error. Also ends at [`CALL_BYTES_MAX`], or if the guest
+/// is stopped.
 ///
 /// If the file takes only part of a piece, the rest is sent again. A blocking file thus waits for
 /// all bytes, as write(2) says; a nonblocking file returns `again`. Returns the errno if the file
@@ -288,7 +290,7 @@ pub(crate) fn send<T>(
                     return Ok(0);
                 }
             }
-            errno if wait::is_to_be_asked_again(errno) => {}
+            errno if wait::must_retry(errno) => {}
             errno => return Ok(errno),
         }
     }
@@ -296,7 +298,7 @@ pub(crate) fn send<T>(
 }
 
 /// Implements [`send`] through the scratch memory, after `sent` bytes were sent in place. `sent` is
-/// 0 if the call did not run in place, or if the file made it wait.
+/// 0 if the call did not run in place, or if the file was not ready.
 fn send_rest<T>(
     caller: &mut Caller<'_, T>,
     context: ContextOf<T>,
@@ -324,7 +326,7 @@ fn send_rest<T>(
         })?;
         let ctx = context(data).common();
         match transfer.call(len, |memory, at, moved| call(ctx, memory, at, moved))? {
-            Err(errno) if wait::is_to_be_asked_again(errno) && !caller.is_stopped() => {}
+            Err(errno) if wait::must_retry(errno) && !caller.is_stopped() => {}
             Err(errno) => break errno,
             Ok(moved) => {
                 let more = transfer.vectors.advance(&mut transfer.scratch, moved);
@@ -341,7 +343,7 @@ fn send_rest<T>(
 
 /// Receives bytes into the vectors of a call, and returns the errno.
 ///
-/// It receives one piece. It receives more only while `continues` returns true, every piece is
+/// Receives one piece. Receives more pieces only while `continues` returns true, every piece is
 /// complete, and the guest is not stopped. Streams do not continue, because the next piece may not
 /// arrive soon.
 ///
@@ -369,7 +371,7 @@ pub(crate) fn receive<T>(
         let (vectors, _) = transfer.vectors.split(&mut transfer.scratch);
         let len = transfer.vectors.visit(vectors, max, |_, _, _| Ok(()))?;
         let moved = match transfer.call(len, |memory, at, moved| call(ctx, memory, at, moved))? {
-            Err(errno) if wait::is_to_be_asked_again(errno) && transfer.moved == 0 => {
+            Err(errno) if wait::must_retry(errno) && transfer.moved == 0 => {
                 if caller.is_stopped() {
                     break errno;
                 }

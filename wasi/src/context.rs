@@ -1,9 +1,8 @@
 //! [`WasiCtxBuilder`]: builds a guest's WASI context from parts of wasi-common.
 //!
-//! wasi-common's own builder makes each context twice, seeds a random generator for each, and asks
-//! the kernel for the resolution of its clocks. That takes 1.1 us. This builder makes a context
-//! once, asks for random bytes only when a guest does, and does not ask for clock resolutions: 0.3
-//! us.
+//! wasi-common's own builder makes each context twice, seeds two random generators, and asks the
+//! kernel for the resolution of its clocks: 1.1 us. This builder makes a context once, draws random
+//! bytes only when a guest asks for them, and does not ask for clock resolutions: 0.3 us.
 
 use crate::files::{Access, Folder};
 use crate::memory_dir;
@@ -32,8 +31,8 @@ use wasi_common::{Error, StringArrayError, Table, WasiClocks, WasiFile, WasiMono
 /// A new context has no arguments, variables or directories. Its standard input is empty, and it
 /// discards both outputs. It has clocks and random bytes.
 ///
-/// Random bytes come from the kernel whenever a guest asks (getrandom(2)). Therefore two guests
-/// never share a generator, nor do a process and its fork.
+/// Random bytes come from the kernel at each call of a guest (getrandom(2)). So two guests never
+/// share a generator, and a process and its fork do not share one.
 ///
 /// ```
 /// use pirn_wasi::WasiCtxBuilder;
@@ -52,9 +51,9 @@ use wasi_common::{Error, StringArrayError, Table, WasiClocks, WasiFile, WasiMono
 #[must_use]
 pub struct WasiCtxBuilder {
     ctx: wasi_common::WasiCtx,
-    /// `None` until the guest is given a directory.
+    /// `None` until the embedder gives the guest a directory.
     files: Option<OpenFiles>,
-    /// `None` until the guest is given a directory or a socket.
+    /// `None` until the embedder gives the guest a directory or a socket.
     quota: Option<Arc<Quota>>,
     descriptors_max: u64,
     disk_bytes_max: u64,
@@ -80,7 +79,7 @@ impl WasiCtxBuilder {
 
     /// An empty context with a virtual clock, for runs that must repeat exactly. Link the guest by
     /// [`link_virtual`](crate::link_virtual) with the same clock. The guest sees 1970-01-01 as all
-    /// times of files: each read changes the time of the last access.
+    /// times of files, because each read changes the time of the last access.
     pub fn with_virtual_clock(clock: &VirtualClock) -> Self {
         let mut builder = Self::with(clock.clocks());
         builder.quota().hide_times();
@@ -146,10 +145,10 @@ impl WasiCtxBuilder {
     }
 
     /// Replaces the kernel's random bytes by a generator with this seed (ChaCha20), for runs that
-    /// must repeat exactly. Whoever knows the seed knows all bytes.
+    /// must repeat exactly. With the seed, anyone can compute all bytes.
     pub fn seeded_random(self, seed: [u8; 32]) -> Self {
         let random = Box::new(ChaCha20Rng::from_seed(seed));
-        // A panic of another holder leaves no half-made generator: this one replaces it.
+        // A poisoned lock is harmless: this call replaces the generator.
         *self
             .ctx
             .random
@@ -216,7 +215,7 @@ impl WasiCtxBuilder {
     }
 
     /// Gives the guest a directory in memory under the name `name`. The limits of `dir` apply to
-    /// it, and [`disk_bytes_max`](Self::disk_bytes_max) does not.
+    /// the directory, and [`disk_bytes_max`](Self::disk_bytes_max) does not.
     ///
     /// # Errors
     ///
@@ -238,8 +237,8 @@ impl WasiCtxBuilder {
 
     /// Limits the descriptors that the guest has open at the same time. The default is 64.
     ///
-    /// The limit counts descriptors that the guest opens or accepts, not those that it is given.
-    /// One more fails with errno `nfile` (41).
+    /// The limit counts descriptors that the guest opens or accepts, not the descriptors that the
+    /// embedder gives. A call that would exceed the limit fails with errno `nfile` (41).
     pub fn descriptors_max(mut self, descriptors: u32) -> Self {
         self.descriptors_max = descriptors.into();
         self
@@ -260,11 +259,11 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// The number of descriptors that the guest will have opened and not closed. It stays known
-    /// after [`build`](Self::build).
+    /// Counts the descriptors that the guest has opened and not closed. The counter is valid after
+    /// [`build`](Self::build).
     ///
-    /// A guest can give the number of a descriptor that it was given to a file that it has opened
-    /// (`fd_renumber`). [`open_descriptors`](crate::open_descriptors) does not see that.
+    /// A guest can move a file that it opened to the number of a preopened descriptor
+    /// (`fd_renumber`). [`open_descriptors`](crate::open_descriptors) does not see this change.
     pub fn opened(&mut self) -> Opened {
         Opened(Arc::clone(self.quota()))
     }
@@ -274,7 +273,8 @@ impl WasiCtxBuilder {
         self.quota.get_or_insert_with(Quota::new)
     }
 
-    /// Finishes the context. Clones of it, such as those for threads, share its limits.
+    /// Finishes the context. Clones of the context, such as the clones for threads, share its
+    /// limits.
     #[must_use]
     pub fn build(self) -> WasiCtx {
         if let Some(quota) = &self.quota {

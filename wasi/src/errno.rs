@@ -1,4 +1,4 @@
-//! Calls of wasi-common, and errnos for errors that would otherwise make it end the guest.
+//! Calls of wasi-common, and errnos for errors with which wasi-common would end the guest.
 
 use core::future::Future;
 use core::pin::pin;
@@ -29,7 +29,7 @@ pub(crate) fn of_call(
     ready(answer)?.or_else(|error| of(name, &error))
 }
 
-/// The value of a future that is ready at once. All futures of a synchronous context are.
+/// The value of a future that is ready at once, as all futures of a synchronous context are.
 fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Ok(value),
@@ -41,7 +41,7 @@ fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
 
 /// The errno for an error of wasi-common.
 ///
-/// It covers kernel errors for which wasi-common has no errno, and argument values that preview 1
+/// Handles kernel errors for which wasi-common has no errno, and argument values that preview 1
 /// does not define. Other errors, such as a pointer outside the memory, end the call.
 fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostError> {
     if let Some(error) = error.downcast_ref::<io::Error>() {

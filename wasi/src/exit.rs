@@ -3,7 +3,7 @@
 use pirn_runtime::CallError;
 use thiserror::Error;
 
-/// The guest called `proc_exit`. This ends its call, but it is no fault.
+/// The guest called `proc_exit`. The exit ends the guest's call, but is no fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("guest exited with code {code}")]
 pub struct Exit {

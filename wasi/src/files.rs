@@ -1,5 +1,4 @@
-//! [`Folder`]: a host directory that a guest was given or has opened, with full or read-only
-//! access.
+//! [`Folder`]: a host directory, preopened or opened by a guest, with full or read-only access.
 //!
 //! cap-std resolves the paths. No path leads outside the directory, whatever components it has.
 
@@ -21,13 +20,13 @@ use wasi_common::snapshots::preview_1::types::Errno;
 use wasi_common::sync::file;
 use wasi_common::{Error, SystemTimeSpec, WasiFile as _};
 
-/// What a guest may do with a directory and everything below it.
+/// The operations that a guest may use on a directory and everything below the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everything.
+    /// All operations.
     Full,
-    /// Only operations that change nothing. Others fail with `rofs`, as on a file system that is
-    /// mounted read-only.
+    /// Only operations that change nothing. Other operations fail with `rofs`, as on a file system
+    /// that is mounted read-only.
     ReadOnly,
 }
 
@@ -67,8 +66,8 @@ impl Folder {
         Ok(&other.dir)
     }
 
-    /// Opens a path without waiting, to set its times. Opens it to write if the host may not read
-    /// it.
+    /// Opens a path without waiting, to set its times. Opens the path to write if the host may not
+    /// read it.
     fn open_for_times(&self, path: &Path) -> io::Result<File> {
         let open = |read: bool| {
             let mut options = OpenOptions::new();
@@ -256,8 +255,8 @@ impl WasiDir for Folder {
         let flags = OsFlags::RDONLY | OsFlags::DIRECTORY | OsFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.dir, ".", flags, Mode::empty()).map_err(os)?;
         let mut entries = rustix::fs::Dir::new(opened).map_err(os)?;
-        // The cookie is the kernel's directory position. Removing entries in between does not shift
-        // it.
+        // The cookie is the kernel's directory position. Removing entries between two calls does
+        // not shift this position.
         let cursor = i64::try_from(u64::from(cursor)).map_err(|_| Errno::Inval)?;
         if cursor != 0 {
             entries.seek(cursor).map_err(os)?;

@@ -6,13 +6,13 @@ use wiggle::GuestMemory;
 
 /// The memory that the pointers of a call refer to.
 ///
-/// It is accessed by checked copies, which trap where the kernel refuses a page. wasi-common
-/// accesses it directly only where the range was checked and populated before.
+/// The host accesses the memory by checked copies, which trap where the kernel refuses a page.
+/// wasi-common accesses the memory directly only in ranges that the host has checked and populated.
 pub(crate) enum Bytes<'a> {
     /// A memory of the instance. The guest does not run during the call.
     Plain(MemoryMut<'a>),
-    /// A shared memory. Other threads may change it at any time, so checked values must not be read
-    /// again.
+    /// A shared memory. Other threads may change the memory at any time, so the host must not read
+    /// a checked value again.
     Shared(&'a SharedMemory),
 }
 

@@ -1,22 +1,22 @@
-//! [`initialisers`]: which exports start a guest's runtime.
+//! [`initialisers`]: the exports that start a guest's runtime.
 
 use pirn_runtime::{ExternType, FuncType, LinkError, Module, Prepared};
 use thiserror::Error;
 
-/// Exports that initialise a guest, of which the first that exists is used: the names of wizer, and
-/// that of WASI's reactors.
+/// Names of exports that initialise a guest, in order of preference: the names that wizer uses, and
+/// the name for reactors of WASI.
 const KNOWN: [&str; 3] = ["wizer-initialize", "wizer.initialize", REACTOR];
 /// Must be called before any other export (WASI application ABI, "reactors").
 const REACTOR: &str = "_initialize";
 
-/// Why a guest cannot be initialised.
+/// The reason for which a guest cannot be initialised.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InitialiseError {
-    /// It has no export that initialises it.
+    /// The guest has no export that initialises it.
     #[error("it exports neither {} nor {REACTOR}; name its initialisation", KNOWN[0])]
     None,
-    /// It has no function of the given name.
+    /// The guest exports no function with the given name.
     #[error("it exports no function {name:?}; name one that it has")]
     NoFunction {
         /// The name.
@@ -32,9 +32,9 @@ pub enum InitialiseError {
     },
 }
 
-/// The exports to call, in order, before a snapshot of a guest is taken: the one of the name
-/// `init`, or else `wizer-initialize`, `wizer.initialize` or `_initialize`. In a reactor,
-/// `_initialize` comes first in any case.
+/// The exports to call, in order, before a snapshot of a guest: the export `init`, or else
+/// `wizer-initialize`, `wizer.initialize` or `_initialize`. In a reactor, `_initialize` always
+/// comes first.
 ///
 /// # Errors
 ///
@@ -67,8 +67,8 @@ pub fn initialisers(module: &Module, init: Option<&str>) -> Result<Vec<String>, 
 /// An export that each instance of a snapshot calls first.
 const AFTER_RESTORE: &str = "after_restore";
 
-/// The preparation of `module`, whose instances call the export `after_restore` first if the module
-/// is a snapshot that has it. There a guest draws new seeds of random numbers.
+/// A preparation of `module` whose instances call the export `after_restore` first, if the module
+/// is a snapshot with this export. In `after_restore` a guest draws new seeds of random numbers.
 ///
 /// # Errors
 ///

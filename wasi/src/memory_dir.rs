@@ -24,8 +24,8 @@ const ENTRIES: usize = 64;
 const DEVICE: u64 = 0;
 
 thread_local! {
-    /// The file that this thread has opened last. `path_open` takes it when wasi-common returns,
-    /// because wasi-common does not give out the files in its table.
+    /// The file that this thread has opened last. `path_open` takes the file when wasi-common
+    /// returns, because wasi-common does not return the files in its table.
     static OPENED: Cell<Option<Arc<OpenFile>>> = const { Cell::new(None) };
 }
 
@@ -34,19 +34,19 @@ pub(crate) fn take_opened() -> Option<Arc<OpenFile>> {
     OPENED.take()
 }
 
-/// A directory in memory that a guest was given or has opened.
+/// A directory in memory, preopened or opened by a guest.
 pub(crate) struct Folder {
     dir: MemoryDir,
     /// The position where the current listing ends: the end of the directory when the listing
-    /// began, 0 before the first one. Without it, a guest that renames each entry that it reads
-    /// would read that entry again for ever.
+    /// began, 0 before the first listing. Without this position, a guest that renames each entry
+    /// that it reads would read the renamed entries for ever.
     listing_end: AtomicU64,
 }
 
 /// An open file in memory.
 struct File(Arc<OpenFile>);
 
-/// Whether a file is one in memory, which knows how many bytes it has.
+/// Whether a file is in memory. Such a file reports its number of ready bytes.
 pub(crate) fn is_file(file: &dyn WasiFile) -> bool {
     file.as_any().is::<File>()
 }
@@ -163,9 +163,9 @@ impl WasiDir for Folder {
         let mut access = FileAccessMode::empty();
         access.set(FileAccessMode::READ, read);
         access.set(FileAccessMode::WRITE, write);
-        // A read-only directory reports what is wrong with the path, and then that it is read-only.
+        // A read-only directory reports an error of the path first, and then `rofs`.
         let write = write || (truncates && self.dir.is_read_only());
-        // As cap-std has it for directories of the host.
+        // cap-std refuses these combinations for directories of the host, too.
         if truncates && (appends || !(write || creates)) {
             return Err(Errno::Inval.into());
         }
@@ -220,7 +220,7 @@ impl WasiDir for Folder {
 
     async fn read_link(&self, path: &str) -> Result<PathBuf, Error> {
         let target = self.dir.read_link(path).map_err(error)?;
-        // cap-std does not show a guest where an absolute link leads to.
+        // cap-std hides the target of an absolute link from a guest.
         match target.starts_with('/') {
             true => Err(Errno::Perm.into()),
             false => Ok(target.into()),
@@ -285,7 +285,7 @@ impl Iterator for Entries {
     }
 }
 
-/// The flags that a file reports, as Linux does: one stands for all three of synchronous writes.
+/// The flags that a file reports. As on Linux, one flag of synchronous writes sets all three.
 fn known(flags: FdFlags) -> FdFlags {
     let synchronous = FdFlags::DSYNC | FdFlags::RSYNC | FdFlags::SYNC;
     let mut known = flags & (FdFlags::APPEND | FdFlags::NONBLOCK);
@@ -294,7 +294,8 @@ fn known(flags: FdFlags) -> FdFlags {
 }
 
 impl File {
-    /// Writes vectors one after another. Stops where the file takes no more.
+    /// Writes vectors one after another, until the file takes no more bytes. Returns the end offset
+    /// and the number of bytes.
     fn write(&self, mut offset: Option<u64>, vectors: &[IoSlice<'_>]) -> Result<(u64, u64), Error> {
         let (mut end, mut sum) = (offset.unwrap_or(0), 0);
         for bytes in vectors.iter().filter(|bytes| !bytes.is_empty()) {

@@ -1,13 +1,14 @@
-//! [`OpenFiles`]: the files in memory that a guest has open, by descriptor, and the order of calls
-//! that change what a descriptor means.
+//! [`OpenFiles`]: the files in memory that a guest has open, by descriptor. It also orders the
+//! calls that close or renumber descriptors.
 //!
 //! wasi-common's descriptor table has one lock that all threads of a guest take, and no function
 //! that returns its files. Reads and writes of files in memory look here first. The files are
 //! spread over several locks by descriptor, so that threads that use different descriptors share no
 //! cache line.
 //!
-//! An entry is only a short cut. Without it, a call goes through wasi-common, with the same result.
-//! There is one exception: wasi-common cannot set a descriptor's flags if the guest has threads.
+//! An entry is only a short cut. Without an entry, a call goes through wasi-common, with the same
+//! result. There is one exception: wasi-common cannot set a descriptor's flags if the guest has
+//! threads.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,22 +17,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use wasi_common::file::{FdFlags, FileAccessMode};
 
-/// Locks that descriptors are spread over. Descriptors that a guest opens have successive numbers.
+/// Number of locks that descriptors are spread over. Descriptors that a guest opens have successive
+/// numbers.
 const SHARDS: usize = 16;
 
 /// An open file in memory.
 ///
-/// The alignment gives each its own cache lines: two threads that read different files write to
-/// different positions.
+/// The alignment gives each file its own cache lines and so avoids false sharing: threads that read
+/// different files write to the positions of these files.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct OpenFile {
     pub(crate) file: MemoryFile,
-    /// What the guest may do by its rights. The file itself may have been opened with more.
+    /// The access that the guest's rights allow. The file itself may be open for more.
     pub(crate) access: FileAccessMode,
-    /// Held during a read or write at the position, as Linux does.
+    /// The file position. The lock is held during a read or write at the position, as on Linux.
     position: Mutex<u64>,
-    /// The flags (`fdflags`). All but `append` change nothing.
+    /// The flags (`fdflags`). Only `append` has an effect.
     flags: AtomicU32,
 }
 
@@ -62,7 +64,8 @@ impl OpenFile {
     }
 }
 
-/// By descriptor: its file, or `None` if it was renumbered and is no file in memory.
+/// For a descriptor, its file; `None` if `fd_renumber` replaced the file by another kind of
+/// descriptor.
 type Files = HashMap<u32, Option<Arc<OpenFile>>>;
 
 #[derive(Debug, Default)]
@@ -74,15 +77,17 @@ struct Shard(RwLock<Files>);
 pub(crate) struct OpenFiles {
     /// `None` if the guest has no directory in memory.
     shards: Option<Box<[Shard; SHARDS]>>,
-    /// Held while a descriptor is renumbered, and shared while one is closed or recorded.
+    /// Held exclusively while a descriptor is renumbered, and shared while a descriptor is closed
+    /// or recorded.
     ///
-    /// wasi-common closes a descriptor in two steps: it looks whether it is a file or a directory,
-    /// and removes it as such. It panics if another thread makes it the other one in between.
+    /// wasi-common closes a descriptor in two steps: it finds out whether the descriptor is a file
+    /// or a directory, and then removes that kind. It panics if another thread changes the kind
+    /// between the steps.
     renumbering: RwLock<()>,
 }
 
 impl OpenFiles {
-    /// For a guest that has a directory in memory.
+    /// Open files for a guest that has a directory in memory.
     pub(crate) fn in_memory() -> Self {
         Self {
             shards: Some(Box::default()),
@@ -107,16 +112,16 @@ impl OpenFiles {
         guard.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the file of a descriptor that was just opened, unless another thread has closed or
-    /// replaced it already. `is_open` returns whether the descriptor is open.
+    /// Records the file of a descriptor that was just opened, unless another thread has already
+    /// closed or replaced the descriptor. `is_open` returns whether the descriptor is open.
     pub(crate) fn add(&self, fd: u32, file: Arc<OpenFile>, is_open: impl FnOnce() -> bool) {
         let _guard = self.without_renumbering();
         let Some(shard) = self.shard(fd) else {
             return;
         };
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-        // wasi-common gives each number once. So if it is open, it is this file, or the one that it
-        // was replaced by, which has an entry.
+        // wasi-common gives each number once. So an open `fd` is this file, or a replacement by
+        // `fd_renumber`, which already has an entry.
         if is_open() {
             shard.entry(fd).or_insert(Some(file));
         }
@@ -134,13 +139,13 @@ impl OpenFiles {
         shard.remove(&fd).flatten()
     }
 
-    /// Runs `close`, which closes a descriptor, and removes its entry. Closing a file of the host
-    /// may take long; only threads that renumber wait for it.
+    /// Runs `close`, which closes a descriptor, and removes the entry. Closing a file of the host
+    /// may take long; only threads that renumber wait for `close`.
     pub(crate) fn close<R>(&self, fd: u32, close: impl FnOnce() -> R) -> R {
         let guard = self.without_renumbering();
         let closed = close();
-        // Removed last: a thread that was about to record the descriptor finds it closed, or has
-        // recorded it by now.
+        // Removed after `close`: a thread that was about to record the descriptor finds it closed,
+        // or has already recorded it.
         let file = self.remove(fd);
         drop(guard);
         // The file's memory may be freed here, without a lock.
@@ -148,8 +153,8 @@ impl OpenFiles {
         closed
     }
 
-    /// Runs `renumber`, which gives a descriptor another number and closes that one. It returns
-    /// whether it did so.
+    /// Runs `renumber`, which closes descriptor `to` and moves descriptor `from` to that number.
+    /// `is_done` says whether the result of `renumber` is a success.
     pub(crate) fn renumber<R>(
         &self,
         (from, to): (u32, u32),

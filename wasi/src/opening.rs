@@ -1,5 +1,5 @@
-//! The functions of preview 1 that change what a descriptor number means. They keep the
-//! [`OpenFiles`](crate::open_files::OpenFiles) of a context up to date.
+//! The functions of preview 1 that open, close or renumber descriptors, or set their flags. They
+//! keep the [`OpenFiles`](crate::open_files::OpenFiles) of a context up to date.
 
 use crate::abi::MODULE;
 use crate::errno::{self, INVAL, NAMETOOLONG};
@@ -20,7 +20,7 @@ const DESCRIPTOR: (usize, u32) = (4, 4);
 ///
 /// # Errors
 ///
-/// If the linker has one of the names already.
+/// If the linker already defines one of the functions.
 pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,
@@ -52,7 +52,7 @@ pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
                 common, here, fd, lookup, path, path_len, how, rights.0, rights.1, flags, opened,
             );
             let result = errno::of_call("path_open", answer);
-            // Taken in any case: this thread must not keep a guest's file.
+            // Taken also after an error: this thread must not keep a guest's file.
             let file = take_opened();
             let errno = result?;
             if errno == 0 {
@@ -99,7 +99,8 @@ pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// No function of this file but `path_open` uses the guest's memory.
+/// An empty memory, for functions that do not access the guest's memory: all functions of this file
+/// but `path_open`.
 fn no_memory() -> GuestMemory<'static> {
     GuestMemory::Unshared(&mut [])
 }
@@ -116,8 +117,8 @@ fn renumber(ctx: &mut WasiCtx, from: i32, to: i32) -> Result<i32, HostError> {
     errno::of_call("fd_renumber", moved)
 }
 
-/// Sets the flags of a descriptor. wasi-common can do so only for guests with one thread; for files
-/// in memory there is no such limit.
+/// Sets the flags of a descriptor. wasi-common can set flags only for guests with one thread. For
+/// files in memory there is no such limit.
 fn set_flags(ctx: &mut WasiCtx, fd: i32, flags: i32) -> Result<i32, HostError> {
     let open = ctx.files().and_then(|files| files.get(fd.cast_unsigned()));
     let Some(open) = open else {

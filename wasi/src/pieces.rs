@@ -20,7 +20,7 @@ const DIRENT_BYTES: usize = 24;
 ///
 /// # Errors
 ///
-/// If the linker has one of the names already.
+/// If the linker already defines one of the functions.
 pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,
@@ -249,7 +249,7 @@ fn readlink<T>(
     };
     let used = scratch.answer(&memory, used, (4, 4))?;
     let at = scratch.reserve(PATH_MAX as usize);
-    // A symbolic link of Linux is not longer.
+    // A target of a symbolic link on Linux is at most `PATH_MAX` bytes long.
     let len = len.min(PATH_MAX);
     let here = &mut scratch.memory();
     let read = wasi::path_readlink(

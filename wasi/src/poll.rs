@@ -1,7 +1,7 @@
 //! `poll_oneoff` for descriptors: [`Polled`] holds the guest's subscriptions, [`Sched`] asks the
 //! kernel.
 //!
-//! Memory layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
+//! Preview 1 defines the memory layouts (`subscription`: 48 bytes, `event`: 32 bytes).
 
 use crate::abi::{EVENT_BYTES, SUBSCRIPTION_BYTES};
 use crate::errno::{self, BADF};
@@ -81,7 +81,7 @@ impl Polled {
         })
     }
 
-    /// When to check again: after an interval, or when the first clock expires.
+    /// The time of the next check: after an interval, or when the first clock expires.
     pub(crate) fn next_look(&self) -> Instant {
         let interval = Instant::now() + LOOK;
         let first = self.clocks.as_ref().map(|clocks| clocks.until);
@@ -116,8 +116,8 @@ impl Polled {
     fn ask(&self, ctx: &mut WasiCtx, time: Duration) -> Result<Vec<u8>, HostError> {
         match ask(ctx, &self.files, time)? {
             Ok(events) => Ok(events),
-            // One descriptor cannot be polled, such as a directory. Poll each one alone, so that
-            // only this descriptor reports the error.
+            // A descriptor cannot be polled, such as a directory. Poll each descriptor alone, so
+            // that only the faulty descriptor reports the error.
             Err(_) => {
                 let (subscriptions, _) = self.files.as_chunks::<SUBSCRIPTION_BYTES>();
                 let mut events = vec![];
@@ -135,7 +135,7 @@ impl Polled {
 
 /// Polls descriptors through wasi-common for at most `time`. Returns the events, or an errno.
 ///
-/// A clock subscription after the others ends the wait.
+/// A clock subscription after the descriptors ends the wait.
 fn ask(ctx: &mut WasiCtx, files: &[u8], time: Duration) -> Result<Result<Vec<u8>, i32>, HostError> {
     let count = files.len() / SUBSCRIPTION_BYTES + 1;
     let mut clock = [0; SUBSCRIPTION_BYTES];
@@ -177,8 +177,8 @@ fn event(subscription: &[u8; SUBSCRIPTION_BYTES], errno: u16, tag: u8) -> [u8; E
     event
 }
 
-/// Asks the kernel which descriptors are ready. A file without a descriptor, such as one in memory,
-/// is always ready.
+/// Asks the kernel which descriptors are ready. A file without a descriptor, such as a file in
+/// memory, is always ready.
 pub(crate) struct Sched;
 
 #[async_trait::async_trait]

@@ -1,5 +1,5 @@
-//! The functions of WASI preview 1. Almost all of them call wasi-common. Functions with paths do so
-//! through [`Scratch`] memory.
+//! The functions of WASI preview 1. Almost all of them call wasi-common. Functions with paths call
+//! wasi-common through [`Scratch`] memory.
 
 use crate::abi::{EVENT_BYTES, MODULE, SUBSCRIPTION_BYTES};
 use crate::errno::{self, INVAL, NAMETOOLONG};
@@ -19,9 +19,9 @@ use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
 /// Defines the functions of preview 1 in a linker. `ctx` returns the context in an instance's host
 /// data.
 ///
-/// Preview 1 has 32-bit pointers. A module that imports it and has a 64-bit memory is refused when
-/// it is prepared ([`LinkError::Addresses`]). Pointers are offsets in the memory that the calling
-/// instance exports as `memory`, as preview 1 says. If it exports none with that name, they are
+/// Preview 1 has 32-bit pointers. A module that imports preview 1 and has a 64-bit memory cannot be
+/// prepared ([`LinkError::Addresses`]). Pointers are offsets in the memory that the calling
+/// instance exports as `memory`, as preview 1 requires. Without such an export, pointers are
 /// offsets in memory 0. A pointer outside the memory ends the call, as in Wasmtime.
 ///
 /// Host calls block their thread until they are done or the guest is stopped: `poll_oneoff` sleeps,
@@ -29,7 +29,7 @@ use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
 ///
 /// # Errors
 ///
-/// [`LinkError::Duplicate`] if the linker already has one of the names.
+/// [`LinkError::Duplicate`] if the linker already defines one of the functions.
 pub fn link<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: fn(&mut T) -> &mut WasiCtx,
@@ -37,10 +37,10 @@ pub fn link<T: 'static, Q: 'static, A: 'static>(
     link_blocking(linker, ctx, Sleep::wait)
 }
 
-/// Defines the functions of preview 1 for guests whose time is that of a virtual clock.
+/// Defines the functions of preview 1 for guests that see the time of a virtual clock.
 ///
-/// It differs from [`link`] in `poll_oneoff`: a guest that waits for clocks only does not wait, but
-/// `clock` advances. Build the context by
+/// The only difference to [`link`] is `poll_oneoff`: if a guest waits for clocks only, `clock`
+/// advances and no thread waits. Build the context by
 /// [`with_virtual_clock`](crate::WasiCtxBuilder::with_virtual_clock) with the same clock.
 ///
 /// # Errors
@@ -90,9 +90,9 @@ fn link_blocking<T: 'static, Q: 'static, A: 'static>(
 /// Defines the functions of preview 1 for guests that run under
 /// [`call_async`](pirn_runtime::Instance::call_async).
 ///
-/// It differs from [`link`] in `poll_oneoff`. A guest that sleeps awaits the future that `sleep`
-/// returns for a point in time. That future belongs to the executor, so no thread waits. Files are
-/// still read and written on the thread that polls the call.
+/// The only difference to [`link`] is `poll_oneoff`. A guest that sleeps awaits the future that
+/// `sleep` returns for a point in time. The executor drives that future, so no thread waits. Files
+/// are still read and written on the thread that polls the call.
 ///
 /// # Errors
 ///
@@ -207,7 +207,7 @@ fn link_sockets<T: 'static, Q: 'static, A: 'static>(
         MODULE,
         "sock_accept",
         move |mut caller: Caller<'_, T>, fd: i32, flags: i32, accepted: i32| {
-            wait::patiently(&mut caller, |caller| {
+            wait::retry_until_ready(&mut caller, |caller| {
                 let (mut memory, data) = split(caller);
                 memory.check_answer(accepted.cast_unsigned(), DESCRIPTOR)?;
                 let (ctx, here) = (ctx(data).common(), &mut memory.all());

@@ -1,8 +1,8 @@
 //! [`Quota`]: limits the descriptors that a guest opens and the bytes that it writes to disk.
 //!
-//! The quota wraps the directories and sockets that a guest is given, and everything that the guest
-//! opens through them. The wrappers count when files are opened and written. A descriptor counts
-//! until its wrapper is dropped, however the guest closes it.
+//! The quota wraps preopened directories and sockets, and all files that the guest opens through
+//! them. The wrappers count when the guest opens and writes files. A descriptor counts until its
+//! wrapper is dropped, so each way to close it counts.
 
 use async_trait::async_trait;
 use core::future::Future;
@@ -23,8 +23,8 @@ use wasi_common::{Error, SystemTimeSpec, WasiFile};
 
 /// Default limit of descriptors that a guest may open.
 pub(crate) const DESCRIPTORS_MAX: u64 = 64;
-/// Charge for a new file, directory or link, besides the bytes that are written to it: most file
-/// systems use a block for a directory.
+/// Charge for a new file, directory or link, besides the bytes that the guest writes to a file:
+/// most file systems use a block for a directory.
 const ENTRY_BYTES: u64 = 4096;
 
 /// Limits and use of the guests of one context.
@@ -42,7 +42,7 @@ pub(crate) struct Quota {
 pub struct Opened(pub(crate) Arc<Quota>);
 
 impl Opened {
-    /// The number now.
+    /// The current number.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.0.descriptors.used.load(Relaxed)
@@ -69,8 +69,8 @@ impl Count {
         self.max.load(Relaxed) != u64::MAX
     }
 
-    /// Counts at least `least` and at most `most` units as used, and returns how many. Returns
-    /// `None` if fewer than `least` are left.
+    /// Counts at least `least` and at most `most` units as used, and returns the counted number.
+    /// Returns `None` if fewer than `least` units are left.
     fn take(&self, least: u64, most: u64) -> Option<u64> {
         let max = self.max.load(Relaxed);
         let mut taken = 0;
@@ -103,7 +103,7 @@ impl Quota {
         self.hides_times.store(true, Relaxed);
     }
 
-    /// What a guest sees of a file.
+    /// The metadata of a file that the guest sees.
     fn shown(&self, mut stat: Filestat) -> Filestat {
         if self.hides_times.load(Relaxed) {
             let start = Some(SystemTime::UNIX_EPOCH);
@@ -118,13 +118,13 @@ impl Quota {
         self.disk_bytes.max.store(disk_bytes, Relaxed);
     }
 
-    /// Wraps a directory that the guest is given. It does not count as a descriptor.
+    /// Wraps a preopened directory, which does not count as a descriptor.
     pub(crate) fn dir(self: &Arc<Self>, dir: impl WasiDir + 'static) -> Box<dyn WasiDir> {
         self.wrapped(dir, true)
     }
 
-    /// Wraps a directory in memory that the guest is given. Bytes that the guest writes there do
-    /// not count, because the directory has a limit of its own.
+    /// Wraps a preopened directory in memory. Bytes that the guest writes to it do not count,
+    /// because the directory has its own limit.
     pub(crate) fn memory_dir(self: &Arc<Self>, dir: impl WasiDir + 'static) -> Box<dyn WasiDir> {
         self.wrapped(dir, false)
     }
@@ -138,7 +138,7 @@ impl Quota {
         })
     }
 
-    /// Wraps a socket that the guest is given. It does not count as a descriptor.
+    /// Wraps a preopened socket, which does not count as a descriptor.
     pub(crate) fn socket(self: &Arc<Self>, file: Box<dyn WasiFile>) -> Box<dyn WasiFile> {
         Box::new(File {
             file,
@@ -156,13 +156,14 @@ impl Quota {
         }
     }
 
-    /// Charges bytes that are about to be written, and returns how many may be written.
+    /// Charges bytes before a write, and returns the number of bytes that the guest may write.
     fn charge(&self, least: u64, most: u64) -> Result<u64, Error> {
         let taken = self.disk_bytes.take(least, most);
         taken.ok_or_else(|| Errno::Dquot.into())
     }
 
-    /// Creates a directory entry and charges [`ENTRY_BYTES`] for it. Gives them back if that fails.
+    /// Creates a directory entry and charges [`ENTRY_BYTES`] for it. Gives the charge back if the
+    /// creation fails.
     async fn entry<R>(
         &self,
         make: impl Future<Output = Result<R, Error>> + Send,
@@ -176,7 +177,7 @@ impl Quota {
     }
 }
 
-/// Counts one descriptor until it is dropped.
+/// Counts one descriptor until this value is dropped.
 struct Held(Arc<Quota>);
 
 impl Drop for Held {
@@ -189,13 +190,13 @@ impl Drop for Held {
 struct Folder {
     dir: Box<dyn WasiDir>,
     quota: Arc<Quota>,
-    /// Whether new entries and written bytes count. They do for directories of the host.
+    /// Whether new entries and written bytes count. True for directories of the host.
     is_disk: bool,
     _held: Option<Held>,
 }
 
 impl Folder {
-    /// Creates a directory entry, which counts if it is on disk.
+    /// Creates a directory entry. The entry counts if the directory is on disk.
     async fn entry<R>(
         &self,
         make: impl Future<Output = Result<R, Error>> + Send,
@@ -206,7 +207,7 @@ impl Folder {
         }
     }
 
-    /// Whether opening a file may create it and this counts.
+    /// Whether opening a file may create an entry that counts.
     async fn may_make(&self, path: &str, follow: bool, flags: OFlags) -> bool {
         self.is_disk
             && self.quota.disk_bytes.is_limited()
@@ -217,7 +218,8 @@ impl Folder {
 
 #[async_trait]
 impl WasiDir for Folder {
-    /// Returns the wrapped directory: wasi-common looks for its own type here.
+    /// Returns the wrapped directory: `rename` and `hard_link` look for the type of the wrapped
+    /// directory.
     fn as_any(&self) -> &dyn Any {
         self.dir.as_any()
     }
@@ -315,7 +317,7 @@ impl WasiDir for Folder {
 struct File {
     file: Box<dyn WasiFile>,
     quota: Arc<Quota>,
-    /// Whether written bytes count. They do for files, and not for sockets.
+    /// Whether written bytes count. True for files on disk, false for sockets and files in memory.
     is_disk: bool,
     _held: Option<Held>,
 }
@@ -332,8 +334,8 @@ fn prefix<'a>(vectors: &'a [IoSlice<'_>], bytes: u64) -> Vec<IoSlice<'a>> {
 }
 
 impl File {
-    /// Charges a write to disk and returns how many bytes the quota allows; `None` if this write is
-    /// not limited.
+    /// Charges a write to disk and returns the number of bytes that the quota allows; `None` if no
+    /// limit applies to this write.
     fn charge(&self, vectors: &[IoSlice<'_>]) -> Result<Option<u64>, Error> {
         let bytes = vectors.iter().map(|vector| vector.len() as u64).sum();
         if bytes == 0 || !self.is_disk || !self.quota.disk_bytes.is_limited() {

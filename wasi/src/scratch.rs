@@ -3,8 +3,8 @@
 //! wasi-common allocates as many bytes as the arguments of a call ask for. It also accesses guest
 //! pages that the kernel may refuse. Therefore the arguments of most functions are copied to this
 //! buffer first, up to its size, and results are copied from it to the guest. A call then costs the
-//! host one buffer for each thread, whatever the guest asks for. Functions with small arguments and
-//! results use the guest's memory, after its pages were populated.
+//! host at most one buffer for each thread, for any arguments of the guest. Functions with small
+//! arguments and results use the guest's memory, after the host has populated its pages.
 //!
 //! The buffer is not cleared between two calls, and may hold another guest's bytes. Only bytes that
 //! wasi-common has written, or that were cleared before, may be copied to a guest.
@@ -33,7 +33,7 @@ thread_local! {
 #[repr(C, align(8))]
 struct Buffer([u8; SCRATCH_BYTES]);
 
-/// A result: its offset in the buffer, and the address where the guest wants it.
+/// A result: its offset in the buffer, and the address where the guest wants the result.
 #[derive(Debug, Clone, Copy, Default)]
 struct Answer {
     here: usize,
@@ -54,8 +54,8 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Takes the buffer of this thread. Allocates another if a call on this thread uses it already,
-    /// which happens when a file of the embedder runs a guest.
+    /// Takes the buffer of this thread. Allocates another buffer if a call on this thread already
+    /// uses it. This happens when a file of the embedder runs a guest.
     pub(crate) fn take() -> Self {
         let new = || Box::new(Buffer([0; SCRATCH_BYTES]));
         Self {
@@ -66,8 +66,8 @@ impl Scratch {
         }
     }
 
-    /// Reserves room and returns its offset. The buffer has room for everything that a function
-    /// reserves.
+    /// Reserves room and returns its offset. The buffer is large enough for all reservations of a
+    /// function.
     pub(crate) fn reserve(&mut self, bytes: usize) -> usize {
         let at = self.used.next_multiple_of(8);
         self.used = at + bytes;

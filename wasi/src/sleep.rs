@@ -1,6 +1,6 @@
 //! `poll_oneoff` of guests that wait for clocks only. The wait ends when the guest is stopped.
 //!
-//! Memory layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
+//! Preview 1 defines the memory layouts (`subscription`: 48 bytes, `event`: 32 bytes).
 
 use crate::abi::{EVENT_BYTES, SUBSCRIPTION_BYTES};
 use crate::wait::LOOK;
@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Instant, SystemTime};
 use wasi_common::WasiCtx;
 
-/// Most subscriptions of one call. They take host memory, and wasi-common would take more of it.
-/// wasi-common also does not end its wait when the guest is stopped.
+/// Most subscriptions of one call. Subscriptions take host memory here, and more host memory in
+/// wasi-common. wasi-common also does not end its wait when the guest is stopped.
 pub(crate) const SUBSCRIPTIONS_MAX: u32 = 1024;
 
 const TAG_CLOCK: u8 = 0;
@@ -33,8 +33,8 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// Parses at most [`SUBSCRIPTIONS_MAX`] subscriptions. Returns `None` if there is none, or if
-    /// one is not a clock that wasi-common knows.
+    /// Parses at most [`SUBSCRIPTIONS_MAX`] subscriptions. Returns `None` if there are no
+    /// subscriptions, or if a subscription is not a clock that wasi-common knows.
     pub(crate) fn of(ctx: &WasiCtx, bytes: &[u8]) -> Option<Self> {
         let now = Instant::now();
         let (subscriptions, _) = bytes.as_chunks::<SUBSCRIPTION_BYTES>();
@@ -74,7 +74,7 @@ impl Sleep {
     }
 }
 
-/// User data and deadline of a subscription; `None` if it is no supported clock.
+/// User data and deadline of a subscription; `None` if the subscription is no supported clock.
 fn timer(
     ctx: &WasiCtx,
     bytes: &[u8; SUBSCRIPTION_BYTES],

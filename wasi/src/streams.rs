@@ -1,6 +1,5 @@
-//! [`Stream`]: a host file, pipe, terminal or socket with the behaviour of POSIX. Where a call
-//! would block, it waits in intervals of a millisecond. [`Standard`] is a standard stream of this
-//! process.
+//! [`Stream`]: a host file, pipe, terminal or socket with the behaviour of POSIX. A call that would
+//! block waits in intervals of a millisecond. [`Standard`] is a standard stream of this process.
 
 use crate::{times, wait};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -20,14 +19,14 @@ use wasi_common::{Error, SystemTimeSpec};
 /// Bytes that a pipe accepts at once if poll(2) reports it as writable (PIPE_BUF).
 const CHUNK: usize = 4096;
 
-/// The kind of a descriptor, which decides how it is read and written.
+/// The kind of a descriptor. It decides how calls wait for the descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A file or a block device. It never blocks.
+    /// A file or a block device. Reads and writes never block.
     Disk,
     /// A socket that is, or may become, connected.
     Socket,
-    /// A listening socket. It is never writable.
+    /// A listening socket, which is never writable.
     Listener,
     /// A pipe, a terminal, or another device.
     Other,
@@ -115,15 +114,15 @@ fn write_in_chunks(
 /// - Reads and writes wait in intervals, see [`wait`](mod@crate::wait). A write takes as many bytes
 ///   as fit.
 /// - A positioned write goes to its position even if the file has O_APPEND. Linux would append.
-/// - A socket function fails with `notsock` for other files.
+/// - A socket function fails with `notsock` for files that are no socket.
 pub(crate) struct Stream {
     file: Box<dyn WasiFile>,
     kind: Kind,
     flags: FdFlags,
     /// Whether the guest may not change the size and times of the file.
     is_read_only: bool,
-    /// Held while one thread writes to a file with O_APPEND. [`write_at`] clears the flag for a
-    /// moment, and no other write may happen then.
+    /// Held while a thread writes to a file with O_APPEND. [`write_at`] clears the flag during its
+    /// write, and no other write may happen in that time.
     appending: Mutex<()>,
 }
 
@@ -386,13 +385,13 @@ fn write_at(file: BorrowedFd<'_>, vectors: &[IoSlice<'_>], offset: u64) -> io::R
 }
 
 /// A standard stream of this process, without a buffer for the guest. The guest can only read or
-/// write it. It cannot seek, and cannot change the descriptor's flags, because the host and other
-/// processes share the descriptor.
+/// write the stream. The guest cannot seek, and cannot change the descriptor's flags, because the
+/// host and other processes share the descriptor.
 pub(crate) struct Standard {
     handle: Handle,
     kind: Kind,
-    /// Whether the guest set the stream to nonblocking. It is a flag of this guest only: O_NONBLOCK
-    /// of the descriptor would affect everyone who shares it.
+    /// Whether the guest set the stream to nonblocking. The flag is of this guest only: O_NONBLOCK
+    /// would affect all processes that share the descriptor.
     is_nonblocking: AtomicBool,
 }
 

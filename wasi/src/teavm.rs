@@ -10,7 +10,7 @@ const MATH: &str = "teavmMath";
 /// The module of other functions.
 const TEAVM: &str = "teavm";
 type Function = fn(f64) -> f64;
-/// The functions of one operand, and how they are computed.
+/// The functions of one operand, and their implementations.
 const FUNCTIONS: [(&str, Function); 8] = [
     ("sin", libm::sin),
     ("cos", libm::cos),
@@ -22,7 +22,7 @@ const FUNCTIONS: [(&str, Function); 8] = [
     ("log", libm::log),
 ];
 
-/// Defines the functions that [TeaVM](https://teavm.org) 0.10 imports besides those of preview 1.
+/// Defines the functions that [TeaVM](https://teavm.org) 0.10 imports besides preview 1.
 ///
 /// * `teavmMath.sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `exp`, `log` and `atan2` give the same
 ///   bits on every processor, within the errors that `java.lang.Math` allows. `aotc` replaces the
@@ -34,7 +34,7 @@ const FUNCTIONS: [(&str, Function); 8] = [
 ///
 /// # Errors
 ///
-/// [`LinkError::Duplicate`] if the linker already has one of the names.
+/// [`LinkError::Duplicate`] if the linker already defines one of the functions.
 pub fn link_teavm<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: fn(&mut T) -> &mut WasiCtx,

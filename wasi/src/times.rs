@@ -1,10 +1,10 @@
-//! Times of files, as preview 1 can express them.
+//! Conversion of file times to the range that preview 1 can express.
 
 use core::time::Duration;
 use std::time::SystemTime;
 use wasi_common::file::Filestat;
 
-/// A time from seconds and nanoseconds since the epoch; `None` if it lies before the epoch.
+/// A time from seconds and nanoseconds since the epoch; `None` for a time before the epoch.
 pub(crate) fn since_epoch(seconds: i64, nanoseconds: i64) -> Option<SystemTime> {
     let (seconds, nanoseconds) = (
         u64::try_from(seconds).ok()?,

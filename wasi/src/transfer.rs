@@ -14,20 +14,20 @@ use pirn_runtime::{Caller, HostError, Trap};
 use std::sync::Arc;
 use wasi_common::file::FileAccessMode;
 
-/// Most vectors of a call that is handled here.
+/// Most vectors of a call that this file handles.
 const VECTORS_MAX: usize = 16;
 
-/// The vectors of a call, checked: each is an address and a length.
+/// The checked vectors of a call. A vector is an address and a length.
 struct Vectors {
     all: [(u32, u32); VECTORS_MAX],
     count: usize,
-    /// Index of the next vector, and the number of its bytes that are used.
+    /// Index of the next vector, and the number of its bytes that were moved.
     next: usize,
     used: u32,
     bytes: u64,
 }
 
-/// Why a transfer of a piece ended early.
+/// The reason for which the transfer of a piece ended early.
 enum Failed {
     File(FileError),
     Guest(Trap),
@@ -40,7 +40,8 @@ impl From<FileError> for Failed {
 }
 
 impl Vectors {
-    /// Copies the vectors of a call, unless a pointer is invalid or there are too many.
+    /// Copies the vectors of a call. `None` if a pointer is invalid or there are more than
+    /// [`VECTORS_MAX`] vectors.
     fn copy(memory: &Bytes<'_>, places: Places) -> Option<Self> {
         let (array, count) = (places.vectors.cast_unsigned(), places.count as usize);
         let moved = places.moved.cast_unsigned();
@@ -66,7 +67,7 @@ impl Vectors {
         })
     }
 
-    /// The next part of a vector, at most `len` bytes long, which are then used.
+    /// Takes the next part of a vector, at most `len` bytes. Returns its address and length.
     fn take(&mut self, len: usize) -> (u32, usize) {
         while self.next < self.count {
             let (start, whole) = self.all[self.next];
@@ -81,7 +82,7 @@ impl Vectors {
         (0, 0)
     }
 
-    /// Copies bytes to the next parts.
+    /// Copies bytes to the next parts of the vectors.
     fn give(&mut self, memory: &mut Bytes<'_>, mut bytes: &[u8]) -> Result<(), Failed> {
         while !bytes.is_empty() {
             let (at, len) = self.take(bytes.len());
@@ -92,7 +93,7 @@ impl Vectors {
         Ok(())
     }
 
-    /// Copies bytes from the next parts.
+    /// Copies bytes from the next parts of the vectors.
     fn fill(&mut self, memory: &Bytes<'_>, mut room: &mut [u8]) -> Result<(), Failed> {
         while !room.is_empty() {
             let (at, len) = self.take(room.len());
@@ -104,7 +105,8 @@ impl Vectors {
     }
 }
 
-/// The open file of a descriptor, if it is one in memory that the guest may access so.
+/// The open file of a descriptor; `None` if the file is not in memory, or the guest's rights do not
+/// include `access`.
 fn open_file<T>(
     caller: &mut Caller<'_, T>,
     ctx: ContextOf<T>,
@@ -117,7 +119,7 @@ fn open_file<T>(
 }
 
 /// Reads from a file in memory, at an offset or at the descriptor's position. Returns the errno;
-/// `None` if the call must go another way.
+/// `None` if the call must go through [`buffers`](crate::buffers).
 ///
 /// # Errors
 ///
@@ -142,7 +144,7 @@ pub(crate) fn read<T>(
 }
 
 /// Writes to a file in memory, at an offset, at the descriptor's position, or at the file's end.
-/// Returns the errno; `None` if the call must go another way.
+/// Returns the errno; `None` if the call must go through [`buffers`](crate::buffers).
 ///
 /// # Errors
 ///
@@ -166,15 +168,15 @@ pub(crate) fn write<T>(
     Ok(moved.errno)
 }
 
-/// What a call moved: the number of bytes, and the errno. Without an errno, the call must go
-/// another way.
+/// The result of a call: the number of moved bytes, and the errno. Without an errno, the call must
+/// go through [`buffers`](crate::buffers).
 struct Moved {
     bytes: u64,
     errno: Option<i32>,
 }
 
-/// Moves the bytes of a call by `step`, [`PIECE_BYTES`] at a time. `step` moves bytes at an offset
-/// and returns the offset where they are, and their number.
+/// Moves the bytes of a call by `step`, [`PIECE_BYTES`] at a time. `step` moves bytes at an offset.
+/// It returns the offset of the moved bytes in the file, and their number.
 fn move_bytes<T>(
     caller: &mut Caller<'_, T>,
     open: &OpenFile,

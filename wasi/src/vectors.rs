@@ -17,7 +17,7 @@ const REGULAR_FILE: u8 = 4;
 ///
 /// # Errors
 ///
-/// If the linker has one of the names already.
+/// If the linker already defines one of the functions.
 pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,

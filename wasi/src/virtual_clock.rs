@@ -10,12 +10,12 @@ use wasi_common::clocks::{WasiMonotonicClock, WasiMonotonicOffsetClock, WasiSyst
 
 /// A clock that only the guest's calls advance, so that equal runs read equal times.
 ///
-/// Each reading advances it by a microsecond, so a guest that reads it in a loop until some time
-/// has passed leaves the loop. A wait advances it by the time that the guest wants to wait, and
-/// does not take that time ([`link_virtual`](crate::link_virtual)). A guest with such a
-/// clock sees no times of files.
+/// Each reading advances the clock by a microsecond, so a guest that polls the clock until a
+/// deadline leaves its loop. A wait advances the clock by the time that the guest wants to wait,
+/// and returns at once ([`link_virtual`](crate::link_virtual)). A guest with a virtual clock sees
+/// no times of files.
 ///
-/// Clones are the same clock.
+/// Clones share one time.
 #[derive(Debug, Clone)]
 pub struct VirtualClock(Arc<State>);
 
@@ -50,7 +50,7 @@ impl VirtualClock {
         let _ = self.0.elapsed_ns.fetch_update(Relaxed, Relaxed, pass);
     }
 
-    /// Time since the start, before this reading.
+    /// Time since the start, without the microsecond of this reading.
     fn read(&self) -> Duration {
         let elapsed = Duration::from_nanos(self.0.elapsed_ns.load(Relaxed));
         self.advance(READING);

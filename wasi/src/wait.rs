@@ -18,26 +18,28 @@ use wasi_common::snapshots::preview_1::types::Errno;
 pub(crate) const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// Whether the most recent call failed because its file would have to wait longer.
+    /// Whether the most recent call failed because its file was not ready at the end of an
+    /// interval.
     static WAITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Repeats a call as long as its file makes it wait and the guest is not stopped.
-pub(crate) fn patiently<T>(
+/// Repeats a call until its file is ready, the call fails otherwise, or the guest is stopped.
+pub(crate) fn retry_until_ready<T>(
     caller: &mut Caller<'_, T>,
     mut call: impl FnMut(&mut Caller<'_, T>) -> Result<i32, HostError>,
 ) -> Result<i32, HostError> {
     loop {
         let errno = call(caller)?;
         // A stopped guest never sees this errno.
-        if !is_to_be_asked_again(errno) || caller.is_stopped() {
+        if !must_retry(errno) || caller.is_stopped() {
             return Ok(errno);
         }
     }
 }
 
-/// Whether a call returned `again` because its file has to wait longer. Clears the flag.
-pub(crate) fn is_to_be_asked_again(errno: i32) -> bool {
+/// Whether a call returned `again` only because its file was not ready at the end of an interval.
+/// Clears `WAITING`.
+pub(crate) fn must_retry(errno: i32) -> bool {
     errno == AGAIN && WAITING.replace(false)
 }
 
@@ -45,7 +47,7 @@ pub(crate) fn is_to_be_asked_again(errno: i32) -> bool {
 ///
 /// # Errors
 ///
-/// `again` at the end of the interval. [`patiently`] then repeats the call.
+/// `again` at the end of the interval. [`retry_until_ready`] then repeats the call.
 pub(crate) fn wait(file: BorrowedFd<'_>, events: PollFlags) -> Result<(), Error> {
     if is_ready(file, events, LOOK)? {
         return Ok(());
@@ -54,8 +56,8 @@ pub(crate) fn wait(file: BorrowedFd<'_>, events: PollFlags) -> Result<(), Error>
     Err(Errno::Again.into())
 }
 
-/// Whether a file can be read or written within a time. This is also true at its end or after an
-/// error, which the read or write then reports.
+/// Whether a file can be read or written within a time. Also true at the end of the file and after
+/// an error of the file: the read or write then reports the end or the error.
 pub(crate) fn is_ready(
     file: BorrowedFd<'_>,
     events: PollFlags,

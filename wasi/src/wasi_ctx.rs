@@ -4,14 +4,14 @@ use crate::open_files::OpenFiles;
 use core::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// The WASI context of a guest: that of wasi-common, and the files in memory that the guest has
-/// open. [`WasiCtxBuilder`](crate::WasiCtxBuilder) makes it.
+/// The WASI context of a guest: the context of wasi-common, and the files in memory that the guest
+/// has open. [`WasiCtxBuilder`](crate::WasiCtxBuilder) builds it.
 ///
-/// Clones share everything: threads of one guest have a clone each.
+/// Clones share all state: each thread of a guest has a clone.
 #[derive(Clone)]
 pub struct WasiCtx {
     common: wasi_common::WasiCtx,
-    /// `None` if the guest was given no directory.
+    /// `None` if the guest has no preopened directory.
     files: Option<Arc<OpenFiles>>,
 }
 

@@ -1,4 +1,4 @@
-//! Runs a component: its `wasi:cli/run`, or one exported function by values in text form.
+//! Runs a component: calls its `wasi:cli/run`, or an exported function with values in text form.
 
 mod call;
 mod outside;
@@ -69,7 +69,8 @@ fn run_in(
     result
 }
 
-/// After this time a running guest lets the executor work: its connections need that.
+/// After this time a running guest lets the executor work, because the guest's connections need the
+/// executor.
 const TIMESLICE: Duration = Duration::from_millis(10);
 
 fn prepare(args: &Args, component: &Component) -> Result<Prepared<Wasi>> {
@@ -109,7 +110,8 @@ fn unprepared(args: &Args, error: LinkError) -> Error {
     }
 }
 
-/// What the options give the guest, but for the network.
+/// The arguments, variables, streams and directories that the options give the guest. `Outside`
+/// adds the network.
 fn wasi(given: Given) -> WasiBuilder {
     let mut wasi = WasiBuilder::new()
         .inherit_stdio()

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 use pirn_wasi::{Dir, MemoryDir, WasiCtxBuilder, ambient_authority};
 use std::path::Path;
 
-/// What the options give the guest. Directories are open.
+/// The arguments, variables, directories and limits that the options give the guest. The
+/// directories are open.
 pub(crate) struct Given {
     /// The name of the program, and the guest's arguments.
     pub(crate) args: Vec<String>,
@@ -17,12 +18,12 @@ pub(crate) struct Given {
     pub(crate) disk_bytes_max: Option<u64>,
 }
 
-/// A directory that the guest is given.
+/// A directory that an option gives the guest.
 pub(crate) struct OpenDirectory {
     /// The option's text as the user wrote it.
     text: String,
     pub(crate) dir: Dir,
-    /// Its path, as the guest sees it.
+    /// The path at which the guest sees the directory.
     pub(crate) guest: String,
     pub(crate) is_read_only: bool,
 }
@@ -52,13 +53,13 @@ impl Given {
         })
     }
 
-    /// Number of descriptors that a guest of preview 1 is given: the standard streams and the
+    /// Number of descriptors with which a guest of preview 1 starts: the standard streams and the
     /// directories.
     pub(crate) fn descriptors(&self) -> u32 {
         3 + (self.dirs.len() + self.memory_dirs.len()) as u32
     }
 
-    /// Adds all to a context of WASI preview 1.
+    /// Adds the arguments, variables, streams and directories to a context of WASI preview 1.
     pub(crate) fn add_to(self, wasi: WasiCtxBuilder) -> Result<WasiCtxBuilder> {
         let mut wasi = wasi.inherit_stdio().descriptors_max(self.descriptors_max);
         if let Some(bytes) = self.disk_bytes_max {
@@ -110,7 +111,7 @@ struct Directory<'a> {
 
 impl<'a> Directory<'a> {
     /// Parses `HOST[::GUEST][:ro]`. Only a `:ro` at the very end is the flag. The last `::`
-    /// separates HOST and GUEST. Therefore the name of HOST may contain both.
+    /// separates HOST and GUEST. Therefore the name of HOST may contain `:ro` and `::`.
     fn of(text: &'a str) -> Result<Self> {
         let (rest, is_read_only) = match text.strip_suffix(":ro") {
             Some(rest) => (rest, true),

@@ -6,12 +6,12 @@ use pirn_runtime::{Module, PublicKey};
 use pirn_signature::open_regular;
 use std::path::{Path, PathBuf};
 
-/// The magic number of an ELF file, which a compiled module starts with.
+/// The magic number of an ELF file. A compiled module starts with it.
 const ELF: &[u8] = b"\x7fELF";
 
 /// Opens a compiled module, or compiles a WebAssembly module first. With `fuel`, the compiled code
-/// counts fuel. If any key is to be trusted, nothing is compiled, and one of them must have signed
-/// the module.
+/// counts fuel. If `trust` has a key, nothing is compiled, and one of the keys must have signed the
+/// module.
 pub(crate) fn open(
     program: &Path,
     fuel: bool,

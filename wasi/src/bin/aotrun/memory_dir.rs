@@ -5,14 +5,14 @@ use pirn_wasi::MemoryBase;
 use pirn_wasi::memory_files::{BaseLimits, Limits};
 use std::path::Path;
 
-/// A directory in memory, made of what `--memory-dir GUEST[=DIR|TAR]` names.
+/// A directory in memory, from an option `--memory-dir GUEST[=DIR|TAR]`.
 pub(crate) struct MemoryDirectory {
     /// The option's text as the user wrote it.
     pub(crate) text: String,
-    /// Its content at first.
+    /// The content of the directory when the guest starts.
     pub(crate) base: MemoryBase,
     pub(crate) limits: Limits,
-    /// Its path, as the guest sees it.
+    /// The path at which the guest sees the directory.
     pub(crate) guest: String,
 }
 

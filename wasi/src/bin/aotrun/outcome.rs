@@ -12,10 +12,10 @@ pub(crate) enum Outcome {
     Exited(u32),
     /// The guest trapped.
     Trapped(Trap),
-    /// The guest broke a rule of the component model. Its message names the rule.
+    /// The guest broke a rule of the component model. The text names the rule.
     #[cfg(feature = "components")]
     Broke(String),
-    /// The guest threw an exception that it did not catch.
+    /// The guest threw an exception, and no code of the guest caught it.
     Threw(Exception),
     /// The guest ran past its deadline.
     Late(CallError),
@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
 /// process.
 const TRAPPED: u8 = 134;
 
-/// Exit code after a deadline or when the fuel is used up: the same as that of timeout(1).
+/// Exit code after a deadline or when the fuel is used up, as of timeout(1).
 const LATE: u8 = 124;
 
 impl Outcome {

@@ -14,9 +14,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a host thread looks for work before it sleeps.
+/// Time for which a host thread looks for work before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
-/// Most host threads that look for work at the same time. More would take processors from guests.
+/// Most host threads that look for work at the same time. More threads would take processors from
+/// guests.
 const SPINNING_MAX: usize = 1;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -25,7 +26,7 @@ type Work = Box<dyn FnOnce() + Send>;
 pub(crate) struct Pool {
     threads_max: usize,
     state: Mutex<State>,
-    /// Told when there is work for a thread that sleeps, or when the pool is closed.
+    /// Notified when there is work for a sleeping thread, or when the pool is closed.
     changed: Condvar,
     /// Length of the queue, for threads that look for work without the lock.
     queued: AtomicUsize,
@@ -38,7 +39,7 @@ struct State {
     queue: VecDeque<Work>,
     /// Threads that have no work.
     idle: usize,
-    /// Those of them that sleep.
+    /// The threads among `idle` that sleep.
     asleep: usize,
     threads: Vec<JoinHandle<()>>,
     is_closed: bool,
@@ -56,8 +57,8 @@ impl Pool {
         }
     }
 
-    /// Runs work on a thread that has none, or else on a new one. If all threads are busy and no
-    /// more may be made, the work waits in the queue. The caller limits the program's threads.
+    /// Runs work on an idle thread, or else on a new thread. If all `threads_max` threads are busy,
+    /// the work waits in the queue. The caller limits the program's threads.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ impl Pool {
         }
         state.queue.push_back(work);
         self.queued.store(state.queue.len(), Relaxed);
-        // A thread that looks for work needs no wake-up.
+        // A spinning thread needs no wake-up: it sees the new length of the queue.
         let wake = state.idle - state.asleep < state.queue.len() && state.asleep > 0;
         drop(state);
         if wake {
@@ -87,7 +88,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Ends all threads. Returns after their work has ended. Work in the queue is still done.
+    /// Ends all threads, after the work in the queue. Returns when the threads have ended.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -104,7 +105,7 @@ impl Pool {
     fn serve(&self, first: Work) {
         let mut next = Some(first);
         while let Some(work) = next {
-            // The panic has printed its message. The thread serves others.
+            // The panic has printed its message. The thread continues with other work.
             let _ = catch_unwind(AssertUnwindSafe(work));
             next = self.next();
         }
@@ -131,7 +132,7 @@ impl Pool {
         work
     }
 
-    /// Looks for work for a while, unless enough other threads do.
+    /// Spins until there is work, for at most [`SPIN`], unless [`SPINNING_MAX`] other threads spin.
     fn spin(&self) {
         if self.spinning.fetch_add(1, Relaxed) < SPINNING_MAX {
             let end = Instant::now() + SPIN;

@@ -88,7 +88,7 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     Ok(())
 }
 
-/// The deadline and the fuel of the options.
+/// Adds the deadline and the fuel of the options to a preparation.
 pub(crate) fn limited(args: &Args, prepared: Prepared<WasiCtx>) -> Result<Prepared<WasiCtx>> {
     let prepared = match args.deadline {
         Some(limit) => prepared.start_deadline(limit),
@@ -104,9 +104,9 @@ pub(crate) fn limited(args: &Args, prepared: Prepared<WasiCtx>) -> Result<Prepar
 
 /// The time that a guest reads.
 pub(crate) enum Time {
-    /// Of the system.
+    /// The time of the system.
     Real,
-    /// Of a clock that only the guest advances.
+    /// The time of a clock that only the guest advances.
     Virtual(VirtualClock),
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn prepare(
     time: &Time,
 ) -> Result<Prepared<WasiCtx>> {
     let others = threads.map_or(0, |_| THREADS_MAX);
-    // One slot for the program and one for each thread that it may spawn.
+    // One slot for the program, and one slot for each thread that the program may spawn.
     let region = place::region(args, module, 1 + others)?;
     let mut linker = Linker::new();
     match time {
@@ -137,9 +137,9 @@ pub(crate) fn prepare(
     prepared.map_err(|error| place::unprepared(args, error))
 }
 
-/// The function to call. Everything is checked before the guest runs.
+/// The function to call. `new` checks the function and its arguments before the guest runs.
 struct Call {
-    /// Whether to call `_initialize` first, which a reactor exports.
+    /// Whether to call `_initialize` first. Reactors export it.
     initialize: bool,
     name: String,
     values: Vec<Value>,

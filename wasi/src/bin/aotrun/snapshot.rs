@@ -1,4 +1,5 @@
-//! `aotrun --snapshot`: initialises a program, and writes a module that starts from there.
+//! `aotrun --snapshot`: initialises a program, and writes a module whose instances start
+//! initialised.
 
 use crate::args::Args;
 use crate::given::Given;
@@ -89,8 +90,9 @@ fn failed(name: &str, error: CallError) -> Outcome {
     }
 }
 
-/// Refuses to lose descriptors that the guest opened, closed or replaced. The numbers below `given`
-/// were given to it, and it has opened `opened` descriptors.
+/// Refuses a snapshot if the guest has opened, closed or replaced a descriptor, because the
+/// snapshot would lose the change. The guest started with the numbers below `given`, and has
+/// `opened` descriptors of its own open.
 fn check_descriptors(given: u32, open: &[u32], opened: u64) -> Result<()> {
     if let Some(left) = open.iter().find(|number| **number >= given) {
         bail!(
@@ -104,7 +106,8 @@ fn check_descriptors(given: u32, open: &[u32], opened: u64) -> Result<()> {
              snapshot would have it; leave it open"
         );
     }
-    // All numbers are those that were given. So what the guest opened has taken one of them.
+    // The open numbers are the given numbers. So a descriptor that the guest opened has replaced a
+    // given descriptor.
     if opened > 0 {
         bail!(
             "a descriptor that was given was replaced by the initialisation (fd_renumber), and \

@@ -2,7 +2,7 @@
 //! memory. A host thread of a pool calls that instance's `wasi_thread_start`.
 //!
 //! The program ends when `_start` returns, or when one of its threads exits, traps or throws. All
-//! other threads are then killed, whether they run or wait.
+//! other threads are then killed, also threads that wait.
 
 use crate::outcome::Outcome;
 use crate::pool::Pool;
@@ -19,19 +19,19 @@ const MODULE: &str = "wasi";
 const SPAWN: &str = "thread-spawn";
 const START: &str = "wasi_thread_start";
 
-/// Most threads of a program at the same time, besides its first. Each has a slot.
+/// Most threads of a program at the same time, besides its first thread. Each thread has a slot.
 pub(crate) const THREADS_MAX: u32 = 64;
 /// The largest thread id (wasi-threads, "TID").
 const TID_MAX: i32 = 0x1FFF_FFFF;
-/// Result of `thread-spawn` when it cannot make a thread: negative, and the number of `again` in
-/// preview 1.
+/// Result of `thread-spawn` when it cannot make a thread: the negated number of `again` in preview
+/// 1.
 const AGAIN: i32 = -6;
 
 type Start = TypedFunc<(i32, i32), ()>;
 
 /// The threads of a program.
 pub(crate) struct Threads {
-    /// What the threads instantiate, and the function that each calls.
+    /// The prepared module that each thread instantiates, and the function that each thread calls.
     program: OnceLock<(Prepared<WasiCtx>, Start)>,
     state: Mutex<State>,
     pool: Arc<Pool>,
@@ -43,7 +43,7 @@ struct State {
     tid: i32,
     /// Thread id and kill switch of each live instance.
     switches: Vec<(i32, KillSwitch)>,
-    /// Why the program ended, if a thread has ended it.
+    /// The outcome of the program, if a spawned thread has ended the program.
     outcome: Option<Outcome>,
     is_over: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) fn may_spawn(module: &Module) -> bool {
     module.imports().any(is_spawn)
 }
 
-/// Defines the shared memories that a module imports, each with at most `memory_max` bytes.
+/// Defines the shared memories that a module imports. A memory has at most `memory_max` bytes.
 ///
 /// # Errors
 ///
@@ -118,7 +118,8 @@ impl Threads {
         let mut imports = prepared.module().imports();
         if !imports.any(|(_, _, ty)| matches!(ty, ExternType::Memory(ty) if ty.shared)) {
             bail!(
-                "it imports {MODULE}.{SPAWN} and no shared memory; link it with --import-memory and --shared-memory"
+                "it imports {MODULE}.{SPAWN} and no shared memory; link it with --import-memory and \
+                 --shared-memory"
             );
         }
         let start = prepared.func(START)?;
@@ -126,12 +127,13 @@ impl Threads {
         Ok(())
     }
 
-    /// Registers the first instance, so that it is killed when another thread ends the program.
+    /// Registers the kill switch of the first instance, for the case that another thread ends the
+    /// program.
     pub(crate) fn first(&self, instance: &mut Instance<WasiCtx>) {
         self.lock().switches.push((0, instance.kill_switch()));
     }
 
-    /// Makes a thread. Returns its id, or a negative number.
+    /// Makes a thread. Returns the thread's id, or a negative number.
     fn spawn(self: &Arc<Self>, context: WasiCtx, argument: i32) -> i32 {
         let Some((prepared, start)) = self.program.get() else {
             return AGAIN;
@@ -163,13 +165,13 @@ impl Threads {
         tid
     }
 
-    /// Removes the kill switch of a thread that has ended, or was never made.
+    /// Removes the kill switch of a thread that has ended, or that could not start.
     fn forget(&self, tid: i32) {
         let switches = &mut self.lock().switches;
         switches.retain(|(other, _)| *other != tid);
     }
 
-    /// Ends the program. `outcome` is the reason, unless the program has one already.
+    /// Ends the program with `outcome`, unless the program has already ended.
     fn end(&self, outcome: Option<Outcome>) {
         let mut state = self.lock();
         if !state.is_over {
@@ -182,8 +184,8 @@ impl Threads {
         }
     }
 
-    /// Ends all threads after the first one has ended. Returns the outcome if another thread ended
-    /// the program.
+    /// Ends all threads after the first thread has ended. Returns the outcome if another thread
+    /// ended the program.
     pub(crate) fn finish(&self) -> Option<Outcome> {
         self.end(None);
         self.pool.close();

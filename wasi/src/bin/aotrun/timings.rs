@@ -22,7 +22,7 @@ impl Timings {
         result
     }
 
-    /// Prints one line for each phase, in microseconds, and one for fuel.
+    /// Prints a line for each phase, in microseconds, and a line for fuel.
     pub(crate) fn print(&self) {
         for (phase, time) in &self.phases {
             eprintln!("{phase:<11} {:>12.1} us", time.as_secs_f64() * 1e6);

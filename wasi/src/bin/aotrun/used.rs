@@ -3,7 +3,7 @@
 use pirn_runtime::Usage;
 use std::time::Duration;
 
-/// Prints a line for each known number. The name contains the unit.
+/// Prints a line for each known number. The name of a number contains its unit.
 pub(crate) fn print(usage: &Usage) {
     for (name, number) in lines(usage) {
         eprintln!("{name:<22} {number:>16}");

@@ -9,7 +9,7 @@ use pirn_component::{Component, Func, Instance, Limits, Prepared, TypedFunc, Val
 use pirn_wasi2::http::HANDLE;
 use pirn_wasi2::{RUN, Wasi};
 
-/// The function to call. Everything is checked before the guest runs.
+/// The function to call. `new` checks the function and its arguments before the guest runs.
 pub(super) enum Call {
     /// `wasi:cli/run`.
     Run(TypedFunc<(), Result<(), ()>>),
@@ -95,8 +95,8 @@ impl Call {
     }
 }
 
-/// The whole name of an exported function: `name` itself, or the one function of an interface with
-/// this name.
+/// The whole name of an exported function: `name` itself, or the only function of an interface with
+/// the name `name`.
 fn find(component: &Component, name: &str) -> Option<String> {
     let exact = component.exports().any(|(found, _)| found == name);
     if exact || name.contains('#') {

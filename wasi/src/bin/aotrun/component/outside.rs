@@ -41,7 +41,7 @@ impl Outside {
         }
     }
 
-    /// Adds all to what a component may use.
+    /// Adds the servers and addresses to a WASI context.
     pub(crate) fn add_to(self, wasi: WasiBuilder) -> WasiBuilder {
         let wasi = wasi.network(self.network);
         match self.servers {

@@ -11,7 +11,7 @@ use wasm_wave::wasm::{WasmType, WasmTypeKind, WasmValue, WasmValueError};
 /// The types of a component whose values have a text form: all but resources.
 pub(super) struct Types {
     component: Component,
-    /// By their index. `None` for types that contain a resource.
+    /// The text types by index of the component's type. `None` for a type that contains a resource.
     defined: Vec<Option<Type>>,
 }
 
@@ -60,7 +60,7 @@ impl Types {
         }
     }
 
-    /// The type for the text form. `None` if it contains a resource.
+    /// The type for the text form. `None` if `ty` contains a resource.
     fn text(&self, ty: ValueType) -> Option<Type> {
         Some(match ty {
             ValueType::Bool => Type::BOOL,
@@ -155,8 +155,8 @@ fn from_text(value: &Text) -> Value {
         WasmTypeKind::Option => Value::Option(boxed(value.unwrap_option())),
         WasmTypeKind::Result => Value::Result(value.unwrap_result().map(boxed).map_err(boxed)),
         WasmTypeKind::Flags => Value::Flags(value.unwrap_flags().map(Cow::into_owned).collect()),
-        // No type of a component is of another kind.
-        kind => unreachable!("{kind} is not in a component"),
+        // `text` makes no type of another kind.
+        kind => unreachable!("`text` makes no type of kind {kind}"),
     }
 }
 
