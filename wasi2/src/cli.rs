@@ -15,8 +15,8 @@ pub const RUN: &str = "wasi:cli/run@0.2.12#run";
 const ENVIRONMENT: &str = "wasi:cli/environment@0.2.12";
 const EXIT: &str = "wasi:cli/exit@0.2.12";
 
-/// A terminal to read from: the resource type `terminal-input`. No function has one as its
-/// parameter.
+/// A terminal to read from: the resource type `terminal-input`. No function has a parameter of this
+/// type.
 #[derive(Default)]
 struct TerminalInput;
 
@@ -25,8 +25,8 @@ impl ResourceType for TerminalInput {
     const NAME: &'static str = "terminal-input";
 }
 
-/// A terminal to write to: the resource type `terminal-output`. No function has one as its
-/// parameter.
+/// A terminal to write to: the resource type `terminal-output`. No function has a parameter of this
+/// type.
 #[derive(Default)]
 struct TerminalOutput;
 
@@ -39,7 +39,7 @@ impl Resource for TerminalInput {}
 
 impl Resource for TerminalOutput {}
 
-/// A terminal, if the standard stream with this number is one.
+/// A terminal resource, if the standard stream with this number is a terminal.
 fn terminal<T: View, R: Resource + ResourceType + Default>(
     state: &mut State<T>,
     number: usize,

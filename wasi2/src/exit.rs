@@ -3,7 +3,7 @@
 use pirn_component::CallError;
 use thiserror::Error;
 
-/// The guest called `exit`. This ends its call, but is not a failure.
+/// The guest called `exit`. The exit ends the guest's call, but is no failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("guest exited with code {code}")]
 pub struct Exit {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Charge for a new file, directory or link, in addition to the bytes that are written to it. Most
-/// file systems use a block for a directory.
+/// Charge for a new file, directory or link, in addition to the bytes that the guest writes to a
+/// file. Most file systems use a block for a directory.
 pub(crate) const ENTRY_BYTES: u64 = 4096;
 
 /// The limits of a guest.
@@ -29,7 +29,7 @@ impl Default for FileQuotaMax {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exceeded;
 
-/// What one guest has used of its limits.
+/// The limits of one guest, and its use of them.
 #[derive(Debug)]
 pub(crate) struct FileQuota {
     max: FileQuotaMax,
@@ -57,8 +57,8 @@ impl FileQuota {
         self.max.disk_bytes != u64::MAX
     }
 
-    /// Charges bytes before they are written: at most `most`. Returns their number. Fails if less
-    /// than `least` is left.
+    /// Charges bytes before a write, at most `most` bytes. Returns the charged number. Fails if
+    /// fewer than `least` bytes are left.
     pub(crate) fn charge(&self, least: u64, most: u64) -> Result<u64, Exceeded> {
         match self.is_disk_limited() {
             true => take(&self.disk_bytes, self.max.disk_bytes, least, most),
@@ -66,14 +66,14 @@ impl FileQuota {
         }
     }
 
-    /// Gives charged bytes back that were not written.
+    /// Gives charged bytes back, after a write of fewer bytes.
     pub(crate) fn give_back(&self, bytes: u64) {
         if self.is_disk_limited() {
             self.disk_bytes.fetch_sub(bytes, Relaxed);
         }
     }
 
-    /// Makes a directory entry and charges for it. Gives the charge back if that fails.
+    /// Makes a directory entry and charges for it. Gives the charge back if `make` fails.
     pub(crate) fn entry<R, E>(
         &self,
         make: impl FnOnce() -> Result<R, E>,
@@ -87,7 +87,8 @@ impl FileQuota {
     }
 }
 
-/// Counts at most `most` units as used, and returns how many. Fails if less than `least` is left.
+/// Counts at most `most` units as used, and returns the counted number. Fails if fewer than `least`
+/// units are left.
 fn take(used: &AtomicU64, max: u64, least: u64, most: u64) -> Result<u64, Exceeded> {
     let mut taken = 0;
     let update = |used: u64| {
@@ -100,7 +101,7 @@ fn take(used: &AtomicU64, max: u64, least: u64, most: u64) -> Result<u64, Exceed
     }
 }
 
-/// Counts one descriptor until it is dropped.
+/// Counts one descriptor until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Held(Arc<FileQuota>);
 

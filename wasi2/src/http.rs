@@ -25,12 +25,12 @@ use pirn_component::{LinkError, Linker};
 /// finds the function of another 0.2 version by this name. Its Rust type is [`Handle`].
 pub const HANDLE: &str = "wasi:http/incoming-handler@0.2.12#handle";
 
-/// Adds the interfaces of `wasi:http` to a linker. With [`link()`](crate::link()), which adds the
-/// others, a linker has all imports of the world `wasi:http/proxy`.
+/// Adds the interfaces of `wasi:http` to a linker. Together with [`link()`](crate::link()), it
+/// gives a linker all imports of the world `wasi:http/proxy`.
 ///
 /// # Errors
 ///
-/// [`LinkError::Duplicate`] if the linker has one of the functions already.
+/// [`LinkError::Duplicate`] if the linker already defines one of the functions.
 pub fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     fields::link(linker)?;
     bodies::link(linker)?;

@@ -1,4 +1,4 @@
-//! Streams and errors of `wasi:io`, as the host implements them.
+//! The host's traits for streams of `wasi:io`, and the errors of streams.
 
 use crate::limits::READ_MAX;
 use crate::table::Resource;
@@ -10,30 +10,30 @@ use std::task::{Context, Poll};
 
 /// A source of bytes. Its functions do not wait.
 pub trait Input: Send + 'static {
-    /// Returns available bytes, at most `max`, which is not 0. Returns no bytes if none are
+    /// Returns available bytes, at most `max` bytes; `max` is not 0. Returns no bytes if no byte is
     /// available yet. The bytes should not keep a much larger buffer alive, because the host counts
-    /// their number.
+    /// only the bytes.
     ///
     /// # Errors
     ///
     /// [`StreamFailure`] at the end, or if the source failed.
     fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure>;
 
-    /// Whether [`read`](Self::read) would return bytes or an error. If not, wakes the task of the
-    /// context when it would.
+    /// Ready if [`read`](Self::read) would return bytes or an error. Otherwise wakes the task of
+    /// the context when `read` would.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
 /// A sink of bytes. Its functions do not wait.
 pub trait Output: Send + 'static {
-    /// Number of bytes that [`write`](Self::write) would take. 0 if it takes none yet.
+    /// Number of bytes that [`write`](Self::write) takes now, perhaps 0.
     ///
     /// # Errors
     ///
     /// [`StreamFailure`] if the sink will take no more bytes.
     fn check_write(&mut self) -> Result<usize, StreamFailure>;
 
-    /// Takes bytes, at most as many as [`check_write`](Self::check_write) returned last.
+    /// Takes bytes, at most the number that [`check_write`](Self::check_write) returned last.
     ///
     /// # Errors
     ///
@@ -48,8 +48,8 @@ pub trait Output: Send + 'static {
     /// As [`check_write`](Self::check_write).
     fn flush(&mut self) -> Result<(), StreamFailure>;
 
-    /// Whether [`check_write`](Self::check_write) would return a number above 0 or an error. If
-    /// not, wakes the task of the context when it would.
+    /// Ready if [`check_write`](Self::check_write) would return a number above 0 or an error.
+    /// Otherwise wakes the task of the context when `check_write` would.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
@@ -58,14 +58,14 @@ pub(crate) fn read_max(len: u64) -> usize {
     usize::try_from(len).map_or(READ_MAX, |len| len.min(READ_MAX))
 }
 
-/// Bytes in a buffer that has no spare capacity, because the host counts their number.
+/// Bytes in a buffer without spare capacity, because the host counts only the bytes.
 pub(crate) fn exact(mut bytes: Vec<u8>) -> Bytes {
     bytes.shrink_to_fit();
     bytes.into()
 }
 
 /// The first bytes of a buffer that others may share, such as the read buffer of a connection. A
-/// small part becomes a copy, so that it does not keep a buffer of up to twice [`READ_MAX`] alive.
+/// part below half of [`READ_MAX`] is copied, because it would keep the whole buffer alive.
 pub(crate) fn split(buffer: &mut Bytes, max: usize) -> Bytes {
     let some = buffer.split_to(buffer.len().min(max));
     match some.len() < READ_MAX / 2 {
@@ -77,9 +77,9 @@ pub(crate) fn split(buffer: &mut Bytes, max: usize) -> Bytes {
 /// The end of a stream.
 #[derive(Debug)]
 pub enum StreamFailure {
-    /// The source has no more bytes, or the sink takes no more.
+    /// The source has no more bytes, or the sink takes no more bytes.
     Closed,
-    /// An operation failed. The stream is closed after that.
+    /// An operation failed. The stream is then closed.
     Failed(IoError),
 }
 

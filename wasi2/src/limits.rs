@@ -1,6 +1,7 @@
 //! Bounds of the host's resources that a guest can use.
 
-/// Most resources of a guest at a time, of all types: streams, pollables, errors and the like.
+/// Most resources of a guest at a time, of all types together: streams, pollables, errors and
+/// others.
 pub(crate) const RESOURCES_MAX: usize = 4096;
 
 /// Most bytes that one read of a stream returns.
@@ -21,11 +22,13 @@ pub(crate) const BODY_QUEUE_MAX: usize = 64 << 10;
 /// Most bytes of one `fields` (wasi:http): names, values, and 128 bytes for each field.
 pub(crate) const FIELDS_BYTES_MAX: usize = 128 << 10;
 
-/// Host memory that each resource of a guest counts for, in addition to its own size: its entry in
-/// the table, and small allocations of streams, timers, sockets and tasks. Large ones count apart.
+/// The count of host memory for each resource of a guest, in addition to its own size. It covers
+/// the entry in the table, and small allocations of streams, timers, sockets and tasks. Large
+/// allocations count separately.
 pub(crate) const RESOURCE_BYTES: usize = 1 << 10;
 
-/// Host memory that a stream of directory entries counts for: the entries that were read at once.
+/// The count of host memory for a stream of directory entries: the entries that the host reads at
+/// once.
 pub(crate) const ENTRIES_BYTES: usize = 32 << 10;
 
 /// Most bytes of each text in an error of `wasi:http` that a guest gives to the host.
@@ -50,14 +53,14 @@ pub(crate) const DESCRIPTORS_MAX: u64 = 64;
 /// Most bytes of one `descriptor.write`, so that the thread is soon free.
 pub(crate) const FILE_WRITE_MAX: usize = 1 << 20;
 
-/// Most threads of the process on which guests wait for the disk (`descriptor.sync`). A program
-/// holds fewer (`threads.rs`).
+/// Most threads of the process on which guests wait for the disk (`descriptor.sync`). One program
+/// gets only a part of them (`threads.rs`).
 pub(crate) const SYNC_THREADS_MAX: usize = 16;
 
-/// Most bytes of a path, with a zero at its end. The kernel takes as many.
+/// Most bytes of a path, with the zero byte at its end, as in the kernel.
 pub(crate) const PATH_MAX: usize = 4096;
-/// Default of the most sockets of a guest at a time. A dropped socket counts while a stream of it
-/// is open.
+/// Default of the most sockets of a guest at a time. A dropped socket counts while one of its
+/// streams is open.
 pub(crate) const SOCKETS_MAX: usize = 64;
 
 /// Connections that wait for a listening socket by default.
@@ -66,7 +69,7 @@ pub(crate) const BACKLOG: u64 = 128;
 /// Most connections that a guest can let wait for a listening socket.
 pub(crate) const BACKLOG_MAX: u64 = 1024;
 
-/// Largest buffer in the kernel that a guest can ask for. Linux reserves twice as much.
+/// Largest buffer in the kernel that a guest can ask for. Linux reserves twice this size.
 pub(crate) const SOCKET_BUFFER_MAX: u64 = 1 << 20;
 
 /// Most datagrams of one call that receives or sends.
@@ -76,11 +79,11 @@ pub(crate) const DATAGRAMS_MAX: usize = 16;
 pub(crate) const DATAGRAM_BYTES: usize = 64 << 10;
 
 /// Most names that a guest looks up at a time. A lookup counts until it ends, even if the guest has
-/// dropped it. Lookups of `wasi:http` beyond the limit wait, those of sockets fail.
+/// dropped it. Beyond the limit, lookups of `wasi:http` wait, and lookups of sockets fail.
 pub(crate) const LOOKUPS_MAX: usize = 4;
 
-/// Most names that the process looks up at a time, each on a thread. A program holds fewer
-/// (`threads.rs`). Further ones wait.
+/// Most names that the process looks up at a time, each name on a thread. One program gets only a
+/// part of these threads (`threads.rs`). Further lookups wait.
 pub(crate) const LOOKUP_THREADS_MAX: usize = 64;
 
 /// Most addresses of one name.

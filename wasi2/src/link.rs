@@ -5,12 +5,12 @@ use crate::wasi::View;
 use crate::{cli, clocks, poll, random, sockets, streams};
 use pirn_component::{LinkError, Linker};
 
-/// Adds all interfaces of the world `wasi:cli/imports` to a linker. What the host keeps for a guest
-/// counts up to [`Linker::host_bytes_max`].
+/// Adds all interfaces of the world `wasi:cli/imports` to a linker. The memory that the host keeps
+/// for a guest counts, up to [`Linker::host_bytes_max`].
 ///
 /// # Errors
 ///
-/// [`LinkError::Duplicate`] if the linker has one of the functions already.
+/// [`LinkError::Duplicate`] if the linker already defines one of the functions.
 pub fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     linker.host_bytes_of(|data| data.wasi().host_bytes());
     poll::link(linker)?;

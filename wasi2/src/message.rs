@@ -1,5 +1,5 @@
-//! HTTP messages of `wasi:http`, without the guest: errors, bodies in both directions, and how
-//! requests to other servers are sent.
+//! HTTP messages of `wasi:http`, independent of the guest: errors, bodies in both directions, and
+//! the client for requests to other servers.
 
 mod allowed;
 mod client;

@@ -1,4 +1,4 @@
-//! Functions of one resource of the host: what all interfaces share.
+//! Helpers to link methods of resources, for all interfaces.
 
 use crate::io::IoError;
 use crate::poll::subscribe;
@@ -52,8 +52,8 @@ pub(crate) fn method<T: View, R: Resource + ResourceType, P: Typed, O: Typed>(
     Ok(())
 }
 
-/// Adds a method without parameters that also uses what the guest has besides the resource. The
-/// method gets the number of the resource.
+/// Adds a method without parameters that uses the guest's whole [`Wasi`]. The method gets the
+/// number of the resource.
 pub(crate) fn with_wasi<T: View, R: ResourceType, O: Typed>(
     linker: &mut Linker<T>,
     name: &str,
@@ -74,7 +74,7 @@ pub(crate) fn pollable<T: View, R: ResourceType>(linker: &mut Linker<T>) -> Resu
 }
 
 /// Adds a function that returns the code of an interface for the error of a stream. The function
-/// returns nothing if the error belongs to another interface.
+/// returns `none` if the error belongs to another interface.
 pub(crate) fn code_of_error<T: View, O: Typed>(
     linker: &mut Linker<T>,
     interface: &str,

@@ -1,5 +1,5 @@
-//! [`Network`]: the addresses that guests may use. This file and `network/special.rs` alone decide
-//! that.
+//! [`Network`]: the addresses that guests may use. Only this file and `network/special.rs` decide
+//! about addresses.
 
 mod special;
 mod text;
@@ -28,7 +28,7 @@ pub enum Access {
     UdpBind,
 }
 
-/// The addresses that guests may use. By default there are none.
+/// The addresses that guests may use. The default allows no address.
 ///
 /// ```
 /// use pirn_wasi2::{Access, Network};
@@ -47,18 +47,18 @@ pub enum Access {
 /// * Only a rule for a network inside a special network covers the addresses of that special
 ///   network. Thus `0.0.0.0/0` covers neither services of the host on loopback addresses, nor
 ///   servers of the host's own network, nor the metadata service of a cloud. The special networks
-///   are loopback (`127.0.0.0/8`, `::1`), private (`10.0.0.0/8`, `172.16.0.0/12`,
-///   `192.168.0.0/16`, `100.64.0.0/10`, `198.18.0.0/15`, `fc00::/7`, `fec0::/10`), link-local
-///   (`169.254.0.0/16`, `fe80::/10`), multicast (`224.0.0.0/4`, `ff00::/8`), broadcast
-///   (`255.255.255.255`), and those that no server of the internet has (`0.0.0.0/8`,
-///   `192.0.0.0/24`, `240.0.0.0/4`, `168.63.129.16`, `100::/64`, `2001::/32`, `64:ff9b:1::/48`).
+///   are loopback (`127.0.0.0/8`, `::1`), private (`10.0.0.0/8`, `172.16.0.0/12`, `192.168.0.0/16`,
+///   `100.64.0.0/10`, `198.18.0.0/15`, `fc00::/7`, `fec0::/10`), link-local (`169.254.0.0/16`,
+///   `fe80::/10`), multicast (`224.0.0.0/4`, `ff00::/8`), broadcast (`255.255.255.255`), and
+///   networks without servers of the internet (`0.0.0.0/8`, `192.0.0.0/24`, `240.0.0.0/4`,
+///   `168.63.129.16`, `100::/64`, `2001::/32`, `64:ff9b:1::/48`).
 /// * An IPv6 address that leads to an IPv4 address of a special network needs a rule for the IPv6
 ///   form of that network. Such addresses are NAT64 (`64:ff9b::/96`), 6to4 (`2002::/16`),
 ///   IPv4-compatible (`::/96`) and IPv4-translated (`::ffff:0:0:0/96`) addresses. `::/0` covers the
 ///   other NAT64 addresses.
 /// * The unspecified address (`0.0.0.0`, `::`) stands for all interfaces. A guest may bind to it by
 ///   a rule for this address alone, or for the network of all addresses. No rule allows a guest to
-///   connect or send to it.
+///   connect or send to the unspecified address.
 /// * No rule covers an IPv4-mapped IPv6 address (`::ffff:192.0.2.1`).
 ///
 /// If a rule for [`TcpListen`](Access::TcpListen) or [`UdpBind`](Access::UdpBind) includes port 0,
@@ -135,7 +135,7 @@ impl Network {
         self
     }
 
-    /// Sets how many sockets a guest may have at a time: 64 by default.
+    /// Sets the most sockets that a guest may have at a time: 64 by default.
     #[must_use]
     pub fn sockets_max(mut self, sockets: usize) -> Self {
         self.sockets_max = sockets;
@@ -174,7 +174,7 @@ impl Network {
         self.rules.iter().any(|rule| rule.access == access)
     }
 
-    /// How many sockets a guest may have at a time.
+    /// Most sockets that a guest may have at a time.
     pub(crate) fn max_sockets(&self) -> usize {
         self.sockets_max
     }

@@ -1,4 +1,4 @@
-//! Sources and sinks of bytes for guests: empty ones, bytes in memory, and shared ones.
+//! Sources and sinks of bytes for guests: empty, in memory, or shared.
 
 use crate::io::{Input, Output, StreamFailure};
 use crate::limits::WRITE_MAX;
@@ -38,7 +38,7 @@ impl Output for Nothing {
     }
 }
 
-/// A source or a sink that several streams share. All clones use the same one.
+/// A source or a sink that several streams share. All clones use the same source or sink.
 #[derive(Debug)]
 pub struct Pipe<P: ?Sized>(Arc<Mutex<P>>);
 

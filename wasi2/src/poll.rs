@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep_until};
 
 const POLL: &str = "wasi:io/poll@0.2.12";
 
-/// Something that a guest can wait for: the resource type `pollable`.
+/// An event that a guest can wait for: the resource type `pollable`.
 pub(crate) enum Pollable {
     /// The event has happened.
     Ready,

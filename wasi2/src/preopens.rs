@@ -10,16 +10,16 @@ use std::sync::Arc;
 pub(crate) enum Access {
     /// All operations.
     Full,
-    /// Only operations that change nothing. All others fail with `read-only`.
+    /// Only operations that change nothing. Other operations fail with `read-only`.
     ReadOnly,
 }
 
-/// What a preopened directory holds.
+/// The place of a preopened directory.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// A directory of the host.
     Host(Arc<Dir>),
-    /// A directory in memory. Each guest gets one of its own, with the content of the base.
+    /// A directory in memory. Each guest gets its own directory, with the content of the base.
     Memory(MemoryBase, MemoryLimits),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) struct Preopen {
     pub(crate) source: Source,
-    /// Its path, as guests see it.
+    /// The path at which guests see the directory.
     pub(crate) path: String,
     pub(crate) access: Access,
 }

@@ -1,4 +1,4 @@
-//! [`Quota`]: limits how many objects of one kind a guest has.
+//! [`Quota`]: limits the number of objects of one kind that a guest has.
 
 use pirn_component::HeldBytes;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Quota(Arc<()>);
 
-/// Counts as one until it is dropped.
+/// Counts as one object until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Token {
     _counted: Arc<()>,

@@ -1,5 +1,5 @@
-//! `wasi:random`. All three interfaces give numbers of the thread's generator, which is seeded by
-//! the system and cannot be predicted.
+//! `wasi:random`. All three interfaces return numbers of the thread's generator. The system seeds
+//! this generator, so guests cannot predict the numbers.
 
 use crate::limits::RANDOM_MAX;
 use crate::wasi::View;

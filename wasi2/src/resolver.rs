@@ -30,7 +30,7 @@ impl Default for Resolver {
 }
 
 impl Resolver {
-    /// A resolver that finds what a test says, on threads of its own.
+    /// A resolver with the answers of a test, on the threads of the test.
     #[cfg(test)]
     pub(crate) fn of(
         threads: &'static Pool,
@@ -42,11 +42,11 @@ impl Resolver {
         }
     }
 
-    /// Looks up a name on a separate thread, because getaddrinfo(3) blocks. Nothing can cancel this
-    /// function, so `counted` is dropped only when it returns.
+    /// Looks up a name on a separate thread, because getaddrinfo(3) blocks. Nothing can cancel
+    /// getaddrinfo(3), so `counted` is dropped only when it returns.
     ///
     /// Returns different addresses, at most `ADDRESSES_MAX`. An IPv4-mapped IPv6 address becomes
-    /// the IPv4 address, because the kernel treats it so.
+    /// the IPv4 address, as in the kernel.
     pub(crate) async fn look_up(
         &self,
         user: User,
@@ -73,7 +73,7 @@ impl Resolver {
     }
 }
 
-/// How the names in a guest's requests are looked up: an extension of each request.
+/// The resolver for the names in a guest's requests: an extension of each request.
 #[derive(Clone, Default)]
 pub(crate) struct Lookups {
     pub(crate) resolver: Resolver,
@@ -99,7 +99,7 @@ pub(crate) mod tests {
 
     type Gate = (Mutex<bool>, Condvar);
 
-    /// A resolver whose lookups wait until this is dropped.
+    /// A resolver whose lookups wait until this value is dropped.
     pub(crate) struct Blocked {
         pub(crate) resolver: Resolver,
         threads: &'static Pool,
@@ -109,7 +109,7 @@ pub(crate) mod tests {
     }
 
     impl Blocked {
-        /// A resolver on so many threads.
+        /// A resolver on `threads_max` threads.
         pub(crate) fn new(threads_max: usize) -> Self {
             let threads = Box::leak(Box::new(Pool::new(threads_max, LOOKUPS_MAX)));
             let (began, names) = unbounded_channel();
@@ -131,7 +131,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// Waits until so many lookups have a thread, and so many wait.
+        /// Waits until `held` lookups have a thread, and `waiting` lookups wait.
         pub(crate) async fn counts(&self, held: usize, waiting: usize) {
             while self.threads.counts() != (held, waiting) {
                 yield_now().await;
@@ -156,7 +156,7 @@ pub(crate) mod tests {
     impl Drop for Blocked {
         fn drop(&mut self) {
             let (is_open, opened) = &*self.gate;
-            // Also while a failed test unwinds: the runtime waits for the threads.
+            // Needed also while a failed test unwinds, because the runtime waits for the threads.
             if let Ok(mut is_open) = is_open.lock() {
                 *is_open = true;
             }

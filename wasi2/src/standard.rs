@@ -1,7 +1,8 @@
 //! The standard streams of the process, as streams of a guest.
 //!
-//! The host reads or writes a pipe, a terminal or a socket only when poll(2) reports that this
-//! would not block. Until then the guest waits in the event loop of tokio. Other files never wait.
+//! The host reads or writes a pipe, a terminal or a socket only when poll(2) reports that the call
+//! would not block. Until then the guest waits in the event loop of tokio. Reads and writes of
+//! other files never wait.
 
 use crate::io::{Input, Output, StreamFailure, exact};
 use crate::limits::{READ_MAX, WRITE_MAX};
@@ -30,7 +31,7 @@ struct Stream {
 enum EventLoop {
     /// The stream was not used yet.
     Unknown,
-    /// An input stream, which need not be a pipe. Tokio only waits until it is ready.
+    /// An input stream, which need not be a pipe: tokio only waits until the stream is ready.
     Read(Receiver),
     /// An output stream, which need not be a pipe.
     Write(Sender),
@@ -74,7 +75,7 @@ impl Stream {
         is_ready(&self.fd, self.event)
     }
 
-    /// Whether the stream can be read or written. If not, wakes the task of the context when it
+    /// Ready if the stream can be read or written. Otherwise wakes the task of the context when it
     /// can.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.event_loop();
@@ -108,8 +109,8 @@ impl Stream {
     }
 }
 
-/// Whether a read or write would return at once. At the end of the file and after an error it
-/// would, and reports the end or the error.
+/// Whether a read or write would return at once. True also at the end of the file and after an
+/// error: the call then reports the end or the error.
 fn is_ready(fd: &OwnedFd, event: PollFlags) -> bool {
     let mut now = [PollFd::new(fd, event)];
     let polled = poll(&mut now, Some(&Timespec::default()));

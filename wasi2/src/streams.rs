@@ -49,7 +49,7 @@ impl InputStream {
     }
 }
 
-/// Reads available bytes, for which the host may still keep memory.
+/// Reads available bytes. Fails if the host may keep no more memory for the bytes.
 fn read(wasi: &mut Wasi, stream: u32, len: u64) -> Result<Result<Bytes, StreamFailure>, HostError> {
     wasi.host_bytes.check(read_max(len))?;
     Ok(wasi.table.get::<InputStream>(stream)?.read(len))
@@ -97,7 +97,7 @@ impl OutputStream {
         Ok(self.permitted)
     }
 
-    /// Writes bytes. The caller has checked that their number is permitted.
+    /// Writes bytes. The caller has checked that the guest may write this number of bytes.
     fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
         self.permitted = self.permitted.saturating_sub(bytes.len());
         match bytes.is_empty() {
@@ -112,10 +112,10 @@ impl OutputStream {
     }
 
     /// Ends the guest if it writes more bytes than permitted. Some guests write without
-    /// `check-write`, so this function calls it for them.
+    /// `check-write`, so this function calls `check_write` for them.
     fn check_permitted(&mut self, bytes: u64) -> Result<(), HostError> {
         if bytes > self.permitted as u64 {
-            // If the stream is closed, the write reports that.
+            // If the stream is closed, the write reports the error.
             let _ = self.check_write();
         }
         let permitted = self.permitted;
@@ -152,7 +152,7 @@ pub(crate) enum StreamError {
 /// The result of an operation. The inner result goes to the guest; the outer error ends the guest.
 pub(crate) type Streamed<R> = Result<Result<R, StreamError>, HostError>;
 
-/// Converts the result of an operation. Its error becomes a resource.
+/// Converts the result of an operation. An error becomes a resource.
 pub(crate) fn streamed<R>(table: &mut Table, result: Result<R, StreamFailure>) -> Streamed<R> {
     Ok(match result {
         Ok(result) => Ok(result),
@@ -163,7 +163,7 @@ pub(crate) fn streamed<R>(table: &mut Table, result: Result<R, StreamFailure>) -
     })
 }
 
-/// Reads at least one byte, unless none is wanted.
+/// Reads at least one byte, unless `len` is 0.
 async fn blocking_read(wasi: &mut Wasi, stream: u32, len: u64) -> Streamed<Bytes> {
     loop {
         let read = read(wasi, stream, len)?;
@@ -199,7 +199,7 @@ async fn flush(wasi: &mut Wasi, stream: u32) -> Streamed<()> {
     }
     ready(wasi, stream).await?;
     let checked = wasi.table.get::<OutputStream>(stream)?.check_write();
-    // If the sink is closed after the flush, it has written everything.
+    // A sink that is closed after the flush has written all bytes.
     match checked {
         Err(StreamFailure::Closed) => Ok(Ok(())),
         checked => streamed(&mut wasi.table, checked.map(drop)),
@@ -219,7 +219,7 @@ async fn write_and_flush(wasi: &mut Wasi, stream: u32, bytes: Bytes) -> Streamed
     }
 }
 
-/// Moves available bytes from a source to a sink, as many as the sink takes.
+/// Moves available bytes from a source to a sink, at most the number that the sink takes.
 fn splice(wasi: &mut Wasi, to: u32, from: u32, len: u64) -> Streamed<u64> {
     let permitted = wasi.table.get::<OutputStream>(to)?.check_write();
     let permitted = match permitted {
@@ -227,7 +227,8 @@ fn splice(wasi: &mut Wasi, to: u32, from: u32, len: u64) -> Streamed<u64> {
         Err(error) => return streamed(&mut wasi.table, Err(error)),
     };
     let bytes = match read(wasi, from, len.min(permitted))? {
-        // The sink keeps what it takes. Any source may have given a part of a large buffer.
+        // The sink keeps the bytes that it takes. The bytes of any source may be a part of a large
+        // buffer.
         Ok(mut bytes) => split(&mut bytes, READ_MAX),
         Err(error) => return streamed(&mut wasi.table, Err(error)),
     };

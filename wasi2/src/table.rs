@@ -7,16 +7,16 @@ use slab::Slab;
 use std::any::Any;
 use std::task::{Context, Poll};
 
-/// A resource of the host. A guest refers to it by a handle.
+/// A resource of the host. A guest refers to the resource by a handle.
 pub trait Resource: Any + Send {
     /// Whether the pollables of the resource are ready. If not, wakes the task of the context when
-    /// they are.
+    /// they become ready.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 }
 
-/// The resources of an instance. Each has a number, to which the guest's handles refer.
+/// The resources of an instance. Each resource has a number, to which the guest's handles refer.
 #[derive(Default)]
 pub struct Table {
     entries: Slab<Entry>,
@@ -28,10 +28,10 @@ struct Entry {
     resource: Box<dyn Resource>,
     /// Counts the memory of the resource.
     _held: HeldBytes,
-    /// The resource that this one was made from. The guest must drop this resource before the
-    /// parent.
+    /// The parent: the resource from which this resource was made. The guest must drop this
+    /// resource before the parent.
     parent: Option<u32>,
-    /// Number of resources that were made from this one.
+    /// Number of resources that were made from this resource.
     children: u32,
 }
 
@@ -48,7 +48,7 @@ impl Table {
     /// # Errors
     ///
     /// [`HostError`], which ends the guest, if the guest has the maximum number of resources, or if
-    /// the host may keep no more memory for it.
+    /// the host may keep no more memory for the guest.
     pub fn add(&mut self, resource: impl Resource) -> Result<u32, HostError> {
         self.add_entry(resource, None)
     }
@@ -109,13 +109,13 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`HostError`] if there is none, or if it has another type.
+    /// [`HostError`] if there is no such resource, or if it has another type.
     pub fn get<R: Resource>(&mut self, number: u32) -> Result<&mut R, HostError> {
         let resource: &mut dyn Any = &mut *self.entry(number)?.resource;
         resource.downcast_mut().ok_or_else(|| other_type(number))
     }
 
-    /// Removes a resource. It must have no children: resources that were made from it.
+    /// Removes a resource, which must have no children: no resource that was made from it.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Table {
         Ok(*resource)
     }
 
-    /// Removes a resource of any type. It must have no children.
+    /// Removes a resource of any type, which must have no children.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`HostError`] if there is none.
+    /// [`HostError`] if there is no such resource.
     pub fn poll(&mut self, number: u32, context: &mut Context<'_>) -> Result<Poll<()>, HostError> {
         Ok(self.entry(number)?.resource.poll_ready(context))
     }
@@ -175,7 +175,7 @@ impl Table {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no resources.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

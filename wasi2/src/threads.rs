@@ -1,15 +1,15 @@
 //! [`Pool`]: some threads of the process, shared fairly by programs and their guests.
 //!
 //! A thread that waits for a name server or for the disk cannot be cancelled, so it stays taken
-//! after its guest was dropped. Therefore the pool counts threads by program, too: a program whose
-//! guests are dropped and made again takes no more threads than one guest of it may.
+//! after the drop of its guest. Therefore the pool also counts threads by program: a program cannot
+//! take more threads by dropping and making guests.
 //!
 //! * A guest holds at most `guest_threads_max` threads.
-//! * A program gets a thread only while more than `FREE_PER_HELD` times as many threads are free as
-//!   it holds. Alone it holds about a third of the pool, and ten such programs fill a pool of 64
-//!   threads. The first request of a program needs one free thread.
-//! * Of the programs that wait, the one that holds the fewest threads is next; of its guests, the
-//!   one that holds the fewest; then the oldest request.
+//! * A program that holds `n` threads gets another thread only while more than `FREE_PER_HELD * n`
+//!   threads are free. Alone, a program holds about a third of the pool; ten programs can fill a
+//!   pool of 64 threads. The first request of a program needs one free thread.
+//! * The next thread goes to the waiting program with the fewest threads; within the program, to
+//!   the guest with the fewest threads; then to the oldest request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -18,13 +18,14 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::task::{JoinError, spawn_blocking};
 
-/// A program gets no thread while it holds as many as the free ones, divided by this number.
+/// A program gets a thread only while the free threads are more than this factor times the threads
+/// that it holds.
 const FREE_PER_HELD: usize = 2;
 
 /// A guest, and the program that it runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct User {
-    /// Programs without a number of their own count as one program, with the number 0.
+    /// The number of the program. All programs without their own number count as program 0.
     pub(crate) program: u64,
     pub(crate) guest: u64,
 }
@@ -35,7 +36,7 @@ pub(crate) fn new_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Some threads of the process.
+/// Some threads of the process, and the requests for them.
 pub(crate) struct Pool {
     threads_max: usize,
     guest_threads_max: usize,
@@ -67,7 +68,7 @@ struct Guest {
 }
 
 impl Program {
-    /// The request of this program that is next: threads of its guest, number, guest.
+    /// The next request of this program, as threads of its guest, number of the request, guest.
     fn next(&self, guest_threads_max: usize) -> Option<(usize, u64, u64)> {
         let guests = self.guests.iter();
         let guests = guests.filter(|(_, guest)| guest.held < guest_threads_max);
@@ -80,7 +81,7 @@ impl Program {
 }
 
 impl State {
-    /// The request that is next: its user and number.
+    /// The next request, as its user and number.
     fn next(&self, pool: &Pool) -> Option<(User, u64)> {
         let free = pool.threads_max - self.held;
         let programs = self.programs.iter();
@@ -107,7 +108,7 @@ impl State {
         number
     }
 
-    /// Gives free threads to requests. Returns the wakers of their tasks.
+    /// Gives free threads to requests. Returns the wakers of the requests' tasks.
     fn grant(&mut self, pool: &Pool) -> Vec<Waker> {
         let mut wakers = vec![];
         while let Some((user, number)) = self.next(pool) {
@@ -121,8 +122,8 @@ impl State {
         wakers
     }
 
-    /// Whether a request has got a thread. If not, keeps the waker of its task. Also returns the
-    /// waker that is not needed any more.
+    /// Ready if a request has got a thread. Otherwise keeps the waker of the request's task. Also
+    /// returns the waker that is not needed any more.
     fn poll(&mut self, user: User, number: u64, waker: Waker) -> (Poll<()>, Option<Waker>) {
         let (_, _, guest) = self.guest(user);
         if guest.granted.remove(&number) {
@@ -132,7 +133,8 @@ impl State {
         (Poll::Pending, old.flatten())
     }
 
-    /// Removes a request that nobody waits for. Returns the waker of its task.
+    /// Removes a request whose future was dropped, and gives back its thread. Returns the waker of
+    /// the request's task.
     fn give_up(&mut self, user: User, number: u64) -> Option<Waker> {
         let (_, _, guest) = self.guest(user);
         if guest.granted.remove(&number) {
@@ -178,7 +180,7 @@ impl Pool {
         }
     }
 
-    /// Waits until the user may have a thread. Dropping the permit gives the thread back.
+    /// Waits until the user may have a thread. A drop of the permit gives the thread back.
     pub(crate) async fn enter(&'static self, user: User) -> Permit {
         let mut request = Request {
             pool: self,
@@ -189,7 +191,7 @@ impl Pool {
     }
 
     /// Runs a function that may block on a thread of the user. The thread is taken until the
-    /// function returns, even if this future is dropped before that.
+    /// function returns, even if this future is dropped earlier.
     pub(crate) async fn run<T: Send + 'static>(
         &'static self,
         user: User,
@@ -203,8 +205,8 @@ impl Pool {
         spawn_blocking(work).await
     }
 
-    /// Changes the state, and gives away the threads that are free then. `change` must drop no
-    /// waker: its drop is the executor's code, which may use this pool.
+    /// Changes the state, and then gives free threads to requests. `change` must not drop a waker:
+    /// the drop is the executor's code, which may use this pool.
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let (result, wakers) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,7 +231,7 @@ impl Pool {
 struct Request {
     pool: &'static Pool,
     user: User,
-    /// `None` after it has got a thread.
+    /// `None` after the request has got a thread.
     number: Option<u64>,
 }
 
@@ -257,7 +259,7 @@ impl Drop for Request {
     }
 }
 
-/// A thread of a pool. Dropping the permit gives it back.
+/// A thread of a pool. A drop of the permit gives the thread back.
 pub(crate) struct Permit {
     pool: &'static Pool,
     user: User,
@@ -297,13 +299,13 @@ mod tests {
         }
     }
 
-    /// Asks for a thread: the permit, or the request that waits.
+    /// Asks for a thread. Returns the permit, or the waiting request.
     fn enter(pool: &'static Pool, user: User) -> Result<Permit, Entering> {
         let mut entering: Entering = Box::pin(pool.enter(user));
         poll(&mut entering).ok_or(entering)
     }
 
-    /// Permits of a user until it has to wait.
+    /// All permits that a user gets without waiting.
     fn fill(pool: &'static Pool, user: User) -> Vec<Permit> {
         std::iter::from_fn(|| enter(pool, user).ok()).collect()
     }
@@ -324,7 +326,7 @@ mod tests {
             .flat_map(|guest| fill(pool, user(1, guest)))
             .collect();
         assert_eq!(first.len() + held.len(), 22);
-        // Other programs that take what they can.
+        // Other programs that take all threads that they can.
         let others = (2..11).map(|program| {
             let of_one: Vec<_> = (0..100)
                 .flat_map(|guest| fill(pool, user(program, guest)))
@@ -340,7 +342,7 @@ mod tests {
         assert_idle(pool);
     }
 
-    /// The first request of another guest is served before the fifth of a guest.
+    /// The first request of another guest comes before the fifth request of a guest.
     #[test]
     fn guests_of_a_program_take_turns() {
         let pool = pool(10, 10);
@@ -391,7 +393,7 @@ mod tests {
         assert_eq!(pool.counts(), (1, 2));
         drop(held);
         assert_eq!(pool.counts(), (1, 1));
-        // The thread was given to this request, which nobody has polled since.
+        // This request has the thread, but its future has not been polled since.
         drop(granted);
         let next = poll(&mut next);
         assert!(next.is_some());

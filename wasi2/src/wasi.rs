@@ -30,7 +30,7 @@ impl View for Wasi {
 }
 
 /// The configuration that all instances of a program share: arguments, variables, directories,
-/// rules of the network. A server makes it once.
+/// rules of the network. A server makes the configuration once.
 #[derive(Default)]
 pub struct WasiConfig {
     pub(crate) args: Vec<String>,
@@ -40,7 +40,7 @@ pub struct WasiConfig {
     pub(crate) files: FilesConfig,
     pub(crate) network: Network,
     pub(crate) resolver: Resolver,
-    /// The program of the guests, for the threads that they share with others.
+    /// The number of the program, for the threads that all programs share.
     pub(crate) program: u64,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for WasiConfig {
 pub struct Wasi {
     pub(crate) config: Arc<WasiConfig>,
     pub(crate) table: Table,
-    /// None until the guest asks for its directories.
+    /// `None` until the guest asks for its directories.
     pub(crate) file_quota: Option<Arc<FileQuota>>,
     /// The guest's directories in memory, by their number among the preopened directories. Empty
     /// until the guest asks for its directories.
@@ -71,11 +71,12 @@ pub struct Wasi {
     pub(crate) connections: Quota,
     /// The monotonic clock's zero: its first reading.
     pub(crate) began: Option<Instant>,
-    /// Counts the host memory for the guest. The instance counts its own with it, too.
+    /// Counts the host memory for the guest. The instance counts its own memory with it, too.
     pub(crate) host_bytes: HostBytes,
     pub(crate) sockets: Quota,
     pub(crate) lookups: Quota,
-    /// The number of the guest, for the threads that it shares with others. 0 until it uses one.
+    /// The number of the guest, for the threads that all guests share. 0 until the guest uses a
+    /// thread.
     number: u64,
 }
 
@@ -85,9 +86,9 @@ impl Wasi {
         &mut self.table
     }
 
-    /// Counts the memory that the host keeps for the guest.
-    /// [`Linker::host_bytes_max`](pirn_component::Linker::host_bytes_max) is its limit as soon as
-    /// there is an instance.
+    /// The counter of the memory that the host keeps for the guest.
+    /// [`Linker::host_bytes_max`](pirn_component::Linker::host_bytes_max) becomes its limit when
+    /// the instance is made.
     #[must_use]
     pub fn host_bytes(&self) -> &HostBytes {
         &self.host_bytes
@@ -153,7 +154,7 @@ impl WasiBuilder {
         }
     }
 
-    /// Adds an argument. The first one is the name of the program.
+    /// Adds an argument. The first argument is the name of the program.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.config.args.push(arg.into());
@@ -175,14 +176,15 @@ impl WasiBuilder {
     }
 
     /// Lets the guest send HTTP requests to other servers. [`Client`](crate::http::Client) sends
-    /// them to servers that are allowed.
+    /// the requests to servers that are allowed.
     #[must_use]
     pub fn outgoing(mut self, send: impl SendRequest + 'static) -> Self {
         self.config.outgoing = Some(Arc::new(send));
         self
     }
 
-    /// Sets the addresses that the guest's sockets may use. The default is none.
+    /// Sets the addresses that the guest's sockets may use. By default the guest may use no
+    /// address.
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
         self.config.network = network;
@@ -196,7 +198,7 @@ impl WasiBuilder {
         self
     }
 
-    /// Sets the standard output. Give a [`Pipe`] to read what was written.
+    /// Sets the standard output. Give a [`Pipe`] to read the output later.
     #[must_use]
     pub fn stdout(mut self, output: impl Output) -> Self {
         self.wasi.set_stdout(output);
@@ -210,9 +212,9 @@ impl WasiBuilder {
         self
     }
 
-    /// Gives the guest the standard streams of the process, without a buffer in between. A guest
-    /// that waits for a pipe, a terminal or a socket holds no thread, and no unread byte is lost.
-    /// A stream that the system cannot duplicate is empty.
+    /// Gives the guest the standard streams of the process, without an extra buffer. A guest that
+    /// waits for a pipe, a terminal or a socket holds no thread, and no unread byte is lost. A
+    /// stream that the system cannot duplicate is empty.
     #[must_use]
     pub fn inherit_stdio(mut self) -> Self {
         use std::io::IsTerminal;
@@ -233,9 +235,9 @@ impl WasiBuilder {
         self
     }
 
-    /// Makes the [`Wasi`] of one instance. Guests made so share the threads of one program for name
-    /// lookups and for waits for the disk. If several programs run in a process, give each a
-    /// configuration by [`config`](Self::config).
+    /// Makes the [`Wasi`] of one instance. All guests that this function makes count as one program
+    /// for the threads of name lookups and disk waits. If several programs run in a process, give
+    /// each a configuration by [`config`](Self::config).
     #[must_use]
     pub fn build(self) -> Wasi {
         let mut wasi = self.wasi;
@@ -243,9 +245,9 @@ impl WasiBuilder {
         wasi
     }
 
-    /// Makes a configuration for many instances of one program. It does not contain the standard
-    /// streams. Make it once for each program, not for each instance: the share of a program of the
-    /// threads for name lookups and for waits for the disk belongs to the configuration.
+    /// Makes a configuration for many instances of one program, without the standard streams. Make
+    /// it once for each program, not for each instance: the configuration identifies the program
+    /// for the threads of name lookups and disk waits.
     #[must_use]
     pub fn config(mut self) -> WasiConfig {
         self.config.program = new_number();

@@ -1,8 +1,8 @@
-//! [`Directory`] and [`RegularFile`]: what a file system must offer, so that guests can use it.
+//! [`Directory`] and [`RegularFile`]: the operations of a file system that guests can use.
 //!
-//! The callers check which operations the guest may perform, the length of paths, and the quotas.
-//! An implementation confines guests: no path leads outside of the directory, even with `..` and
-//! symbolic links, and even if other guests rename directories meanwhile.
+//! The callers check the guest's access, the length of paths, and the quotas. An implementation
+//! confines guests: no path leads outside of the directory, even with `..` and symbolic links, and
+//! even if other guests rename directories at the same time.
 
 use super::error::ErrorCode;
 use super::metadata::Metadata;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::any::Any;
 use std::io;
 
-/// How a file is opened.
+/// The flags with which a guest opens a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenHow {
     /// Whether a symbolic link at the end of the path is followed.
@@ -28,7 +28,8 @@ pub(crate) enum Opened {
 
 /// A directory.
 pub(crate) trait Directory: Any + Send + Sync {
-    /// Whether changes go to a disk: they count as bytes on disk, and a sync waits for them.
+    /// Whether changes go to a disk. Such changes count as bytes on disk, and a sync waits for
+    /// them.
     fn is_on_disk(&self) -> bool {
         true
     }
@@ -41,7 +42,7 @@ pub(crate) trait Directory: Any + Send + Sync {
     /// Opens a file or directory that exists. Ignores `create`: the caller has looked for the file.
     fn open(&self, path: &str, how: OpenHow) -> Result<Opened, ErrorCode>;
 
-    /// Opens a file or makes it, as `how` says.
+    /// Opens a file, or makes the file, as `how` says.
     fn create(&self, path: &str, how: OpenHow) -> Result<Opened, ErrorCode>;
 
     fn entries(&self) -> Result<Box<dyn EntryReader>, ErrorCode>;
@@ -90,10 +91,10 @@ pub(crate) trait RegularFile: Send + Sync {
     /// Reads at most `max` bytes. Returns no bytes at the end of the file.
     fn read(&self, max: usize, offset: u64) -> io::Result<Bytes>;
 
-    /// Writes bytes, perhaps not all. Returns their number.
+    /// Writes bytes, perhaps not all. Returns the number of written bytes.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes bytes at the end of the file, perhaps not all. Returns their number.
+    /// Writes bytes at the end of the file, perhaps not all. Returns the number of written bytes.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
 
     fn set_size(&self, size: u64) -> Result<(), ErrorCode>;
@@ -108,6 +109,6 @@ pub(crate) trait RegularFile: Send + Sync {
 
 /// Reads the entries of a directory.
 pub(crate) trait EntryReader: Send {
-    /// The next entry, without `.` and `..`. None at the end.
+    /// The next entry, without `.` and `..`. `None` at the end.
     fn next(&mut self) -> Result<Option<DirectoryEntry>, ErrorCode>;
 }

@@ -10,8 +10,8 @@ impl WasiBuilder {
     /// Gives the guest a directory under a path. The guest cannot reach anything outside of the
     /// directory.
     ///
-    /// Reads and writes of files block the thread while the disk works. Files other than regular
-    /// ones and directories cannot be opened.
+    /// Reads and writes of files block the thread while the disk works. The guest can open only
+    /// regular files and directories.
     ///
     /// Several builders may share one directory, as an [`Arc`].
     #[must_use]
@@ -33,10 +33,11 @@ impl WasiBuilder {
         self.preopened(Source::Host(dir.into()), path.into(), Access::ReadOnly)
     }
 
-    /// Gives the guest a directory in memory under a path. At first it has the content of `base`.
+    /// Gives the guest a directory in memory under a path. At first the directory has the content
+    /// of `base`.
     ///
-    /// All instances share the base, and none of them changes it. Changes of an instance lie in
-    /// memory of its own, within `limits`, and are dropped with its [`Wasi`](crate::Wasi). They do
+    /// All instances share the base, and no instance changes it. The changes of an instance lie in
+    /// memory of its own, within `limits`, and end with its [`Wasi`](crate::Wasi). The changes do
     /// not count as [bytes on disk](Self::disk_bytes_max).
     #[must_use]
     pub fn memory_dir(
@@ -62,8 +63,8 @@ impl WasiBuilder {
     /// Limits the files and directories that a guest has open at the same time, streams of
     /// directory entries included. The default is 64.
     ///
-    /// Directories that the guest is given do not count. A file counts until its descriptor and all
-    /// its streams are dropped. One more fails with `insufficient-memory`.
+    /// Preopened directories do not count. A file counts until its descriptor and all its streams
+    /// are dropped. A call that would exceed the limit fails with `insufficient-memory`.
     #[must_use]
     pub fn descriptors_max(mut self, descriptors: u32) -> Self {
         self.config.files.max.descriptors = descriptors.into();
@@ -77,7 +78,7 @@ impl WasiBuilder {
     /// * A new file, directory or link counts as 4,096 bytes.
     /// * Removing a file gives no bytes back.
     /// * Standard streams are not counted, even if they are redirected to a file.
-    /// * Files in memory are not counted. They have limits of their own.
+    /// * Files in memory are not counted. Their directories have limits of their own.
     ///
     /// A write that fits in part is cut short. A write that does not fit at all fails with `quota`.
     #[must_use]

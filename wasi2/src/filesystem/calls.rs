@@ -1,4 +1,4 @@
-//! How functions of `wasi:filesystem` use the descriptors of a guest.
+//! Access to the descriptors of a guest, for functions of `wasi:filesystem`.
 
 use super::descriptor::Descriptor;
 use super::error::ErrorCode;

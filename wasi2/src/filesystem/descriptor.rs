@@ -48,9 +48,9 @@ impl Descriptor {
         }
     }
 
-    /// The flags. A directory inherits the right to change it from the directory in which it was
-    /// opened, even if the guest did not request it. C libraries open directories for reading, and
-    /// then remove files in them.
+    /// The flags. A directory is mutable if the directory in which it was opened is mutable, even
+    /// if the guest did not request `mutate-directory`. C libraries open directories for reading,
+    /// and then remove files in them.
     pub(crate) fn flags(&self) -> DescriptorFlags {
         match self {
             Self::File(file) => file.flags,
@@ -80,7 +80,7 @@ impl Descriptor {
         }
     }
 
-    /// Whether the guest can have written anything that [`sync`](Self::sync) waits for.
+    /// Whether the guest may have made changes that [`sync`](Self::sync) waits for.
     pub(crate) fn has_writes(&self) -> bool {
         match self {
             Self::File(file) => file.flags.write && file.file.is_on_disk(),

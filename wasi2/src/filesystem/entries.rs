@@ -13,7 +13,7 @@ use pirn_component::{HeldBytes, ResourceType};
 pub(crate) struct Entries {
     reader: Box<dyn EntryReader>,
     _held: Held,
-    /// Counts the memory of the entries that were read at once.
+    /// Counts the memory of the entries that the host reads at once.
     _bytes: HeldBytes,
 }
 
@@ -34,7 +34,7 @@ impl Entries {
         })
     }
 
-    /// The next entry, without `.` and `..`. None at the end.
+    /// The next entry, without `.` and `..`. `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<DirectoryEntry>, ErrorCode> {
         self.reader.next()
     }

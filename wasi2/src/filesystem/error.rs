@@ -1,4 +1,4 @@
-//! `error-code`: why an operation on a file failed.
+//! `error-code`: the reason for which an operation on a file failed.
 
 use crate::file_quota::Exceeded;
 use pirn_component::Typed;
@@ -47,7 +47,7 @@ pub(crate) enum ErrorCode {
     CrossDevice,
 }
 
-/// The error of a stream that exceeds the disk quota.
+/// The error of a write that exceeds the disk quota.
 pub(crate) fn quota_error() -> io::Error {
     Errno::DQUOT.into()
 }

@@ -9,7 +9,7 @@ use crate::preopens::Access;
 use std::io;
 use std::sync::Arc;
 
-/// A regular file that a guest has opened. Its streams share it.
+/// A regular file that a guest has opened. The streams of the file share this value.
 pub(crate) struct File {
     pub(crate) file: Box<dyn RegularFile>,
     /// The flags that the guest requested.
@@ -44,7 +44,8 @@ impl File {
         }
     }
 
-    /// Writes bytes, perhaps not all, so that the thread is soon free. Returns their number.
+    /// Writes bytes, perhaps not all, so that the thread is soon free. Returns the number of
+    /// written bytes.
     pub(crate) fn write(&self, bytes: &[u8], place: Place) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -55,7 +56,7 @@ impl File {
         }
         let charged = self.quota.charge(1, max as u64);
         let charged = charged.map_err(|_| quota_error())?;
-        // At most the length of the bytes.
+        // `charged` is at most the length of `bytes`.
         let bytes = &bytes[..charged as usize];
         let written = self.write_uncharged(bytes, place);
         let rest = charged - *written.as_ref().unwrap_or(&0) as u64;

@@ -30,7 +30,7 @@ use tokio::runtime::Handle;
 
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.12";
 
-/// The directories that the guest is given, each with its path.
+/// The preopened directories of the guest, with their paths.
 fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<Descriptor>, String)>, HostError> {
     let config = Arc::clone(&wasi.config);
     let new = || Arc::new(FileQuota::new(config.files.max));
@@ -44,7 +44,7 @@ fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<Descriptor>, String)>, HostEr
                 let dir = made.or_insert_with(|| MemoryDir::new(base, *limits));
                 Box::new(MemoryDirectory {
                     dir: dir.clone(),
-                    // No file system of the host has such a number.
+                    // Device numbers of the host's file systems are far below this number.
                     tree: u64::MAX - number as u64,
                 })
             }

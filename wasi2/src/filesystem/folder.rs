@@ -1,7 +1,7 @@
 //! [`Folder`]: a preopened or opened directory, and the operations on paths in it.
 //!
-//! Checks what the guest may change, the length of paths, and the quotas. The [`Directory`]
-//! confines the guest.
+//! Checks the guest's access, the length of paths, and the quotas. The [`Directory`] confines the
+//! guest.
 
 use super::backend::Directory;
 use super::error::ErrorCode;
@@ -22,7 +22,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Checks that the guest may change the directory and what is below it.
+    /// Checks that the guest may change the directory and everything below it.
     pub(crate) fn check_change(&self) -> Result<(), ErrorCode> {
         match self.access {
             Access::Full => Ok(()),
@@ -30,7 +30,7 @@ impl Folder {
         }
     }
 
-    /// Makes a directory entry, and charges for it if it is on a disk.
+    /// Makes a directory entry, and charges for the entry if the directory is on a disk.
     pub(crate) fn entry<R>(
         &self,
         make: impl FnOnce() -> Result<R, ErrorCode>,

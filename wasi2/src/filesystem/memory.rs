@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, SystemTime};
 
-/// Entries that are read at once.
+/// Number of entries that the host reads at once.
 const ENTRIES: usize = 64;
 
 /// A directory in memory.
@@ -34,7 +34,7 @@ struct OpenedFile {
 
 struct Entries {
     dir: MemoryDir,
-    /// Read, and not yet returned.
+    /// The entries that were read and not yet returned.
     next: VecDeque<memory::DirEntry>,
     /// The position after the last entry that was read.
     cookie: u64,
@@ -80,7 +80,7 @@ impl From<memory::FileKind> for FileKind {
     }
 }
 
-/// A time since 1970. None if it lies before.
+/// A time since 1970. `None` for a time before 1970.
 fn datetime(time: SystemTime) -> Option<Datetime> {
     let is_after = time >= SystemTime::UNIX_EPOCH;
     is_after.then(|| Datetime::from(time))
@@ -137,7 +137,8 @@ impl MemoryDirectory {
     }
 }
 
-/// The directory, for an operation that needs two in memory.
+/// The other directory of an operation on two directories. Fails with `cross-device` if it is not
+/// in memory.
 fn in_memory(directory: &dyn Directory) -> Result<&MemoryDir, ErrorCode> {
     let directory: &dyn Any = directory;
     let directory = directory.downcast_ref::<MemoryDirectory>();

@@ -1,4 +1,4 @@
-//! [`Metadata`] of a file or directory of any file system, and the records that guests get of it.
+//! [`Metadata`] of a file or directory of any file system, and the records of it for guests.
 
 use super::types::FileKind;
 use crate::clocks::Datetime;
@@ -10,12 +10,13 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone)]
 pub(crate) struct Metadata {
     pub(crate) kind: FileKind,
-    /// Distinguishes the file from all others: the numbers of its file system and of its inode.
+    /// Distinguishes the file from all other files: the numbers of its file system and of its
+    /// inode.
     pub(crate) identity: (u64, u64),
     pub(crate) links: u64,
-    /// In bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
-    /// Times are `None` if they lie before 1970, which `datetime` cannot express.
+    /// A time before 1970 is `None`, because `datetime` cannot express it.
     pub(crate) accessed: Option<Datetime>,
     pub(crate) modified: Option<Datetime>,
     pub(crate) changed: Option<Datetime>,
@@ -46,8 +47,8 @@ impl From<&Metadata> for DescriptorStat {
     }
 }
 
-/// The random key of the process for [`MetadataHash`] (SipHash). With it a guest learns no device
-/// and inode numbers, from which it could infer what other guests do with the file system.
+/// The random key of the process for [`MetadataHash`] (SipHash). Without the key, a guest could
+/// learn device and inode numbers, and infer how other guests use the file system.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// `metadata-hash-value`

@@ -1,4 +1,4 @@
-//! `wasi:filesystem`: files and directories below the directories that a guest is given.
+//! `wasi:filesystem`: files and directories below the preopened directories of a guest.
 
 // In this order each module uses only modules before it.
 mod error;

@@ -11,7 +11,7 @@ use super::types::{DescriptorFlags, FileKind, OpenFlags, PathFlags};
 use std::sync::Arc;
 
 /// Checks that a file is a regular file or a directory. Reads and writes of other files can block
-/// forever, and to open some devices already has an effect.
+/// forever, and opening some devices already has an effect.
 fn check_kind(found: &Metadata, how: OpenFlags) -> Result<(), ErrorCode> {
     match found.kind {
         FileKind::Directory => Ok(()),
@@ -55,8 +55,8 @@ pub(crate) fn open(
             if found.kind != FileKind::SymbolicLink {
                 check_kind(&found, how)?;
             }
-            // The file exists, so open without `create`. Otherwise, if the file has been renamed
-            // meanwhile, the open would make a new file without a charge.
+            // The file exists, so open without `create`. With `create`, if another guest has just
+            // renamed the file, the open would make a new file without a charge.
             folder.directory.open(path, all)?
         }
         // A new file must not have a path that only a directory may have.

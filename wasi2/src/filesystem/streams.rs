@@ -42,7 +42,7 @@ impl Output for FileOutput {
         Ok(WRITE_MAX)
     }
 
-    /// Writes what fits into the disk quota, then fails.
+    /// Writes the bytes that fit into the disk quota. Fails if not all bytes fit.
     fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
         let mut rest = &bytes[..];
         while !rest.is_empty() {

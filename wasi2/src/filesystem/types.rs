@@ -57,7 +57,7 @@ pub(crate) enum NewTimestamp {
 }
 
 impl NewTimestamp {
-    /// Checks that the time has fewer nanoseconds than a second has.
+    /// Checks that the nanoseconds are less than a second.
     pub(crate) fn checked(self) -> Result<Self, ErrorCode> {
         match self {
             Self::Timestamp(time) if time.nanoseconds >= 1_000_000_000 => Err(ErrorCode::Invalid),

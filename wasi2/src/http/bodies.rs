@@ -73,8 +73,8 @@ impl Drop for Outgoing {
 }
 
 /// Completes the bodies that a guest has begun and neither finished nor dropped. Call this after
-/// the guest has returned, because some guests do not finish the body of their last response. Do
-/// not call it after a trap. The bodies then remain incomplete.
+/// the guest has returned, because some guests do not finish the body of their last response. After
+/// a trap, do not call this function: the bodies must remain incomplete.
 pub fn complete(wasi: &mut Wasi) {
     for body in wasi.table.all::<Outgoing>() {
         // If the length is wrong, the connection gets the error from the body.

@@ -15,7 +15,7 @@ use pirn_runtime::HostError;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Fields that a guest can neither set nor see: they belong to the connection.
+/// Fields of the connection, which a guest can neither set nor see.
 const FORBIDDEN: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -48,8 +48,9 @@ impl Headers {
         Ok(Arc::new(Self { map, held }))
     }
 
-    /// The fields that another side has sent. Their values are parts of the connection's read
-    /// buffer, which each of them would keep alive. So this function copies them.
+    /// Makes the headers from the fields of a received message. Each value is a part of the
+    /// connection's read buffer and would keep the whole buffer alive. So this function copies the
+    /// values.
     pub(super) fn received(
         mut map: HeaderMap,
         host_bytes: &HostBytes,
@@ -58,7 +59,7 @@ impl Headers {
         let held = host_bytes.hold(host_size(&map))?;
         for value in map.values_mut() {
             let is_sensitive = value.is_sensitive();
-            // The bytes are those of a value.
+            // Always succeeds: the bytes come from a valid value.
             if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
                 *value = copy;
                 value.set_sensitive(is_sensitive);
@@ -136,7 +137,8 @@ fn remove_forbidden(map: &mut HeaderMap) {
     }
 }
 
-/// The value of `Content-Length`; an error if it is no number, or if there are several values.
+/// The value of `Content-Length`; an error if the value is no number, or if there are several
+/// values.
 pub(super) fn content_length(map: &HeaderMap) -> Result<Option<u64>, ()> {
     let mut values = map.get_all(CONTENT_LENGTH).iter();
     let Some(value) = values.next() else {
@@ -163,28 +165,28 @@ fn value(bytes: Bytes) -> Result<HeaderValue, HeaderError> {
     HeaderValue::from_maybe_shared(bytes).map_err(|_| HeaderError::InvalidSyntax)
 }
 
-/// Bytes that an entry of a map, or a further value of a name, counts for.
+/// The count, in bytes, of an entry of a map, or of a further value of a name.
 const ENTRY_BYTES: usize = 128;
 
-/// Bytes that a field counts for: name, value, and its entry in the map.
+/// The count of a field in bytes: name, value, and entry in the map.
 fn entry_size(name: &str, value: &[u8]) -> usize {
     name.len() + value.len() + ENTRY_BYTES
 }
 
-/// Bytes of the host that a map takes. An entry of the map has less than 128 bytes, and so has a
-/// further value of a name. The map may have as many free entries as used ones.
+/// Bytes of the host that a map takes. An entry of the map, or a further value of a name, has less
+/// than 128 bytes. Half of the entries may be free.
 fn host_size(map: &HeaderMap) -> usize {
     let texts = map.iter();
     let texts = texts.map(|(name, value)| name.as_str().len() + value.len());
     texts.sum::<usize>() + (map.capacity() + 2 * further(map)) * ENTRY_BYTES
 }
 
-/// Values after the first one of their name.
+/// Number of further values: values after the first value of their name.
 fn further(map: &HeaderMap) -> usize {
     map.len() - map.keys_len()
 }
 
-/// Bytes that all fields of a map count for.
+/// The count of all fields of a map in bytes.
 fn size(map: &HeaderMap) -> usize {
     let all = map.iter();
     all.map(|(name, value)| entry_size(name.as_str(), value.as_bytes()))
@@ -223,7 +225,7 @@ fn bytes(value: &HeaderValue) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())
 }
 
-/// Changes fields. Ends the guest if they become too large.
+/// Changes fields. Ends the guest if the fields become too large.
 fn change(
     fields: &mut Fields,
     change: impl FnOnce(&mut HeaderMap) -> Result<(), HeaderError>,
@@ -235,7 +237,8 @@ fn change(
     let before = further(&headers.map);
     let changed = change(&mut headers.map);
     if further(&headers.map) < before {
-        // The map keeps room for all further values that it had, and does not tell how much.
+        // The map keeps room for all further values that it ever had, and does not report the size
+        // of this room. A clone drops the room.
         headers.map = headers.map.clone();
     }
     let bytes = size(&headers.map);
@@ -267,7 +270,7 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     })?;
     let name = "[static]fields.from-list";
     linker.func(TYPES, name, |state, (list,): (Vec<Entry>,)| {
-        // Check the size before the map is made.
+        // Check the size before the host makes the map.
         let sizes = list.iter().map(|(name, value)| entry_size(name, value));
         check_size(sizes.sum())?;
         Ok(match from_list(list) {

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 pub type Handle = TypedFunc<(Own<IncomingRequest>, Own<ResponseOutparam>), ()>;
 
 /// Resolves to the response when the guest sets its head. The inner `Err` is an error that the
-/// guest set instead. The receiver fails if the guest set neither.
+/// guest set instead of a response. The receiver fails if the guest set neither response nor error.
 pub type Answer = oneshot::Receiver<Result<Response<OutgoingBody>, ErrorCode>>;
 
 /// The resource `incoming-request`.

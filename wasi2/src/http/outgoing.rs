@@ -56,7 +56,7 @@ impl OutgoingRequest {
         self.held.set(bytes)
     }
 
-    /// The request as it is sent, with the count of the memory of its head.
+    /// The request for the client, with the count of the memory of its head.
     pub(super) fn request(
         mut self,
     ) -> Result<Result<(Request<OutgoingBody>, HeldBytes), ErrorCode>, AbiError> {
@@ -142,8 +142,8 @@ fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     )
 }
 
-/// The path and query in a text, without its fragment: a target has none (RFC 9110, section 4.2.5).
-/// `PathAndQuery` would cut the fragment off, too, but keep its bytes.
+/// The path and query in a text, without the fragment: a target has no fragment (RFC 9110, section
+/// 4.2.5). `PathAndQuery` also cuts the fragment off, but keeps its bytes in memory.
 fn path_of(mut text: String) -> Result<PathAndQuery, InvalidUri> {
     if let Some(at) = text.find('#') {
         text.truncate(at);
@@ -152,7 +152,7 @@ fn path_of(mut text: String) -> Result<PathAndQuery, InvalidUri> {
     PathAndQuery::try_from(text)
 }
 
-/// Where a request goes.
+/// Links the getters and setters of a request's target: path, scheme and authority.
 fn link_target<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     type This = OutgoingRequest;
     type Text = Option<String>;
@@ -211,7 +211,7 @@ fn link_options<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     })
 }
 
-/// The two functions of one timeout, in nanoseconds.
+/// Links the getter and the setter of a timeout, in nanoseconds.
 fn link_timeout<T: View>(
     linker: &mut Linker<T>,
     name: &str,

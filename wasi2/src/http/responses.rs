@@ -39,8 +39,7 @@ impl Sent for OutgoingResponse {
 }
 
 impl OutgoingResponse {
-    /// The response as it goes to the client. Its extensions have the count of the memory of its
-    /// fields.
+    /// The response for the client. Its extensions hold the count of the memory of its fields.
     pub(super) fn answer(self) -> Result<Result<Response<OutgoingBody>, ErrorCode>, AbiError> {
         // With two lengths, a client and a proxy could read different responses (smuggling).
         if content_length(&self.headers).is_err() {

@@ -8,17 +8,17 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The servers that guests may send requests to. None by default.
+/// The servers that guests may send requests to. No server by default.
 ///
 /// A request is allowed by its host and port, and each address to which the host resolves must be
-/// allowed, too. A rule for a name allows only public addresses: those that a rule of [`Network`]
-/// for all networks covers. Thus a name whose owner lets it resolve to `127.0.0.1` or to a metadata
-/// service of a cloud leads nowhere. A rule for an address or a network allows its addresses, also
-/// to the names that other rules allow. `localhost` allows loopback addresses.
+/// allowed, too. A rule for a name allows only public addresses: the addresses that a rule of
+/// [`Network`] for all networks covers. So a request fails if the owner of the name lets it resolve
+/// to `127.0.0.1` or to a cloud's metadata service. A rule for an address or a network allows its
+/// addresses, also for the names that other rules allow. `localhost` allows loopback addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed(Vec<Server>);
 
-/// A server, or several.
+/// A rule: hosts, ports and addresses of servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Server {
     hosts: Hosts,
@@ -32,7 +32,7 @@ struct Server {
 enum Hosts {
     /// All names and addresses.
     All,
-    /// All names that end with this text. It begins with a dot.
+    /// All names that end with this text, which begins with a dot.
     Below(String),
     Name(String),
     /// The addresses of the rule, and no name.
@@ -41,7 +41,7 @@ enum Hosts {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ports {
-    /// Those of HTTP and HTTPS.
+    /// The ports 80 (HTTP) and 443 (HTTPS).
     Default,
     All,
     One(u16),
@@ -78,14 +78,14 @@ impl Allowed {
     ///
     /// # Errors
     ///
-    /// [`AllowedError`] if the text is none of these.
+    /// [`AllowedError`] if the text has another form.
     pub fn add(&mut self, text: &str) -> Result<&mut Self, AllowedError> {
         self.0.push(text.parse()?);
         Ok(self)
     }
 
-    /// Whether requests to this URI are allowed. If its host is a name, each address of the name
-    /// needs [`allows_connect`](Self::allows_connect), too.
+    /// Whether requests to this URI are allowed. If its host is a name, also check each address of
+    /// the name by [`allows_connect`](Self::allows_connect).
     #[must_use]
     pub fn allows(&self, uri: &Uri) -> bool {
         Target::of(uri).is_some_and(|target| self.allows_target(&target))
@@ -110,8 +110,9 @@ impl Allowed {
         }
     }
 
-    /// Whether a request may connect to an address. A rule for addresses allows them to each target
-    /// that [`allows_target`](Self::allows_target) allows, because the guest may name the address.
+    /// Whether a request may connect to an address. A rule for addresses also applies to each
+    /// target that [`allows_target`](Self::allows_target) allows, because the guest could name the
+    /// address itself.
     pub(super) fn allows_address(&self, target: &Target, address: SocketAddr) -> bool {
         self.0.iter().any(|server| {
             let is_for = server.hosts == Hosts::Addresses || server.is(&target.host);
@@ -222,7 +223,7 @@ mod tests {
         allowed(servers).allows(&uri.parse().expect("a URI"))
     }
 
-    /// Whether a request to a host may connect to an address, both with this port.
+    /// Whether a request to `host:port` may connect to `address:port`.
     fn connects(servers: &[&str], host: &str, address: &str, port: u16) -> bool {
         let uri = format!("http://{host}:{port}/").parse().expect("a URI");
         let address = address.parse().expect("an address");
@@ -280,7 +281,7 @@ mod tests {
         assert!(allows(&["[0:0::1]:80", "[fd00::/8]:80"], "http://[::1]/"));
         assert!(allows(&["[fd00::/8]"], "https://[fd00:1::1]/"));
         assert!(allows(&["10.0.0.0/8"], "http://10.1.2.3/"));
-        // No name is an address, whatever it resolves to.
+        // A rule for addresses allows no name, even if the name resolves to one of the addresses.
         assert!(!allows(&["127.0.0.1:*", "loopback:*"], "http://localhost/"));
         assert!(!allows(&["0.0.0.0/0:*"], "http://example.com/"));
     }

@@ -1,8 +1,8 @@
-//! [`Client`]: sends requests with hyper, each on its own connection.
+//! [`Client`]: sends requests with hyper, each request on its own connection.
 //!
-//! This file keeps guests from servers that are not allowed. It looks up a name once for each
-//! request, and connects to an address only after a check of that address. It follows no redirect,
-//! and reads no variable that names a proxy.
+//! This file keeps guests from servers that are not allowed. The client looks up a name once for
+//! each request, and connects to an address only after a check of that address. It follows no
+//! redirect, and ignores the environment variables for proxies.
 
 #[cfg(test)]
 mod tests;
@@ -32,11 +32,11 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// Sends requests to servers that are allowed, each on a connection of its own.
+/// Sends requests to servers that are allowed, each request on its own connection.
 #[derive(Clone, Default)]
 pub struct Client {
     allowed: Arc<Allowed>,
-    /// Upper bounds of the timeouts, also for guests that set none.
+    /// Upper bounds of the timeouts. They are also the timeouts of guests that set no timeout.
     timeouts_max: Timeouts,
     tls: Tls,
 }
@@ -68,7 +68,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The timeouts that a guest has set, bounded by these.
+    /// The timeouts of a guest's request, bounded by `self`.
     fn limit(self, guest: RequestTimeouts) -> Self {
         let within = |max: Duration, asked: Option<Duration>| asked.map_or(max, |t| t.min(max));
         Self {
@@ -174,8 +174,8 @@ impl Client {
         }
     }
 
-    /// The addresses of a target that a request to it may connect to. Fails if there are none but
-    /// others.
+    /// The addresses of a target that a request may connect to. Fails if the target has addresses,
+    /// and none of them is allowed.
     fn allowed(
         &self,
         target: &Target,
@@ -191,7 +191,7 @@ impl Client {
     }
 }
 
-/// The addresses of a target, which need not be allowed.
+/// All addresses of a target, before the check of the addresses.
 async fn addresses(target: &Target, lookups: Lookups) -> Result<Vec<SocketAddr>, ErrorCode> {
     match &target.host {
         Host::Address(ip) => Ok(vec![SocketAddr::new(*ip, target.port)]),
@@ -218,7 +218,7 @@ async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, ErrorCod
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // Pieces of a body are sent as the guest writes them.
+                // Each piece of a body must leave as soon as the guest writes it.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -317,7 +317,7 @@ fn of_tls(error: &io::Error) -> ErrorCode {
     }
 }
 
-/// The body of a response. Dropping it ends the connection.
+/// The body of a response. A drop of the body ends the connection.
 struct Connecting {
     body: hyper::body::Incoming,
     _connection: Connection,

@@ -101,7 +101,7 @@ pub struct TlsAlertReceivedPayload {
 pub struct FieldSizePayload {
     /// The name of the field.
     pub field_name: Option<String>,
-    /// Its size in bytes.
+    /// The size of the field in bytes.
     pub field_size: Option<u32>,
 }
 
@@ -137,8 +137,8 @@ impl ErrorCode {
         Self::internal(error)
     }
 
-    /// The error with texts of at most [`ERROR_TEXT_MAX`] bytes, for an error that a guest gives to
-    /// the host.
+    /// Shortens the texts of an error to [`ERROR_TEXT_MAX`] bytes, for an error that a guest gives
+    /// to the host.
     pub(crate) fn shortened(mut self) -> Self {
         let text = match &mut self {
             Self::DnsError(payload) => &mut payload.rcode,

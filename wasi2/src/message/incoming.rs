@@ -48,7 +48,8 @@ impl IncomingBody {
         Ok(self)
     }
 
-    /// Sets the longest time between two frames. After it, the body fails.
+    /// Sets the longest time between two frames. If no frame arrives within this time, the body
+    /// fails.
     #[must_use]
     pub fn between_bytes(mut self, limit: Option<Duration>) -> Self {
         self.between_bytes = limit;
@@ -68,7 +69,7 @@ impl std::fmt::Debug for IncomingBody {
     }
 }
 
-/// The end of a body: its trailers, if it has any.
+/// The end of a body: the trailers, if the body has trailers.
 pub(crate) type Received = Result<Option<HeaderMap>, ErrorCode>;
 
 /// A body with the bytes that have arrived and that the guest has not read.
@@ -167,7 +168,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// A read buffer of a connection. Counts those that are alive.
+    /// A read buffer of a connection. Counts the live buffers.
     struct Buffer(Vec<u8>, Arc<AtomicUsize>);
 
     impl AsRef<[u8]> for Buffer {
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    /// A body of frames of so many bytes, each a part of a buffer of 64 KiB.
+    /// A body whose frames have `.0` bytes. Each frame is a part of its own buffer of 64 KiB.
     struct Frames(usize, Arc<AtomicUsize>);
 
     impl Body for Frames {
@@ -217,7 +218,7 @@ mod tests {
             }
             let kept: usize = read.iter().map(Bytes::len).sum();
             let buffers = alive.load(Relaxed) * CONNECTION_BUFFER_MAX;
-            // The body itself keeps one.
+            // The body itself keeps one buffer.
             assert!(
                 buffers <= 2 * kept + CONNECTION_BUFFER_MAX,
                 "{frame} {max}: {buffers}"

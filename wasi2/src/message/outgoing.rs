@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 #[derive(Default)]
 struct Queue {
     pieces: VecDeque<Bytes>,
-    /// Small pieces after those, in one buffer.
+    /// Small pieces after `pieces`, in one buffer.
     tail: BytesMut,
     /// Bytes of `pieces` and `tail`.
     queued: usize,
@@ -25,7 +25,7 @@ struct Queue {
     /// The value of `Content-Length`.
     announced: Option<u64>,
     end: End,
-    /// The connection takes no more.
+    /// The connection takes no more bytes.
     is_gone: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -33,8 +33,8 @@ struct Queue {
     _held: Option<HeldBytes>,
 }
 
-/// Pieces below this number of bytes are copied to a buffer that they share. A guest may write each
-/// byte by itself, and an entry of the queue with an allocation takes more memory than a byte.
+/// Pieces below this number of bytes are copied to one shared buffer. A guest may write each byte
+/// by itself, and an entry of the queue with an allocation takes more memory than a byte.
 const SMALL_BYTES: usize = 1 << 10;
 
 /// Most bytes of a buffer for small pieces.
@@ -43,7 +43,7 @@ const TAIL_BYTES: usize = 8 << 10;
 /// The trailers of a body, and the count of their memory.
 pub(crate) type Trailers = (HeaderMap, HeldBytes);
 
-/// The end of the body, as far as the guest has set it.
+/// The end of the body, if the guest has set it.
 #[derive(Default)]
 enum End {
     #[default]
@@ -115,7 +115,7 @@ impl Queue {
         }
     }
 
-    /// Removes the first bytes. `None` if there are none.
+    /// Removes the first piece. `None` if the queue is empty.
     fn pop(&mut self) -> Option<Bytes> {
         let bytes = match self.pieces.pop_front() {
             Some(bytes) => bytes,
@@ -288,7 +288,7 @@ impl Drop for OutgoingBody {
     fn drop(&mut self) {
         let mut queue = lock(&self.0);
         queue.is_gone = true;
-        // The guest may keep its end. The memory goes now.
+        // The guest may keep its writer, so free the memory now.
         (queue.pieces, queue.tail, queue.queued) = (VecDeque::new(), BytesMut::new(), 0);
         queue.wake_writer();
     }
@@ -304,7 +304,7 @@ impl std::fmt::Debug for OutgoingBody {
 mod tests {
     use super::*;
 
-    /// The bytes of a queue's entries and buffers, the spare ones included.
+    /// The bytes of a queue's entries and buffers, with spare capacity.
     fn capacity(queue: &Queue) -> usize {
         let entries = queue.pieces.capacity() * size_of::<Bytes>();
         // The capacity of a buffer of small pieces is not visible once it is frozen.
@@ -317,7 +317,7 @@ mod tests {
         for size in [1, 2, 127, 1023, 1024, 4096, 65_536] {
             let account = HostBytes::new(usize::MAX);
             let (mut writer, mut body) = channel(None, false, &account).expect("there is room");
-            // A guest may write so many bytes after one look.
+            // A guest may write this number of bytes after one `check-write`.
             let permitted = writer.check_write().expect("it is open");
             let all: Vec<u8> = (0..permitted).map(|n| (n % 251) as u8).collect();
             for piece in all.chunks(size) {

@@ -1,4 +1,4 @@
-//! [`SendRequest`]: how requests of guests to other servers are sent.
+//! [`SendRequest`]: sends requests of guests to other servers.
 
 use super::error_code::ErrorCode;
 use super::incoming::IncomingBody;
@@ -11,11 +11,11 @@ use std::time::Duration;
 /// The times that a guest allows for a request (`request-options`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RequestTimeouts {
-    /// Until the connection is established.
+    /// Time until the connection is established.
     pub connect: Option<Duration>,
-    /// From then to the head of the response.
+    /// Time from the connection to the head of the response.
     pub first_byte: Option<Duration>,
-    /// Between two pieces of the response's body.
+    /// Time between two pieces of the response's body.
     pub between_bytes: Option<Duration>,
 }
 
@@ -24,11 +24,12 @@ pub type Sending = Pin<Box<dyn Future<Output = Result<Response<IncomingBody>, Er
 
 /// Sends requests of guests to other servers.
 pub trait SendRequest: Send + Sync {
-    /// Sends a request. Its URI has a scheme and an authority, and its fields are allowed.
+    /// Sends a request. The caller has checked that the URI has a scheme and an authority, and that
+    /// the fields are allowed.
     ///
     /// # Errors
     ///
-    /// [`ErrorCode`] if the request is denied at once. The future has those that come later.
+    /// [`ErrorCode`] if the request is denied at once. The future returns later errors.
     fn send(
         &self,
         request: Request<OutgoingBody>,

@@ -1,5 +1,5 @@
-//! [`Target`]: the host and port that a request names. They are read once, so that the check, the
-//! connection and the certificate cannot mean different servers.
+//! [`Target`]: the host and port that a request names. The client parses them once, so the check,
+//! the connection and the certificate cannot mean different servers.
 
 use crate::network::port;
 use crate::resolver::is_name;
@@ -14,18 +14,19 @@ pub(super) struct Target {
     pub(super) is_tls: bool,
 }
 
-/// A host, as a request or a rule names it.
+/// A host in a request or in a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Host {
     /// A domain name, in lower case.
     Name(String),
-    /// An address. It is never an IPv4-mapped IPv6 address.
+    /// An address, never an IPv4-mapped IPv6 address.
     Address(IpAddr),
 }
 
 impl Target {
-    /// Reads the scheme and the authority of a URI. Returns `None` for another scheme than `http`
-    /// and `https`, for user information, and for a host or port that not all programs read alike.
+    /// Reads the scheme and the authority of a URI. Returns `None` for schemes other than `http`
+    /// and `https`, for user information, and for an ambiguous host or port, which programs read in
+    /// different ways.
     pub(super) fn of(uri: &Uri) -> Option<Self> {
         let is_tls = match uri.scheme_str()? {
             "http" => false,
@@ -146,7 +147,7 @@ mod tests {
             "http://0/",
             "http://0x/",
         ] {
-            // The parser of URIs may refuse one.
+            // The parser of URIs may already refuse the text.
             let found = uri.parse().ok().and_then(|uri: Uri| Target::of(&uri));
             assert_eq!(found, None, "{uri}");
         }

@@ -1,5 +1,5 @@
-//! [`covers`]: whether a rule for a network covers an address. Sockets and HTTP requests use this
-//! function alone, so that no spelling of an address reaches what the address itself does not.
+//! [`covers`]: whether a rule for a network covers an address. Sockets and HTTP requests decide
+//! only by this function, so all spellings of an address have the same access.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,12 +8,12 @@ pub(super) const LOOPBACK_V4: IpNet = v4([127, 0, 0, 0], 8);
 pub(super) const LOOPBACK_V6: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128));
 
 /// Special networks: a rule for a wider network does not cover their addresses. The IANA registries
-/// of special-purpose addresses list them, but for the row of Azure.
+/// of special-purpose addresses list these networks, except the row of Azure.
 const SPECIAL: [IpNet; 22] = [
-    // "This network". The kernel sends to these addresses as to all others.
+    // "This network". The kernel sends to these addresses as to any other address.
     v4([0, 0, 0, 0], 8),
     LOOPBACK_V4,
-    // Private networks, shared ones between providers and their customers, and test networks.
+    // Private networks, networks between providers and their customers, and test networks.
     v4([10, 0, 0, 0], 8),
     v4([172, 16, 0, 0], 12),
     v4([192, 168, 0, 0], 16),
@@ -47,7 +47,8 @@ const SPECIAL: [IpNet; 22] = [
     v6([0x64, 0xff9b, 1], 48),
 ];
 
-/// IPv6 networks whose addresses contain an IPv4 address. A gateway or the kernel may send there.
+/// IPv6 networks whose addresses contain an IPv4 address. A gateway or the kernel may send to the
+/// IPv4 address.
 const FORMS: [Form; 4] = [
     // IPv4-compatible.
     Form::new([0; 6], 96),
@@ -112,7 +113,7 @@ pub(super) fn covers(network: &IpNet, address: IpAddr) -> bool {
         }
 }
 
-/// Whether a network is inside of each special network that has an address.
+/// Whether a rule's network is inside every special network that contains the address.
 fn names(network: &IpNet, address: IpAddr) -> bool {
     let mut special = SPECIAL.iter();
     special.all(|special| !special.contains(&address) || special.contains(network))

@@ -35,7 +35,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// [`NetworkError`] if the text is none of these.
+    /// [`NetworkError`] if the text has another form.
     pub fn allow_text(self, text: &str) -> Result<Self, NetworkError> {
         if text == "lookup" {
             return Ok(self.allow_lookups());

@@ -1,4 +1,4 @@
-//! Methods of sockets. Their errors go to the guest as codes.
+//! Helpers to link methods of sockets. The guest gets errors of these methods as codes.
 
 use super::types::{ErrorCode, Failure, answer};
 use crate::methods;

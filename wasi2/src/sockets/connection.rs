@@ -18,8 +18,8 @@ use tokio::io::Interest;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-/// An established connection. The socket and the two streams share it. Dropping the last of them
-/// closes it.
+/// An established connection. The socket and the two streams share the connection. The drop of the
+/// last sharer closes it.
 pub(super) struct Connection {
     pub(super) fd: Arc<Registered>,
     /// The runtime that the socket belongs to. An instance may be dropped outside it.
@@ -33,7 +33,7 @@ pub(super) struct Connection {
 /// The state of the output direction.
 #[derive(Default)]
 struct Sending {
-    /// Bytes that the task takes next.
+    /// Bytes that `task` takes next.
     queued: BytesMut,
     /// The task that sends the bytes that the kernel did not take at once. It holds the socket, but
     /// not the connection. Dropping the connection aborts the task.
@@ -62,7 +62,7 @@ impl Connection {
     /// Closes the input stream.
     pub(super) fn shut_receive(&self) {
         if !self.is_receive_shut.swap(true, Ordering::Relaxed) {
-            // shutdown(2) fails if the peer is gone. Then nothing can arrive either.
+            // shutdown(2) fails if the peer is gone. No byte can arrive then.
             let _ = shutdown(&self.fd, Shutdown::Read);
         }
     }
@@ -70,13 +70,13 @@ impl Connection {
     /// Closes the output stream. The peer sees the end after all queued bytes.
     pub(super) fn shut_send(&self) {
         let mut sending = lock(&self.sending);
-        // If there is a task, the task shuts the socket down when it has sent everything.
+        // A running task shuts the socket down when it has sent all bytes.
         if !mem::replace(&mut sending.is_shut, true) && sending.task.is_none() {
             let _ = shutdown(&self.fd, Shutdown::Write);
         }
     }
 
-    /// Sends bytes, after the queued ones.
+    /// Sends bytes, after the queued bytes.
     fn send(&self, mut bytes: Bytes) -> Result<(), StreamFailure> {
         let mut sending = lock(&self.sending);
         sending.check()?;

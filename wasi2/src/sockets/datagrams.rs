@@ -130,12 +130,12 @@ impl Incoming {
         stream.check()?;
         let max = usize::try_from(max).map_or(DATAGRAMS_MAX, |max| max.min(DATAGRAMS_MAX));
         let (mut datagrams, mut sum) = (vec![], 0);
-        // A datagram has fewer bytes than this buffer.
+        // Every datagram fits into this buffer.
         let mut buffer = vec![0; if max == 0 { 0 } else { 1 << 16 }];
         for _ in 0..max {
             match stream.receive(&mut buffer) {
                 Ok((bytes, from)) => {
-                    // Drop datagrams of other peers. They arrived before the socket was connected.
+                    // Drop datagrams of other peers, which arrived before the socket was connected.
                     if stream.remote.is_none_or(|remote| is_same(remote, from)) {
                         datagrams.push(IncomingDatagram {
                             data: Bytes::copy_from_slice(&buffer[..bytes]),

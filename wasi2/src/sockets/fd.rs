@@ -68,8 +68,8 @@ impl Fd {
 
 /// A socket in the event loop of a tokio runtime.
 pub(super) struct Registered {
-    /// A socket of any kind. Tokio only waits until it is ready. `TcpStream` can do that for all
-    /// kinds of sockets without `unsafe`.
+    /// A socket of any kind, not only TCP. Tokio only waits until the socket is ready. `TcpStream`
+    /// can wait for all kinds of sockets without `unsafe`.
     stream: TcpStream,
     _counted: Token,
 }
@@ -100,8 +100,8 @@ impl Registered {
         self.stream.writable().await
     }
 
-    /// Whether a read or an accept would return at once, also with an error or the end. If not,
-    /// wakes the task of the context when it would.
+    /// Ready if a read or an accept would return at once, also with an error or the end. Otherwise
+    /// wakes the task of the context when the call would return.
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         // Tokio reports a socket ready until a read would block. The guest may have read
         // everything. The first check then clears the readiness, and the second poll waits.
@@ -154,14 +154,14 @@ impl Registered {
             .await;
     }
 
-    /// Whether the socket accepts bytes or has failed. If not, wakes the task of the context when
-    /// it does.
+    /// Ready if the socket accepts bytes or has failed. Otherwise wakes the task of the context
+    /// when this happens.
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_write_ready(context).map(drop)
     }
 }
 
-/// The tokio runtime that polls the guest. Without one, returns an error that ends the guest,
+/// The tokio runtime that polls the guest. Without a runtime, returns an error that ends the guest,
 /// because tokio would panic.
 pub(super) fn runtime() -> Result<Handle, HostError> {
     Handle::try_current().map_err(|_| {

@@ -26,7 +26,7 @@ enum Lookup {
     Failed(ErrorCode),
 }
 
-/// Looks up a name. It counts as one of the guest's lookups until getaddrinfo(3) returns.
+/// Looks up a name. The lookup counts against the guest's limit until getaddrinfo(3) returns.
 async fn look_up(
     resolver: Resolver,
     user: User,
@@ -48,7 +48,7 @@ fn resolve(wasi: &mut Wasi, name: String) -> Result<Own<Lookup>, Failure> {
         Err(_) if !wasi.config.network.allows_lookups() => {
             return Err(ErrorCode::AccessDenied.into());
         }
-        // The guest must convert such a name to Punycode.
+        // The guest must convert a name with other characters to Punycode.
         Err(_) if !name.is_ascii() => return Err(ErrorCode::NotSupported.into()),
         Err(_) if !is_name(&name) => return Err(ErrorCode::InvalidArgument.into()),
         Err(_) => {
@@ -130,7 +130,7 @@ mod tests {
         Arc::new(config)
     }
 
-    /// Begins as many lookups as a guest may.
+    /// Begins the most lookups that a guest may have at a time.
     fn begin(wasi: &mut Wasi, name: &str) {
         for _ in 0..LOOKUPS_MAX {
             resolve(wasi, name.to_owned()).expect("it begins");
@@ -141,10 +141,10 @@ mod tests {
         assert_eq!(code, ErrorCode::TemporaryResolverFailure);
     }
 
-    /// Each guest begins lookups that do not return, and is dropped, as after a request.
+    /// Each guest begins lookups that do not return. Then the guest is dropped, as after a request.
     #[tokio::test]
     async fn guests_that_are_dropped_leave_threads_to_other_programs() {
-        // Of which a program may hold 6.
+        // A program may hold 6 of the 16 threads.
         let mut blocked = Blocked::new(16);
         let hostile = config(&blocked);
         for (held, waiting) in [(4, 0), (6, 2), (6, 4), (6, 4)] {
@@ -165,7 +165,7 @@ mod tests {
         blocked.open().await;
     }
 
-    /// Guests of one builder each are one program.
+    /// Guests that each have their own builder count as one program.
     #[tokio::test]
     async fn guests_without_a_shared_configuration_have_one_share() {
         let mut blocked = Blocked::new(16);

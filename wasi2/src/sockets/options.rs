@@ -30,8 +30,8 @@ pub(super) trait Socket: Resource + ResourceType {
     fn remote_address(&self) -> Result<SocketAddr, ErrorCode>;
 }
 
-/// Adds the methods that both kinds of sockets have. `limit` is the name of the hop
-/// limit, which differs.
+/// Adds the methods that both kinds of sockets have. `limit` is the name of the hop limit's
+/// methods, which differs between the kinds.
 pub(super) fn link<T: View, S: Socket>(
     linker: &mut Linker<T>,
     limit: &str,

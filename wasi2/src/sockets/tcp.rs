@@ -100,7 +100,7 @@ impl TcpSocket {
         self.family.check(address)?;
         check_unicast(address)?;
         self.check_access(Access::TcpListen, address)?;
-        // The interface requires this: connections in TIME_WAIT must not block the port.
+        // The interface requires that connections in TIME_WAIT do not block the port.
         sockopt::set_socket_reuseaddr(fd, address.port() != 0)?;
         net::bind(fd, &address)?;
         if let State::Unbound(fd) = self.take() {
@@ -130,14 +130,15 @@ impl TcpSocket {
             return Err(ErrorCode::InvalidState.into());
         };
         self.state = match net::connect(&fd, &address) {
-            // Register it only after connect(2): epoll(7) reports an unconnected socket as hung up.
+            // Register the socket only after connect(2): epoll(7) reports an unconnected socket as
+            // hung up.
             Ok(()) | Err(Errno::INPROGRESS) => State::ConnectStarted(fd.register()?),
             Err(errno) => State::ConnectFailed(fd, errno),
         };
         Ok(())
     }
 
-    /// The connection, if it is established.
+    /// Ends a connect: returns the connection, if it is established.
     pub(super) fn finish_connect(
         &mut self,
         host_bytes: &HostBytes,
@@ -200,7 +201,7 @@ impl TcpSocket {
         let State::Listening(listener) = &self.state else {
             return Err(self.state.refuse().into());
         };
-        // Further connections wait in the kernel.
+        // Without a token, the connection waits in the kernel.
         let counted = counted.ok_or(ErrorCode::NewSocketLimit)?;
         let accepted = listener.try_io(Interest::READABLE, |fd| {
             let (fd, _) = acceptfrom_with(fd, FLAGS)?;

@@ -81,7 +81,7 @@ impl ErrorCode {
     }
 }
 
-/// Why a function failed.
+/// The reason for which a function failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The guest gets this code.

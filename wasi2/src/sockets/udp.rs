@@ -82,7 +82,7 @@ impl UdpSocket {
         }
     }
 
-    /// Makes new streams. If `remote` is given, they exchange datagrams only with this address.
+    /// Makes new streams. With `remote`, the streams exchange datagrams only with this address.
     pub(super) fn stream(
         &mut self,
         remote: Option<SocketAddr>,
@@ -115,7 +115,7 @@ impl UdpSocket {
     }
 }
 
-/// Undoes a connect. Linux then releases a port that it chose itself, so this function binds the
+/// Undoes a connect. Linux then releases a port that the kernel chose, so this function binds the
 /// socket to that port again.
 fn disconnect(fd: &Registered) -> Result<(), ErrorCode> {
     let mut address = local_address(fd)?;

@@ -16,7 +16,8 @@ const CREATE: &str = "wasi:sockets/udp-create-socket@0.2.12";
 
 fn create(wasi: &mut Wasi, family: IpAddressFamily) -> Result<Own<UdpSocket>, Failure> {
     let network = &wasi.config.network;
-    // Sockets must be bound before they send.
+    // A socket must be bound before it sends, so a guest without a rule for UdpBind can use no UDP
+    // socket.
     if !network.allows_some(Access::UdpBind) {
         return Err(ErrorCode::AccessDenied.into());
     }

@@ -1,4 +1,4 @@
-//! Values of `wasi:filesystem` for those of cap-std and Linux.
+//! Conversions between values of `wasi:filesystem` and values of cap-std and Linux.
 
 use crate::clocks::Datetime;
 use crate::filesystem::error::ErrorCode;
@@ -24,7 +24,7 @@ impl From<&cap_std::fs::Metadata> for Metadata {
     }
 }
 
-/// A time since 1970. None if it lies before.
+/// A time since 1970. `None` for a time before 1970.
 fn datetime(seconds: i64, nanoseconds: i64) -> Option<Datetime> {
     Some(Datetime {
         seconds: u64::try_from(seconds).ok()?,
@@ -106,7 +106,7 @@ fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
     }
 }
 
-/// The time for cap-std. None if it does not change.
+/// The time for cap-std. `None` if the time does not change.
 pub(super) fn time_spec(time: NewTimestamp) -> Result<Option<SystemTimeSpec>, ErrorCode> {
     match time {
         NewTimestamp::NoChange => Ok(None),

@@ -1,8 +1,8 @@
 //! [`HostDirectory`]: a directory of the host, and the operations on paths in it.
 //!
 //! This file confines guests. cap-std resolves all paths. No path leads outside the directory, even
-//! with `..` and symbolic links, and even if other guests rename directories meanwhile. Nothing in
-//! this file passes a guest's path to the kernel.
+//! with `..` and symbolic links, and even if other guests rename directories at the same time.
+//! Nothing in this file passes a guest's path to the kernel.
 
 use super::convert::{time_spec, timestamps};
 use super::entries::HostEntries;
@@ -72,13 +72,14 @@ impl HostDirectory {
         Ok(trimmed(path))
     }
 
-    /// Opens the directory again, to read or sync it. It may have been opened with `O_PATH`.
+    /// Opens the directory again, to read or sync it: the open descriptor may be an `O_PATH`
+    /// descriptor.
     fn reopen(&self) -> Result<OwnedFd, ErrorCode> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&*self.0, ".", flags, Mode::empty())?)
     }
 
-    /// Opens a path without waiting. Opens it to write if the host may not read it.
+    /// Opens a path without waiting. Opens the path to write if the host may not read it.
     fn open_any(&self, path: &str) -> io::Result<File> {
         let open = |read: bool| {
             let mut options = OpenOptions::new();
@@ -108,7 +109,8 @@ impl HostDirectory {
     }
 }
 
-/// The directory, for an operation that needs two of the host's.
+/// The other directory of an operation on two directories. Fails with `cross-device` if it is not
+/// of the host.
 fn of_host(directory: &dyn Directory) -> Result<&HostDirectory, ErrorCode> {
     let directory: &dyn Any = directory;
     directory.downcast_ref().ok_or(ErrorCode::CrossDevice)

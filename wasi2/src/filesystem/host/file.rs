@@ -17,7 +17,8 @@ use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-/// A regular file of the host. The host may have opened it with more rights than the guest has.
+/// A regular file of the host. The host may have opened the file with more rights than the guest
+/// has.
 pub(super) struct HostFile(pub(super) File);
 
 /// Waits until the disk has a file.
@@ -48,7 +49,7 @@ impl RegularFile for HostFile {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         let vectors = [IoSlice::new(bytes)];
         let append = || match rustix::io::pwritev2(&self.0, &vectors, 0, ReadWriteFlags::APPEND) {
-            // Some file systems do not support `RWF_APPEND`. Then this append is not atomic.
+            // Some file systems do not support `RWF_APPEND`. There the append is not atomic.
             Err(Errno::NOSYS | Errno::NOTSUP) => {
                 let end = rustix::fs::fstat(&self.0)?.st_size;
                 rustix::io::pwrite(&self.0, bytes, end.cast_unsigned())

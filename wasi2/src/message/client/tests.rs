@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 
-/// The threads of all resolvers but those that block.
+/// The threads of all resolvers except `Blocked`.
 static THREADS: Pool = Pool::new(64, 64);
 
 /// A client for these servers.
@@ -22,7 +22,7 @@ fn client(servers: &[String]) -> Client {
     Client::new(allowed)
 }
 
-/// A resolver that gives its n-th caller the n-th answer, and the names that it was asked for.
+/// A resolver that gives its n-th caller the n-th answer, and the list of the looked-up names.
 fn resolver(answers: &[&[&str]]) -> (Resolver, Arc<Mutex<Vec<String>>>) {
     let address = |text: &&str| {
         let ip: IpAddr = text.parse().expect("an address");
@@ -68,7 +68,7 @@ async fn send_of(
 
 /// A server that gives all clients the same answer.
 struct Server {
-    /// The first lines of the requests that came.
+    /// The heads of the received requests.
     lines: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
@@ -105,8 +105,8 @@ impl Drop for Server {
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-/// Servers at two loopback addresses, with the same port. The tests allow the first address by a
-/// rule for it, and the second only as far as names do.
+/// Servers at two loopback addresses, with the same port. The tests allow the first address by its
+/// own rule, and the second address only by rules for names.
 async fn two_servers(answer: &str) -> (u16, Server, Server) {
     // Another program may have the port at the second address.
     loop {
@@ -159,11 +159,13 @@ async fn a_name_that_changes_its_address_leads_nowhere() {
     assert!(second.requests().is_empty());
 }
 
-/// The client passes over an address that is not allowed, also after one that does not answer.
+/// The client skips an address that is not allowed, also after an address that refuses the
+/// connection.
 #[tokio::test]
 async fn of_mixed_addresses_the_client_connects_to_allowed_ones() {
     let (port, first, second) = two_servers(OK).await;
-    // It is bound, so that no other program listens there, and it does not listen itself.
+    // The socket is bound, so no other program listens at the port. The socket itself does not
+    // listen either.
     let closed = TcpSocket::new_v4().expect("a socket");
     let bound = closed.bind("127.0.0.3:0".parse().expect("an address"));
     bound.expect("it binds");
@@ -179,7 +181,7 @@ async fn of_mixed_addresses_the_client_connects_to_allowed_ones() {
     let (one, _) = resolver(&[&["127.0.0.1", "::1", "127.0.0.2", "10.0.0.1"]]);
     let uri = format!("http://mixed.example:{port}/");
     assert_eq!(send(&client, &one, &uri).await, Ok(200));
-    // The allowed address refuses. The others, which might answer, are not tried.
+    // The allowed address refuses. The client does not try the other addresses, which might answer.
     let (one, _) = resolver(&[&["127.0.0.3", "127.0.0.1"]]);
     let uri = format!("http://mixed.example:{closed_port}/");
     let refused = send(&client, &one, &uri).await;
@@ -209,7 +211,7 @@ fn a_public_address_is_allowed_and_its_neighbours_are_not() {
     assert_eq!(client.allowed(&target, &[]), Ok(vec![]));
 }
 
-/// A name that is not allowed is not even looked up: a guest could send data in it.
+/// A denied name is not even looked up: a guest could send data in the name.
 #[tokio::test]
 async fn a_denied_name_is_not_looked_up() {
     let client = client(&["www.example:80".to_owned(), "127.0.0.1:*".to_owned()]);
