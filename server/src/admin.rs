@@ -1,4 +1,4 @@
-//! Serves the pages of the server itself on an address of its own.
+//! Serves the server's own pages (metrics and health) on a separate address.
 
 use crate::front::Front;
 use crate::http::clients::client;
@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-/// Most connections to the admin address at a time. A further one takes the place of another one,
-/// so that clients that send nothing cannot keep a health check waiting.
+/// Most connections to the admin address at a time. A further connection replaces an open
+/// connection, so clients that send nothing cannot keep a health check waiting.
 pub const ADMIN_CONNECTIONS_MAX: usize = 32;
 
 /// Serves the pages of the server itself.
@@ -132,8 +132,8 @@ impl Admin {
     }
 }
 
-/// The connection to close for a new one: of the client with the most connections, the one that was
-/// not used for the longest time. Thus a client with many connections closes only its own ones.
+/// The connection to close for a new connection: the least recently used connection of the client
+/// with the most connections. So a client with many connections closes only its own connections.
 fn expendable(open: &[Open]) -> Option<usize> {
     let connections_of = |client| open.iter().filter(|other| other.client == client).count();
     (0..open.len()).min_by_key(|at| {

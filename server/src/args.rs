@@ -66,11 +66,11 @@ impl Args {
         })
     }
 
-    /// The settings: the options, and those of the configuration file, which is read each time.
+    /// The settings from the options and from the configuration file. Each call reads the file.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or has an error, or if there is no route or a wrong one.
+    /// If the file cannot be read or has an error, or if a route is missing or wrong.
     pub fn config(&self) -> Result<Config> {
         Config::new(self.options.clone(), &self.routes, self.config.as_deref())
     }
@@ -125,12 +125,12 @@ mod tests {
         assert_eq!(buffered_max(&["--body-max=128MiB"]), 128 << 20);
         assert_eq!(buffered_max(&["--body-max=1GiB"]), 1 << 30);
         assert_eq!(buffered_max(&["--buffered-max=2MiB"]), 2 << 20);
-        // What is given stays as it is, and the server refuses it if it is too small.
+        // A given value stays unchanged, and the server refuses a value that is too small.
         let given = ["--body-max=3MiB", "--buffered-max=2MiB"];
         assert_eq!(buffered_max(&given), 2 << 20);
     }
 
-    /// A default that the help gives, parsed as the option is, is the default.
+    /// Each default in the help text, parsed as the option's value, equals the real default.
     #[test]
     fn the_help_has_the_defaults() {
         let mut given = vec!["pirn-serve".to_owned(), "--route=/=a".to_owned()];

@@ -26,7 +26,7 @@ pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
 pub struct Config {
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// The address of the pages of the server itself.
+    /// The address of the server's own pages.
     pub admin: Option<SocketAddr>,
     /// Time between the order to stop and its execution.
     pub stop_delay: Duration,
@@ -38,7 +38,7 @@ pub struct Config {
     pub settings: Settings,
     /// Longest time of a guest's initialisation when the server starts.
     pub warm_deadline: Duration,
-    /// Limits of what one request changes in a directory in memory.
+    /// Limits of the changes of one request in a directory in memory.
     pub memory_dir: MemoryLimits,
     /// Files of the keys that must have signed the guests. `None` if guests need no signature.
     pub trust: Option<Vec<PathBuf>>,
@@ -61,11 +61,11 @@ pub struct Config {
 pub struct Route {
     /// The path prefix.
     pub path: String,
-    /// The guest: a compiled module, or one to compile.
+    /// The guest: a compiled module, or a WebAssembly module to compile.
     pub module: PathBuf,
-    /// Longest wall time of the guest, if it is not that of all routes.
+    /// Longest wall time of the guest, if the route has its own limit.
     pub deadline: Option<Duration>,
-    /// Most requests of the route, if it is not the number for all routes.
+    /// Most requests of the route, if the route has its own limit.
     pub requests: Option<usize>,
     /// Whether the guest is initialised when the server starts.
     pub warm: bool,
@@ -225,7 +225,7 @@ fn check_memory_dirs(all: &[MemoryFolder]) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a default by the value of an option, if it is given.
+/// Replaces a default by the value of an option, if the option is given.
 fn set<V>(to: &mut V, option: Option<impl Into<V>>) {
     if let Some(value) = option {
         *to = value.into();
@@ -315,7 +315,7 @@ fn read(path: &Path) -> Result<(Options, Vec<Found>)> {
     Ok((options, routes.collect()))
 }
 
-/// The text that an error is about, if the message does not have it.
+/// The text that an error is about, if the message does not contain the text.
 fn hint(text: &str, span: Option<Range<usize>>, why: &str) -> String {
     const CHARS_MAX: usize = 40;
     let wrong = span.and_then(|span| text.get(span)).unwrap_or_default();
@@ -332,7 +332,8 @@ fn hint(text: &str, span: Option<Range<usize>>, why: &str) -> String {
     }
 }
 
-/// The routes of the file, and those of the command line, which replace the file's at equal paths.
+/// The routes of the file and of the command line. A route of the command line replaces a route of
+/// the file with the same path.
 fn merged(file: Vec<Found>, args: &[ArgRoute], options: &Options) -> Vec<Route> {
     let bare = |path: &str| path.trim_end_matches('/').to_owned();
     let warm = options.warm.unwrap_or(false);

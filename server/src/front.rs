@@ -53,7 +53,7 @@ pub(crate) struct Front {
     pub(crate) traces: Option<Traces>,
     journal: Arc<Journal>,
     pub(crate) guests: Guests,
-    /// Bytes of the bodies of all requests, those to earlier sites included.
+    /// Bytes of the bodies of all requests, also of requests to earlier sites.
     buffered: Buffered,
     /// Paths of the public address that belong to the server.
     reserved: &'static [&'static str],
@@ -61,7 +61,7 @@ pub(crate) struct Front {
     is_stopping: AtomicBool,
 }
 
-/// Why a request got no guest, or why its guest gave no valid answer.
+/// The reason for which a request got no guest, or its guest gave no valid answer.
 struct Refusal {
     outcome: Outcome,
     why: String,
@@ -99,7 +99,7 @@ impl Front {
         })
     }
 
-    /// Replaces the site. Requests that have begun keep the old one.
+    /// Replaces the site. Requests that have begun keep the old site.
     pub(crate) fn replace(
         &self,
         engine: Arc<dyn Engine>,
@@ -131,7 +131,7 @@ impl Front {
         addresses: Addresses,
         buffered: &Buffered,
     ) -> Reply {
-        // First, so that the record and the guest get the same path and host.
+        // Read the target first, so that the record and the guest get the same path and host.
         let read = authority::read(&mut request, addresses.local);
         let path = request.uri().path();
         let site = self.site();
@@ -228,7 +228,8 @@ impl Front {
             head = &mut answer => head.ok(),
         };
         if head.is_none() && ended.is_none() {
-            // The guest has dropped its `response-outparam`. Its end is the reason to report.
+            // The guest has dropped its `response-outparam`. The end of the guest is the reason to
+            // report.
             ended = Some(run.as_mut().await);
             head = None;
         }
@@ -296,8 +297,8 @@ impl Front {
         let body = read(body, &site.limits, reserved).await?;
         record.bytes_in = body.len() as u64;
         // The request holds the permit until its guest has ended, and the place until the guest has
-        // a slot. It holds neither while its body comes, because slow clients could hold all
-        // permits and places.
+        // a slot. It holds neither permit nor place while its body arrives: slow clients could
+        // otherwise hold all permits and places.
         let (_turn, place) = admit(site, number)?;
         record.pass_trace(&mut parts.headers);
         let environment = environment(&parts, &route.prefix, body.len(), addresses);
@@ -412,8 +413,8 @@ fn check_size(site: &Site, body: &Incoming) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a request, before any of its body is read, that [`admit`] would refuse now, or whose
-/// body is too large.
+/// Refuses a request that [`admit`] would refuse now, or whose body is too large, before the server
+/// reads the body.
 fn check_admission(site: &Site, number: usize, body: &Incoming) -> Result<(), Refusal> {
     check_size(site, body)?;
     let turns = &site.routes[number].turns;
@@ -425,8 +426,8 @@ fn check_admission(site: &Site, number: usize, body: &Incoming) -> Result<(), Re
     Ok(())
 }
 
-/// Takes a permit of a request's route and a place in the queue for slots. Returns at once if there
-/// is none.
+/// Takes a permit of a request's route and a place in the queue for slots. Fails at once if no
+/// permit or no place is free.
 fn admit(site: &Site, number: usize) -> Result<(OwnedSemaphorePermit, Place), Refusal> {
     let take = |permits: &Arc<Semaphore>, why| {
         let permit = Arc::clone(permits).try_acquire_owned();
@@ -508,7 +509,8 @@ fn response(ran: Ran) -> Result<Reply, Refusal> {
                 |error: answer::Malformed| Refusal::new(Outcome::Malformed, error.to_string());
             return Ok(answer::parse(ran.output).map_err(malformed)?.map(whole));
         }
-        // A program often fails after its output is refused. Then report the output as the cause.
+        // A program often fails after the server refused its output. Then report the output as the
+        // cause.
         End::Exited(_) | End::Trap(_) if ran.overflowed => Outcome::Output,
         End::Exited(_) => Outcome::Exit,
         End::Trap(_) => Outcome::Trap,

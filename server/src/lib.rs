@@ -7,7 +7,8 @@
 //!                     └── 400 404 413 408                    └── 503                             └── 200 502 504
 //! ```
 //!
-//! One future per connection does all of this. Dropping it ends the guest and frees the slot.
+//! One future per connection does all these steps. A drop of the future ends the guest and frees
+//! the slot.
 //!
 //! `docs/guide/server.md` describes the environment of guests and how the server handles their
 //! results. [`Engine`] is the interface to the runtime. `guest/pirn.rs` implements it for pirn, and

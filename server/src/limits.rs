@@ -1,4 +1,4 @@
-//! [`Limits`]: what the server allows its clients.
+//! [`Limits`]: the limits for the server's clients.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Most requests that wait for a slot.
     pub waiting_max: usize,
-    /// Most requests of one route that wait for a guest or have one. Set it lower than the number
-    /// of slots, so that a route with slow guests leaves slots to other routes.
+    /// Most requests of one route that wait for a guest or have a guest. Set this limit lower than
+    /// the number of slots, so that a route with slow guests leaves slots to other routes.
     pub route_requests: usize,
     /// Longest time that a request waits for a slot.
     pub wait: Duration,
@@ -16,8 +16,8 @@ pub struct Limits {
     pub body_max: usize,
     /// Most bytes of the bodies of all requests together that the server keeps in memory, by the
     /// capacity of their buffers: bodies that arrive, and bodies of CGI guests that have not ended.
-    /// At least [`body_max`](Self::body_max). A client has as large a part of these bytes as of the
-    /// connections.
+    /// At least [`body_max`](Self::body_max). A client's part of these bytes is as large as its
+    /// part of the connections.
     pub buffered_max: usize,
     /// Longest time until a request's header has arrived, and longest time that a connection may
     /// idle.
@@ -28,7 +28,7 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// Most connections at the same time. Further clients wait until the server accepts them.
     pub connections: usize,
-    /// Most connections of one client at the same time. The server closes further ones.
+    /// Most connections of one client at the same time. The server closes further connections.
     pub client_connections: usize,
     /// Most bytes per second that the server logs for guests.
     pub log_max: usize,
@@ -56,8 +56,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Most bytes of the bodies of one client: as large a part of [`Limits::buffered_max`] as a
-    /// client may have of the connections, but at least one body.
+    /// Most bytes of the bodies of one client: the part of [`Limits::buffered_max`] that equals the
+    /// client's part of the connections, but at least one body.
     pub(crate) fn client_buffered_max(&self) -> usize {
         let (all, part) = (self.connections.max(1), self.client_connections);
         let bytes = self.buffered_max as u128 * part as u128 / all as u128;

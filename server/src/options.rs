@@ -188,7 +188,8 @@ pub(crate) struct FileRoute {
     pub(crate) memory_dirs: Option<Vec<MemoryFolder>>,
 }
 
-/// The options of the first value, and of the second where the first has none.
+/// The options of the first value. An option that the first value lacks comes from the second
+/// value.
 macro_rules! either {
     ($first:ident, $second:ident: $($name:ident)*) => {
         Options {
@@ -199,7 +200,7 @@ macro_rules! either {
 }
 
 impl Options {
-    /// These options, and those of the file where these are not given. The routes are the file's.
+    /// These options, completed by the options of the file. The routes come from the file.
     pub(crate) fn or(self, file: Self) -> Self {
         either!(self, file:
             listen admin slots workers deadline start_deadline warm warm_deadline timeslice

@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 /// Runs a server from its command line to its end. `make` makes the engine that runs the guests of
-/// a configuration; after the first time it gets the engine that is to be replaced.
+/// a configuration; for a reload it also gets the old engine.
 ///
 /// An error is one line on standard error.
 pub fn serve<E, M>(program: &str, make: M) -> ExitCode
@@ -45,7 +45,7 @@ where
     E: Engine,
     M: Fn(&Config, Option<&E>) -> Result<E> + Send + Sync + 'static,
 {
-    // Before there are threads: it changes the environment.
+    // Call this before any thread starts: it changes the environment.
     let socket = manager::socket()?;
     let config = args.config()?;
     config.log()?;
@@ -56,7 +56,7 @@ where
     }
     let runtime = runtime(config.workers)?;
     let ended = runtime.block_on(until_told(args, config, engine, make, socket));
-    // A reload that runs would hold up the end.
+    // Do not wait for a running reload.
     runtime.shutdown_background();
     ended
 }
@@ -113,7 +113,7 @@ where
     Ok(())
 }
 
-/// Opens what the server has besides its routes.
+/// Opens the access log, the traces and the admin socket.
 async fn extras(config: &Config) -> Result<Extras> {
     let access = config.access_log.as_deref();
     let access = access.map(|path| AccessLog::open(path, config.access_log_format));
@@ -136,7 +136,7 @@ fn say_addresses(server: &Server) -> Result<()> {
     if let Some(admin) = server.admin_address()? {
         said += &format!("admin pages on {admin}\n");
     }
-    // Nobody may read it.
+    // Ignore errors: standard output may have no reader.
     let _ = io::stdout().write_all(said.as_bytes());
     Ok(())
 }
@@ -157,8 +157,8 @@ where
     E: Engine,
     M: Fn(&Config, Option<&E>) -> Result<E> + Send + Sync + 'static,
 {
-    /// Reads the configuration and the modules again. New requests get what was read. If something
-    /// fails, everything stays as it was.
+    /// Reads the configuration and the modules again. New requests use the new configuration and
+    /// modules. After an error, the old configuration stays in use.
     async fn now(&mut self) {
         let loaded = self.load().await;
         let is_ok = loaded.is_ok();
@@ -179,7 +179,7 @@ where
                 tracing::error!(error, "not reloaded, the earlier configuration stays");
             }
         }
-        // Only after the log, so that a counted reload is in the log.
+        // Count the reload after the log line, so that each counted reload is in the log.
         self.handle.count_reload(is_ok);
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Name of the header field with the data that other tracing systems add to `traceparent`.
 const TRACESTATE: &str = "tracestate";
 
-/// Most bytes of `tracestate` (W3C Trace Context, section 3.3.1.5). A longer one is ignored.
+/// Most bytes of `tracestate` (W3C Trace Context, section 3.3.1.5). A longer field is ignored.
 const STATE_BYTES_MAX: usize = 512;
 
 /// Follows a request from its header to its answer. If the record is dropped before
@@ -120,7 +120,7 @@ impl Record {
         }
     }
 
-    /// The name of the route; `-` stands for none.
+    /// The name of the route; `-` for a request without a route.
     pub(crate) fn route(&self) -> &str {
         self.route
             .map_or("-", |route| &self.site.routes[route].prefix)

@@ -40,19 +40,21 @@ const READ_BYTES_MAX: usize = 64 << 10;
 /// Longest time for a request's header. hyper adds it to an `Instant`, which panics on overflow.
 const HEADER_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Pause after the system refuses a connection. It has no free descriptors, but soon may have some.
+/// Pause after the system refuses a connection, for example for lack of a descriptor. A descriptor
+/// may be free soon.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a server may have besides its routes.
+/// The optional parts of a server: logs, traces and the admin socket.
 #[derive(Debug, Default)]
 pub struct Extras {
     /// The log of requests.
     pub access: Option<AccessLog>,
     /// The spans of requests.
     pub traces: Option<Traces>,
-    /// A socket for the metrics and the pages about health, in place of paths of the public one.
+    /// A socket for the metrics and the health pages, which then are not on the public socket.
     pub admin: Option<TcpListener>,
-    /// Time between the order to stop, from which on the server is not ready, and its execution.
+    /// Time between the order to stop and the stop. In this time the server is not ready, but still
+    /// serves.
     pub stop_delay: Duration,
 }
 
@@ -116,11 +118,11 @@ impl Server {
         Handle(Arc::clone(&self.front))
     }
 
-    /// The address of the pages of the server itself, if they have one.
+    /// The address of the server's own pages, if these pages have a separate address.
     ///
     /// # Errors
     ///
-    /// If the system does not report it.
+    /// If the system does not report the address.
     pub fn admin_address(&self) -> std::io::Result<Option<SocketAddr>> {
         self.admin.as_ref().map(TcpListener::local_addr).transpose()
     }
@@ -129,14 +131,14 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If the system does not report it.
+    /// If the system does not report the address.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is ready. Then it is not ready for [`Extras::stop_delay`], but still
-    /// serves. After that it accepts no more connections, lets running requests finish, and ends
-    /// the rest after [`Limits::grace`].
+    /// Serves until `stop` is ready. Then, for [`Extras::stop_delay`], the server reports that it
+    /// is not ready, but still serves. After this delay it accepts no more connections, lets
+    /// running requests finish, and ends the rest after [`Limits::grace`].
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Self {
             listener,
@@ -211,7 +213,7 @@ impl Server {
         }
         // Dropping a request ends its guest.
         connections.shutdown().await;
-        // End the guests before closing the access log, which gets a line for each of them.
+        // End the guests before closing the access log, which gets a line for each guest.
         front.guests.shutdown().await;
         if let Some(access) = &front.access {
             access.close().await;
@@ -233,8 +235,8 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener> {
 pub struct Handle(Arc<Front>);
 
 impl Handle {
-    /// Replaces routes, engine and limits. Requests from now on have the new ones. Requests that
-    /// have begun keep theirs, and the old engine until they end.
+    /// Replaces routes, engine and limits. New requests use the new values. Requests that have
+    /// begun keep the old routes, engine and limits until they end.
     ///
     /// Limits of connections and of the log stay as they were when the server was made.
     ///
@@ -265,7 +267,7 @@ impl Handle {
     }
 }
 
-/// An open connection. It is counted until it is dropped, even if its task panics.
+/// An open connection. The connection counts until this value is dropped, even if its task panics.
 struct Open {
     gauge: Arc<Gauge>,
     _permit: Result<OwnedSemaphorePermit, AcquireError>,

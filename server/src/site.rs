@@ -1,4 +1,4 @@
-//! [`Site`]: what requests are served from: routes, the engine with their guests, and limits.
+//! [`Site`]: the routes, the engine with their guests, and the limits for requests.
 //!
 //! A reload replaces the whole site. A request has one site from its start to its end.
 
@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 pub struct Mount {
     /// The path prefix.
     pub prefix: String,
-    /// Most requests that have a guest or wait for one, if not [`Limits::route_requests`].
+    /// Most requests that have a guest or wait for a guest; `None` for [`Limits::route_requests`].
     pub requests: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Site {
 /// A route of a site.
 pub(crate) struct Route {
     pub(crate) prefix: String,
-    /// One permit for each request that may wait for a guest or have one.
+    /// One permit for each request that may wait for a guest or have a guest.
     pub(crate) turns: Arc<Semaphore>,
     turns_max: usize,
 }
@@ -48,8 +48,8 @@ pub(crate) struct Route {
 impl Site {
     /// A site. `reserved` are paths that belong to the server.
     ///
-    /// What an earlier site counts at limits that are unchanged counts at the limits of this site,
-    /// too: requests of both together do not exceed them.
+    /// If a limit is unchanged, requests to an earlier site also count against it. So requests to
+    /// both sites together do not exceed the limit.
     pub(crate) fn new(
         engine: Arc<dyn Engine>,
         mounts: Vec<Mount>,

@@ -33,27 +33,27 @@ impl Default for ReplyBody {
 pub(crate) struct Stream {
     body: OutgoingBody,
     exchanged: Arc<Exchanged>,
-    /// Bytes of `Content-Length` that the connection has not taken yet. It takes no more than
-    /// these.
+    /// Bytes of `Content-Length` that the connection has not taken yet. The connection takes no
+    /// more bytes than these.
     left: Option<u64>,
     /// The task of the guest, if it has not ended.
     guest: Option<AbortHandle>,
 }
 
 /// Collects the outcome of a request whose guest answers while it runs. The guest's task and the
-/// response share it. When both have ended, dropping it records the request.
+/// response share it. The last drop records the request.
 pub(crate) struct Exchanged {
     record: Mutex<Option<Record>>,
     journal: Arc<Journal>,
     status: u16,
     pub(crate) bytes_in: Arc<AtomicU64>,
     bytes_out: AtomicU64,
-    /// How the guest ended, if it failed.
+    /// The outcome and the reason, if the guest failed.
     failure: Mutex<Option<(Outcome, String)>>,
     sent: Mutex<Sent>,
 }
 
-/// How much of a response was sent.
+/// The part of a response that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     /// The body is not complete yet. If the response is dropped in this state, the client is gone.
@@ -108,7 +108,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Exchanged {
-    /// Begins to collect. The guest has already set the head of its response.
+    /// Begins to collect the outcome. The guest has already set the head of its response.
     pub(crate) fn new(
         record: Record,
         journal: &Arc<Journal>,

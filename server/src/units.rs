@@ -83,15 +83,14 @@ impl<'de> Deserialize<'de> for Destination {
 /// A directory in memory, as in `/tmp` or `/data=assets.tar`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryFolder {
-    /// Its absolute path, as guests see it.
+    /// The absolute path at which guests see the directory.
     pub guest: String,
-    /// The directory or tar archive of the host whose content it has at first. It is empty if there
-    /// is none.
+    /// The host's directory or tar archive with the first content. `None` for an empty directory.
     pub content: Option<PathBuf>,
 }
 
 impl MemoryFolder {
-    /// The same, with a relative path of the host that begins at a folder.
+    /// This directory, with a relative path of the host resolved from `folder`.
     pub(crate) fn in_folder(self, folder: &Path) -> Self {
         Self {
             content: self.content.map(|content| folder.join(content)),

@@ -16,15 +16,15 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The magic number of an ELF file, which a compiled module starts with.
+/// The magic number of an ELF file. A compiled module starts with it.
 const ELF: &[u8] = b"\x7fELF";
 
 fn main() -> ExitCode {
     serve("pirn-serve", engine)
 }
 
-/// Opens the modules of a configuration, and makes slots for their guests, or takes those of the
-/// engine that is replaced.
+/// Opens the modules of a configuration, and makes slots for their guests, or reuses the slots of
+/// the old engine.
 fn engine(config: &Config, old: Option<&Pirn>) -> Result<Pirn> {
     let keys = keys(config)?;
     let mut bases = HashMap::new();
@@ -70,7 +70,7 @@ fn keys(config: &Config) -> Result<Option<Vec<PublicKey>>> {
     keys.collect::<Result<_>>().map(Some)
 }
 
-/// What the guest of a route may use. Routes share the content of a directory or an archive.
+/// The grants of a route's guest. Routes share the content of a directory or an archive.
 fn grants(
     config: &Config,
     route: &Route,
@@ -102,7 +102,7 @@ fn grants(
     Ok(grants)
 }
 
-/// The module of a route, initialised if the route says so. Errors name the module.
+/// The module of a route, initialised if the route has `warm`. Errors name the module.
 fn open(
     config: &Config,
     route: &Route,
@@ -128,7 +128,7 @@ fn open(
 
 /// Opens a compiled module that one of the keys signed.
 fn read_signed(path: &Path, keys: &[PublicKey]) -> Result<Module> {
-    // By its name alone, for a better message: whatever the name is, the bytes must be signed.
+    // This check of the name only gives a better message. In any case, the bytes must be signed.
     let name = path.extension().unwrap_or_default();
     if name == "wasm" || name == "wat" {
         anyhow::bail!(

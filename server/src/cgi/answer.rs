@@ -1,7 +1,7 @@
 //! Parses the output of a CGI program as an HTTP response (RFC 3875, section 6).
 //!
 //! hyper's types check names, values and status codes. The split into lines is not httparse's:
-//! httparse does not tell which line is wrong, and [`Malformed`] names it.
+//! httparse does not report which line is wrong, and [`Malformed`] must name the line.
 
 use crate::http::text;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ const NOT_A_GUESTS: [&str; 9] = [
     "proxy-authorization",
 ];
 
-/// Why a guest's output is no response. It is always the guest's fault.
+/// The reason for which a guest's output is no response. The fault is always the guest's.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -54,7 +54,7 @@ pub enum Malformed {
     /// A field that may appear once appears twice.
     #[error("header {0:?} is sent twice; remove one")]
     Twice(String),
-    /// The status is not one that a guest may set.
+    /// The guest may not set this status.
     #[error("status is {0:?}, the allowed range is 200 to 599")]
     Status(String),
     /// The header has neither `Content-Type`, nor `Location`, nor `Status`.
@@ -74,7 +74,7 @@ pub enum Malformed {
 ///
 /// # Errors
 ///
-/// [`Malformed`], which says what is wrong with the output.
+/// [`Malformed`], which names the error in the output.
 pub fn parse(output: Vec<u8>) -> Result<Response<Bytes>, Malformed> {
     let output = Bytes::from(output);
     let mut headers = HeaderMap::new();
@@ -127,7 +127,7 @@ fn complete(
         true => StatusCode::FOUND,
         false => StatusCode::OK,
     });
-    // Responses with these statuses have no body, whatever the guest prints.
+    // Responses with these statuses have no body, even if the guest prints one.
     let bare = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
     let mut response = Response::new(if bare { Bytes::new() } else { body });
     *response.status_mut() = status;

@@ -29,7 +29,7 @@ const NOT_PASSED: [&str; 11] = [
     "upgrade",
 ];
 
-/// Why a request has no environment. It is always the client's fault.
+/// The reason for which a request has no environment. The fault is always the client's.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum BadRequest {
     #[error("path is not percent-encoded UTF-8, or has a NUL; correct it")]
@@ -86,7 +86,7 @@ pub(crate) fn environment(
 fn fields(headers: &HeaderMap) -> impl Iterator<Item = (Cow<'static, str>, String)> {
     let passed = |name: &&HeaderName| {
         // `a_b` and `a-b` would become one variable, and a proxy in front may have checked only one
-        // of them.
+        // of these fields.
         !NOT_PASSED.contains(&name.as_str()) && !name.as_str().contains('_')
     };
     headers.keys().filter(passed).filter_map(|name| {
@@ -95,7 +95,8 @@ fn fields(headers: &HeaderMap) -> impl Iterator<Item = (Cow<'static, str>, Strin
     })
 }
 
-/// All values of a field, joined. Returns `None` if there is none, or if one is not UTF-8.
+/// All values of a field, joined. Returns `None` if the field is missing, or if a value is not
+/// UTF-8.
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let mut all: Option<String> = None;
     for value in headers.get_all(name) {

@@ -31,7 +31,7 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the guest of the route is not a handler, or if the request cannot be passed to it.
+    /// If the guest of the route is not a handler, or if the request cannot be passed to the guest.
     fn begin(&self, _exchange: Exchange) -> Result<Begun, End> {
         Err(End::System("the engine has no such guests".to_owned()))
     }
@@ -65,7 +65,7 @@ pub type EndedLater = Pin<Box<dyn Future<Output = Option<Ended>> + Send>>;
 /// The result of one run of a handler.
 #[derive(Debug)]
 pub struct Ended {
-    /// How the guest ended.
+    /// The reason for which the guest ended.
     pub end: End,
     /// Standard output and standard error, up to their common limit.
     pub errors: Vec<u8>,
@@ -96,7 +96,7 @@ pub struct Work {
 /// The result of one run of a guest.
 #[derive(Debug)]
 pub struct Ran {
-    /// How the guest ended.
+    /// The reason for which the guest ended.
     pub end: End,
     /// Standard output, up to its limit.
     pub output: Vec<u8>,
@@ -110,7 +110,7 @@ pub struct Ran {
     pub usage: Usage,
 }
 
-/// How a guest ended.
+/// The reason for which a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// The guest returned, or exited with this code.

@@ -1,9 +1,9 @@
-//! How guests ended, from the errors of the runtime.
+//! Converts errors of the runtime to the end of a guest.
 
 use super::engine::End;
 use pirn_runtime::CallError;
 
-/// How a guest ended whose call did not return.
+/// The end of a guest whose call failed with this error.
 pub(crate) fn core_end(error: CallError) -> End {
     match error {
         CallError::Trap(trap) => End::Trap(trap.to_string()),

@@ -1,15 +1,16 @@
-//! [`Grants`]: what the guest of a route may use besides its request.
+//! [`Grants`]: the servers, directories and variables that a route's guest may use.
 
 use pirn_wasi2::http::Allowed;
 use pirn_wasi2::{Dir, MemoryBase, MemoryLimits, Network};
 use std::sync::Arc;
 
-/// What the guest of a route may use besides its request. By default nothing.
+/// The servers, directories, variables and addresses that a route's guest may use. By default the
+/// guest may use none of them.
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
-    /// The servers that it may send HTTP requests to. Only components can.
+    /// The servers that the guest may send HTTP requests to. Only components can send requests.
     pub servers: Allowed,
-    /// Its directories in memory.
+    /// The guest's directories in memory.
     pub memory_dirs: Vec<GrantedDir>,
     /// Directories of the host, which all requests share. Only components get them.
     pub host_dirs: Vec<HostDir>,
@@ -26,17 +27,17 @@ pub struct HostDir {
     pub path: String,
     /// The directory.
     pub dir: Arc<Dir>,
-    /// Whether guests cannot change it.
+    /// Whether guests cannot change the directory.
     pub is_read_only: bool,
 }
 
-/// A directory in memory. Each request gets one of its own, which is dropped after it.
+/// A directory in memory. Each request gets its own directory, which is dropped after the request.
 #[derive(Debug, Clone)]
 pub struct GrantedDir {
-    /// Its path, as guests see it.
+    /// The path at which guests see the directory.
     pub path: String,
-    /// Its content at first.
+    /// The content of the directory at the start of each request.
     pub base: MemoryBase,
-    /// The limits of what one request changes.
+    /// The limits of the changes of one request.
     pub limits: MemoryLimits,
 }

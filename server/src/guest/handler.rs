@@ -53,7 +53,7 @@ impl Handler {
         self.prepared = self.prepared.start_deadline(limit);
     }
 
-    /// Sets what the guest may use.
+    /// Applies the grants of the guest.
     pub(crate) fn allow(&mut self, grants: &Grants) {
         let client = Client::new(grants.servers.clone());
         let network = grants.network.clone();

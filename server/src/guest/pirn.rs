@@ -36,8 +36,8 @@ pub struct Settings {
     pub stack_bytes: usize,
     /// Longest wall time of a guest.
     pub deadline: Duration,
-    /// Longest time of a module's start function. It runs during instantiation, and blocks its
-    /// thread.
+    /// Longest time of a module's start function. The function runs during instantiation, and
+    /// blocks its thread.
     pub start_deadline: Duration,
     /// Longest time that a guest keeps a thread before other guests have their turn.
     pub timeslice: Duration,
@@ -77,18 +77,18 @@ struct Guest {
     kind: Kind,
 }
 
-/// How a guest takes requests.
+/// The kind of a guest.
 enum Kind {
-    /// As a WASI program that speaks CGI.
+    /// A WASI program that speaks CGI.
     Program(Box<Program>),
-    /// As a `wasi:http` component.
+    /// A `wasi:http` component.
     Handler(Handler),
 }
 
 /// A WASI program that speaks CGI.
 struct Program {
     prepared: Prepared<WasiCtx>,
-    /// What a reactor must call first, if it has not.
+    /// The initialisation of a reactor, if the host must still call it.
     init: Option<TypedFunc<(), ()>>,
     answer: Answer,
     memory_dirs: Vec<GrantedDir>,
@@ -159,8 +159,8 @@ impl Pirn {
     ///
     /// # Errors
     ///
-    /// If the region cannot be made. If a module does not fit into it, has an unresolved import, or
-    /// exports neither `_start` nor `handle`, the error has a [`GuestNumber`].
+    /// If the region cannot be made. If a module does not fit into the region, has an unresolved
+    /// import, or exports neither `_start` nor `handle`, the error has a [`GuestNumber`].
     pub fn new(
         settings: Settings,
         modules: &[Module],
@@ -171,8 +171,9 @@ impl Pirn {
         Self::in_region(region, memories, settings, modules, more)
     }
 
-    /// Prepares other guests, or the same ones with other settings, beside the guests of this
-    /// engine. They share the slots of this engine, unless the new settings need other slots.
+    /// Prepares other guests, or the same guests with other settings, beside the guests of this
+    /// engine. The new guests share the slots of this engine, unless the new settings need other
+    /// slots.
     ///
     /// # Errors
     ///
@@ -220,8 +221,8 @@ impl Pirn {
             }
             let prepared = region.prepare(module, &linker)?;
             let prepared = prepared.start_deadline(start_deadline);
-            // Measuring CPU time reads the clocks. That costs 1 us of the tens of microseconds of a
-            // request.
+            // Measuring CPU time reads the clocks, which costs 1 us of the tens of microseconds of
+            // a request.
             let prepared = prepared.measured(Measure::CpuTime);
             Ok(Kind::Program(Program::new(prepared, module)?.into()))
         };
@@ -252,7 +253,7 @@ impl Pirn {
         guest.deadline = deadline;
     }
 
-    /// Sets what the guest of one route may use.
+    /// Applies the grants of the guest of one route.
     pub fn allow(&mut self, route: usize, grants: &Grants) {
         match &mut self.guests[route].kind {
             Kind::Handler(handler) => handler.allow(grants),
@@ -286,7 +287,7 @@ impl Pirn {
         Some((end, since, instance.usage_without_pages()))
     }
 
-    /// Calls the functions of a guest. All of them together have the deadline.
+    /// Calls the functions of a guest. The deadline covers all calls together.
     async fn answer(
         &self,
         guest: &Program,
@@ -322,12 +323,12 @@ impl Pirn {
     }
 }
 
-/// A snapshot of a guest after its initialisation, whose instances begin there.
+/// A snapshot of a guest after its initialisation. Instances of the snapshot begin initialised.
 ///
-/// The initialisation has no arguments, variables or input, and its output is dropped. It sees the
-/// system's clocks and random numbers. It has the directories in memory that each request gets, but
-/// what it changes in them is lost. `more` defines the same host functions as for [`Pirn::new`]. A
-/// module without initialisation, and a snapshot, are returned as they are.
+/// The initialisation has no arguments, variables or input, and its output is dropped. The guest
+/// sees the system's clocks and random numbers. It has the directories in memory that each request
+/// gets, but its changes in them are lost. `more` defines the same host functions as for
+/// [`Pirn::new`]. Returns a module without initialisation, and a snapshot, unchanged.
 ///
 /// # Errors
 ///
@@ -358,7 +359,8 @@ pub fn warm(
         let called = instance.deadline(deadline).call_values(name, &[]);
         called.with_context(|| format!("its initialisation {name}"))?;
     }
-    // A descriptor that the guest has opened may have the number of one that it was given.
+    // A descriptor that the guest has opened may have replaced a preopened descriptor under the
+    // same number.
     let given = STREAMS + grants.memory_dirs.len();
     if opened.number() > 0 || open_descriptors(instance.data())?.len() != given {
         bail!("its initialisation opened or closed descriptors; leave them as they are");
@@ -367,8 +369,8 @@ pub fn warm(
     Ok(instance.snapshot_after(&names)?)
 }
 
-/// Most memory that the host keeps for one component, in all. A connection to another server counts
-/// for up to 256 KiB with its bodies, so a guest may have 60 of them.
+/// Most memory that the host keeps for one component, in all. A connection to another server with
+/// its bodies counts for up to 256 KiB, so a guest may have 60 connections.
 const HOST_BYTES_MAX: usize = 16 << 20;
 
 /// Number of standard streams.
@@ -379,7 +381,7 @@ fn memories(modules: &[Module]) -> u32 {
     modules.iter().map(Module::memories).max().unwrap_or(0)
 }
 
-/// A region for guests with at most that many memories.
+/// A region for guests with at most `memories` memories.
 fn region(settings: &Settings, slots: u32, memories: u32) -> Result<Region> {
     let region = Region::builder()
         .slots(slots)
@@ -395,7 +397,7 @@ impl Engine for Pirn {
         Box::pin(async move {
             let guest = &self.guests[work.route];
             let Kind::Program(program) = &guest.kind else {
-                // The server asks for the kind first.
+                // Never happens: the server asks `is_handler` first.
                 return None;
             };
             let pipe = |bytes_max| WritePipe::new(Bounded::new(vec![], bytes_max));
@@ -496,7 +498,7 @@ fn not_made(error: InstantiateError) -> End {
     }
 }
 
-/// How a guest ended whose call did not return.
+/// The end of a guest whose call failed with this error.
 fn ended(error: CallError) -> End {
     if let Some(exit) = Exit::of(&error) {
         return End::Exited(exit.code);

@@ -22,12 +22,12 @@ impl Place {
         }
     }
 
-    /// Waits for a slot. Returns the result of `slot` and the time when it got the slot. Returns
-    /// `None` if no slot was free in time.
+    /// Waits for a slot. Returns the result of `slot` and the time when the request got the slot.
+    /// Returns `None` if no slot was free in time.
     pub async fn wait<T>(self, slot: impl Future<Output = T>) -> Option<(T, Instant)> {
         let mut slot = pin!(slot);
         let mut since = Instant::now();
-        // In the last poll it gets its slot, so the time of that poll counts.
+        // The request gets its slot in the last poll, so the time of that poll counts.
         let polled = poll_fn(|context| {
             since = Instant::now();
             slot.as_mut().poll(context)

@@ -1,4 +1,5 @@
-//! [`refusal`]: why a guest cannot be prepared, for the user of a program that serves or runs it.
+//! [`refusal`]: the error of a guest that cannot be prepared, for the user of a program that serves
+//! or runs guests.
 
 use super::pirn::GuestNumber;
 use anyhow::{Error, anyhow};
@@ -9,7 +10,7 @@ use pirn_runtime::LinkError;
 const PAGE_KIB: u64 = 64;
 
 /// The error of a guest that cannot be prepared. The errors of the libraries name settings of Rust
-/// and the linker. This one names the setting that the program's user has, `memory_max`, and has no
+/// and the linker. The result names the setting of the program's user, `memory_max`, and has no
 /// [`GuestNumber`].
 #[must_use]
 pub fn refusal(error: &Error, memory_max: &str) -> Error {

@@ -1,8 +1,8 @@
-//! [`read`]: finds the host that a request is for, once for all that use it.
+//! [`read`]: finds the host of a request, once for all users of the host.
 //!
 //! A request can name its host twice: in its target and in `Host`. After [`read`], the target is
-//! only a path, and `Host` is the one name. Routes, guests of both kinds, the access log and traces
-//! get the request after that, so that no two of them can take it for different requests.
+//! only a path, and only `Host` names the host. Routes, guests of both kinds, the access log and
+//! traces get the request after [`read`], so all of them see the same host.
 
 use super::text;
 use hyper::header::{HOST, HeaderMap, HeaderValue};
@@ -11,7 +11,7 @@ use hyper::{Method, Request, Uri, Version};
 use std::net::{Ipv6Addr, SocketAddr};
 use thiserror::Error;
 
-/// Why a request has no host. It is always the client's fault.
+/// The reason for which a request has no host. The fault is always the client's.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum BadTarget {
     /// The request has no `Host` (RFC 9112, section 3.2).
@@ -23,8 +23,8 @@ pub(crate) enum BadTarget {
     /// `Host` is no host with an optional port (RFC 9110, section 7.2).
     #[error("Host is {0:?}, which is no host with an optional port; correct it")]
     Host(String),
-    /// The authority of the target is no host with an optional port. A user or password in it is an
-    /// error (RFC 9110, section 4.2.4).
+    /// The authority of the target is no host with an optional port. A user or password in the
+    /// authority is an error (RFC 9110, section 4.2.4).
     #[error("target is for {0:?}, which is no host with an optional port; correct it")]
     Authority(String),
     /// The target has a scheme that is not HTTP's.
@@ -35,7 +35,7 @@ pub(crate) enum BadTarget {
     Form(Method, String),
 }
 
-/// Reads the host that a request is for, and makes `Host` the only place that names it.
+/// Reads the host of a request, and makes `Host` the only field that names the host.
 ///
 /// The authority of the target replaces `Host` (RFC 9112, section 3.2.2). A request of HTTP/1.0
 /// that names no host is for `local`, the address that its client connected to (RFC 9112, section
@@ -62,7 +62,7 @@ pub(crate) fn read<B>(request: &mut Request<B>, local: SocketAddr) -> Result<(),
         (Some(scheme), _) => return Err(BadTarget::Scheme(text(scheme.as_bytes()))),
         (None, Some(_)) => return Err(form()),
         (None, None) if uri.path().starts_with('/') => None,
-        // It asks for the server itself, of which `Host` says the name.
+        // `OPTIONS *` asks for the server itself, which `Host` names.
         (None, None) if uri.path() == "*" && request.method() == Method::OPTIONS => None,
         (None, None) => return Err(form()),
     };

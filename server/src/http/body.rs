@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Why a body could not be read.
+/// The reason for which a body could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// The body is larger than its limit.
@@ -18,13 +18,13 @@ pub(crate) enum Unread {
     Slow,
     /// The body is malformed or incomplete.
     Malformed(String),
-    /// The body and those of other requests would exceed a limit.
+    /// The bodies of all requests together would exceed a limit.
     NoRoom(NoRoom),
     /// The system refused memory for the body.
     NoMemory(String),
 }
 
-/// A body that has arrived. Its bytes count until it is dropped.
+/// A body that has arrived. Its bytes count until the body is dropped.
 struct Whole {
     bytes: Vec<u8>,
     _reserved: Reserved,
@@ -55,7 +55,7 @@ where
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    // No more bytes than the declared length arrive, so the buffer needs no more.
+    // At most the declared length arrives, so the buffer needs no larger capacity.
     let declared = body.size_hint().upper().unwrap_or(u64::MAX);
     let capacity_max = declared.min(bytes_max as u64) as usize;
     let body = Limited::new(body, bytes_max);
@@ -66,7 +66,7 @@ where
 /// Copies a body to a buffer of its own.
 ///
 /// `BodyExt::collect` keeps the frames. Each frame keeps the connection's read buffer alive. If a
-/// client sends single bytes, the server would hold 8 KiB for each of them.
+/// client sends single bytes, the server would hold 8 KiB for each byte.
 async fn copied<B>(
     body: Limited<B>,
     capacity_max: usize,
@@ -95,8 +95,8 @@ where
     }))
 }
 
-/// Makes room for `more` bytes, and counts them. The capacity doubles, as in any `Vec`, but only
-/// exceeds `capacity_max` if the bytes need it.
+/// Makes room for `more` bytes, and counts the capacity. The capacity doubles, as in any `Vec`, but
+/// exceeds `capacity_max` only if the bytes need more room.
 fn make_room(
     all: &mut Vec<u8>,
     more: usize,
@@ -113,7 +113,7 @@ fn make_room(
     reserved.grow(capacity).map_err(Unread::NoRoom)?;
     all.try_reserve_exact(capacity - all.len())
         .map_err(|error| Unread::NoMemory(error.to_string()))?;
-    // An allocator may give more than it was asked for.
+    // The allocator may give more memory than requested.
     reserved.grow(all.capacity()).map_err(Unread::NoRoom)
 }
 
@@ -129,13 +129,14 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll};
 
-    /// Nothing yet, without limits.
+    /// A reservation of no bytes, without limits.
     fn unlimited() -> Reserved {
         let (server, client) = (Buffered::default(), Buffered::default());
         Reserved::new((&server, usize::MAX), (&client, usize::MAX))
     }
 
-    /// A read buffer of a connection. A frame is a slice of it. It counts the live buffers.
+    /// A read buffer of a connection. A frame is a slice of this buffer. `alive` counts the live
+    /// buffers.
     struct Buffer {
         bytes: Vec<u8>,
         alive: Arc<AtomicUsize>,
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A body of single bytes, each in its own buffer. It records the highest number of live
+    /// A body of single bytes, each byte in its own buffer. Records the highest number of live
     /// buffers.
     struct Drip {
         left: usize,
@@ -197,7 +198,7 @@ mod tests {
         fn size_hint(&self) -> SizeHint {
             let mut hint = SizeHint::new();
             match self.declared {
-                // As in chunks: nothing is known.
+                // As for a chunked body, the length is unknown.
                 0 => {}
                 declared => hint.set_exact(declared),
             }
@@ -276,7 +277,7 @@ mod tests {
     }
 
     /// Bodies of this number of bytes, one after another, while the server has room for `bytes_max`
-    /// bytes. Returns the results, and the counted bytes after each.
+    /// bytes. Returns each result with the counted bytes after it.
     async fn read_all(
         bytes_max: usize,
         bodies: &[(usize, u64)],

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of the buffers of bodies, by capacity: those of all clients, or those of one client.
+/// Bytes of the buffers of bodies, by capacity, of all clients or of one client.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Buffered(Arc<AtomicUsize>);
 
-/// The bytes of one body. They count against the limit of the server and that of the body's client.
-/// Dropping it subtracts them.
+/// The bytes of one body. They count against the server's limit and the client's limit. A drop of
+/// the value subtracts them.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     /// The counters that include the bytes, each with its limit.
@@ -19,7 +19,7 @@ pub(crate) struct Reserved {
 /// A body would exceed a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoRoom {
-    /// Bytes of all bodies that count against the limit, with the refused one.
+    /// Bytes of all bodies that count against the limit, with the refused body.
     pub(crate) needed: usize,
     /// The limit.
     pub(crate) bytes_max: usize,
@@ -50,7 +50,7 @@ impl Buffered {
 }
 
 impl Reserved {
-    /// Nothing yet, for a body that counts against both of these limits.
+    /// A reservation of no bytes, for a body that counts against both limits.
     pub(crate) fn new(server: (&Buffered, usize), client: (&Buffered, usize)) -> Self {
         Self {
             counted: [server, client].map(|(counter, bytes_max)| (counter.clone(), bytes_max)),
@@ -58,8 +58,8 @@ impl Reserved {
         }
     }
 
-    /// Raises the number of bytes of the body to `bytes`. It stays as it was if that exceeds a
-    /// limit.
+    /// Raises the number of bytes of the body to `bytes`. Changes nothing if a limit would be
+    /// exceeded.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let more = bytes.saturating_sub(self.bytes);
         let [(server, server_max), (client, client_max)] = &self.counted;

@@ -1,4 +1,5 @@
-//! [`Clients`]: limits the connections of each client, so that one client cannot take all of them.
+//! [`Clients`]: limits the connections of each client, so that one client cannot take all
+//! connections.
 
 use super::buffered::Buffered;
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ pub(crate) struct Clients {
     open: Mutex<HashMap<IpAddr, Client>>,
 }
 
-/// What a client has.
+/// The connections and the buffered bytes of a client.
 #[derive(Debug, Default)]
 struct Client {
     connections: usize,
@@ -25,7 +26,7 @@ struct Client {
     buffered: Buffered,
 }
 
-/// Counts a connection until it is dropped.
+/// Counts a connection until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     clients: Arc<Clients>,

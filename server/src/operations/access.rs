@@ -1,7 +1,7 @@
 //! [`AccessLog`]: one line for each request, written by a thread of its own.
 //!
-//! A request never waits for the disk: it hands its line to the thread, or drops it if too many
-//! lines wait.
+//! A request never waits for the disk: it hands its line to the thread, or drops the line if too
+//! many lines wait.
 
 use super::utc::Utc;
 use anyhow::{Context as _, Error, Result, bail};
@@ -34,7 +34,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// The form of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A JSON object a line.
+    /// A JSON object on each line.
     Json,
     /// Apache's combined log format.
     Combined,
@@ -52,7 +52,7 @@ impl FromStr for Format {
     }
 }
 
-/// What a line tells of a request.
+/// The data of a request that a line of the log reports.
 #[derive(Debug, Clone)]
 pub(crate) struct Line<'a> {
     pub(crate) time: SystemTime,
@@ -92,7 +92,7 @@ struct Json<'a> {
     trace_id: Option<&'a str>,
 }
 
-/// Escapes what [`text::json`] escapes, within all strings.
+/// Escapes the characters that [`text::json`] escapes, within all strings.
 struct Escaping;
 
 impl serde_json::ser::Formatter for Escaping {
@@ -176,7 +176,7 @@ enum Message {
     Line(Vec<u8>),
     /// Opens the file again, because something has renamed it.
     Reopen,
-    /// Writes all earlier lines, reports it, and ends the thread.
+    /// Writes all earlier lines, reports that to the sender, and ends the thread.
     Close(oneshot::Sender<()>),
 }
 
@@ -188,7 +188,7 @@ pub struct AccessLog {
     queue: Arc<Queue>,
 }
 
-/// What waits for the writing thread.
+/// Bytes of the lines that wait for the writing thread, and the number of dropped lines.
 #[derive(Debug, Default)]
 struct Queue {
     bytes: AtomicUsize,
@@ -231,13 +231,13 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again: lines from now on are in the file that has the name now.
+    /// Opens the file again by its path. Later lines go to the file that now has this path.
     pub fn reopen(&self) {
         // The thread runs until `close`.
         let _ = self.sender.send(Message::Reopen);
     }
 
-    /// Writes the lines that wait, and ends the thread.
+    /// Writes the waiting lines, and ends the thread.
     pub(crate) async fn close(&self) {
         let (done, ended) = oneshot::channel();
         if self.sender.send(Message::Close(done)).is_ok()
@@ -269,7 +269,7 @@ struct Writer {
     output: Output,
     path: PathBuf,
     queue: Arc<Queue>,
-    /// Whether the last write failed. The log tells it once.
+    /// Whether the last write failed. The server's log reports a failure once.
     has_failed: bool,
 }
 
@@ -301,7 +301,7 @@ impl Writer {
                     let _ = done.send(());
                     return;
                 }
-                // The output writes what it has when it is dropped.
+                // The drop of the output writes its buffered lines.
                 None => return,
             }
         }

@@ -31,12 +31,12 @@ pub(crate) fn short(text: impl Display) -> String {
     }
 
     let mut short = Short(String::new());
-    // The error says that there is more.
+    // An error only means that the text is longer than the limit.
     let _ = write!(short, "{text}");
     short.0
 }
 
-/// Logs messages of guests, at most so many bytes per second for all guests together.
+/// Logs messages of guests, at most `bytes_max` bytes per second for all guests together.
 pub(crate) struct Journal {
     bytes_max: usize,
     period: Mutex<Period>,
@@ -64,7 +64,7 @@ impl Journal {
         }
     }
 
-    /// Logs a guest's standard error, one log line for each of its lines.
+    /// Logs each line of a guest's standard error as one log line.
     pub(crate) fn errors(&self, route: &str, errors: &[u8]) {
         for line in String::from_utf8_lossy(errors).lines() {
             if self.admit(line) {
@@ -85,7 +85,7 @@ impl Journal {
     /// Whether the quota of this second has room for a line. Also logs the number of lines that the
     /// previous second dropped.
     fn admit(&self, line: &str) -> bool {
-        // As `?line` writes it.
+        // The text as `?line` writes it.
         let text = format!("{line:?}").len() - 2;
         let (admitted, dropped) = self.take(LINE_BYTES + text, Instant::now());
         if dropped > 0 {
@@ -97,8 +97,8 @@ impl Journal {
         admitted
     }
 
-    /// Takes `bytes` bytes from the quota of this second. Returns whether it had them, and the
-    /// number of lines that the previous second dropped.
+    /// Takes `bytes` bytes from the quota of this second. Returns whether the quota had these
+    /// bytes, and the number of lines that the previous second dropped.
     fn take(&self, bytes: usize, now: Instant) -> (bool, usize) {
         let mut period = self.period.lock().unwrap_or_else(PoisonError::into_inner);
         let mut dropped = 0;

@@ -71,7 +71,7 @@ pub struct Hits {
     nanoseconds: Vec<u64>,
 }
 
-/// Most wrong answers that are described.
+/// Most wrong answers that a report describes.
 const TOLD_MAX: usize = 5;
 
 impl Hits {
@@ -227,7 +227,7 @@ async fn client(load: Arc<Load>, next: Arc<AtomicUsize>) -> Result<Vec<Hits>> {
     }
 }
 
-/// Opens a connection. A task of its own drives it.
+/// Opens a connection. A separate task drives the connection.
 ///
 /// # Errors
 ///
@@ -272,7 +272,7 @@ fn check(shot: &Shot, status: StatusCode, body: &Bytes) -> Result<()> {
     }
 }
 
-/// The value of a metric in a server's text, if it is there.
+/// The value of a metric in a server's text, if the text has the metric.
 #[must_use]
 pub fn metric(text: &str, name: &str) -> Option<f64> {
     let line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();

@@ -1,6 +1,7 @@
-//! The service manager, such as systemd: what the server tells it, and the socket that it passes.
+//! The service manager, such as systemd: the messages of the server to the manager, and the socket
+//! that the manager passes.
 //!
-//! Without a manager all of this does nothing.
+//! Without a manager, the functions of this file do nothing.
 
 use anyhow::{Context as _, Result, bail};
 use listenfd::ListenFd;
@@ -19,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval};
 ///
 /// # Errors
 ///
-/// If there are several, or if it is not a TCP socket that listens.
+/// If there are several sockets, or if the socket is no listening TCP socket.
 pub(crate) fn socket() -> Result<Option<TcpListener>> {
     let mut passed = ListenFd::from_env();
     if passed.len() > 1 {
@@ -33,12 +34,12 @@ pub(crate) fn socket() -> Result<Option<TcpListener>> {
     Ok(socket)
 }
 
-/// Tells the manager that requests are served.
+/// Tells the manager that the server takes requests.
 pub(crate) fn ready() {
     tell("READY=1\n");
 }
 
-/// Tells the manager that a reload begins. It ends by [`ready`].
+/// Tells the manager that a reload begins. [`ready`] ends the reload.
 pub(crate) fn reloading() {
     // systemd tells reloads apart by this clock.
     let now = clock_gettime(ClockId::Monotonic);
@@ -67,8 +68,8 @@ pub(crate) async fn watch() {
 }
 
 /// The time after which a watchdog ends this process, by the variables that a manager sets: the
-/// microseconds, and the process that the watchdog is for. `None` if it watches another process or
-/// none.
+/// microseconds, and the process that the watchdog is for. `None` if the watchdog is off or watches
+/// another process.
 fn longest_silence(most_us: Option<&str>, process: Option<&str>, own: u32) -> Option<Duration> {
     if process.is_some_and(|process| process.parse() != Ok(own)) {
         return None;
@@ -83,8 +84,8 @@ fn tell(message: &str) {
     }
 }
 
-/// Sends a message to the socket that `NOTIFY_SOCKET` names, if it names one: a path, or after an
-/// `@` an abstract name.
+/// Sends a message to the socket that `NOTIFY_SOCKET` names, if the variable is set: a path, or an
+/// abstract name after an `@`.
 fn send(message: &str) -> io::Result<()> {
     let Some(name) = env::var_os("NOTIFY_SOCKET") else {
         return Ok(());

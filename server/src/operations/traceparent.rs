@@ -18,7 +18,7 @@ pub(crate) struct Parent<'a> {
 }
 
 impl<'a> Parent<'a> {
-    /// The parent in a header. An invalid field, and one of several, counts as missing.
+    /// The parent in a header. An invalid field counts as missing, and so do several fields.
     pub(crate) fn of(headers: &'a HeaderMap) -> Option<Self> {
         let mut all = headers.get_all(TRACEPARENT).iter();
         let (value, None) = (all.next()?, all.next()) else {

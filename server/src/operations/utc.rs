@@ -66,8 +66,8 @@ impl Utc {
 impl Date {
     /// The date `days` days after 1 January 1970.
     fn after_1970(days: u64) -> Self {
-        /// From 1 March of the year 0 on. With years from March on, a leap day is the last day of
-        /// its year.
+        /// Days from 1 March of the year 0 to 1970. If years begin in March, a leap day is the last
+        /// day of its year.
         const DAYS_BEFORE_1970: u64 = 719_468;
         /// Days of 400, of 100 and of 4 years that begin with a March, and of one year.
         const DAYS: [u64; 4] = [146_097, 36_524, 1_461, 365];
@@ -80,7 +80,7 @@ impl Date {
             count
         };
         let mut year = 400 * take(DAYS[0], u64::MAX);
-        // The last century of 400 years and the last of four years have a leap day more.
+        // The last century of 400 years and the last year of four years have one more leap day.
         year += 100 * take(DAYS[1], 3) + 4 * take(DAYS[2], u64::MAX) + take(DAYS[3], 3);
         let months = MONTHS
             .into_iter()

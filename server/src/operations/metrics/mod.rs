@@ -28,7 +28,7 @@ const NO_ROUTE: &str = "-";
 pub(crate) struct Metrics {
     /// All routes that the server has had. Only a reload and [`Metrics::render`] take the lock.
     routes: Mutex<Vec<Arc<Series>>>,
-    /// Reloads of the configuration that failed, and those that did not.
+    /// Failed reloads of the configuration, and successful reloads.
     reloads: [Counter; 2],
     pub(crate) connections: Arc<Gauge>,
     /// Connections that were refused because their client had reached its limit.
@@ -37,7 +37,7 @@ pub(crate) struct Metrics {
     pub(crate) lines_dropped: Arc<Counter>,
 }
 
-/// What is read when the metrics are rendered.
+/// Values that the server reads when it renders the metrics.
 struct Now {
     slots: Slots,
     waiting: usize,
@@ -46,7 +46,8 @@ struct Now {
     resident_bytes: u64,
 }
 
-/// The counters of routes: one for each route, and a last one for requests without a route.
+/// The counters of routes, one entry for each route. The last entry is for requests without a
+/// route.
 pub(crate) struct RouteCounters(Vec<Arc<Series>>);
 
 /// The counters of one route.
@@ -116,7 +117,7 @@ impl Metrics {
         text.finish()
     }
 
-    /// Writes the samples of the metric that has this place in [`ROWS`].
+    /// Writes the samples of the metric at `place` in [`ROWS`].
     fn samples(
         &self,
         place: usize,

@@ -15,7 +15,7 @@ pub(crate) enum Outcome {
     Trap,
     /// The guest reached its deadline.
     Deadline,
-    /// No slot was free in time, or too many requests wait for one.
+    /// No slot was free in time, or too many requests wait for a slot.
     Full,
     /// A host function panicked, or the system refused a resource.
     Failed,
@@ -48,7 +48,8 @@ impl Outcome {
         Self::NotFound,
     ];
 
-    /// Whether the guest or the server caused the outcome, so that the operator should know of it.
+    /// Whether the guest or the server caused the outcome. The log reports such outcomes to the
+    /// operator.
     pub(crate) fn is_guests(self) -> bool {
         match self {
             Self::Malformed | Self::Output | Self::Exit | Self::Trap => true,

@@ -1,4 +1,4 @@
-//! [`ROWS`]: all metrics of the server, one row for each.
+//! [`ROWS`]: all metrics of the server, one row for each metric.
 
 use super::text::Kind;
 use super::values::Histogram;
@@ -14,7 +14,7 @@ pub(super) struct Row {
     pub(super) source: Source,
 }
 
-/// Where the samples of a metric come from, which also decides its type and its labels.
+/// The source of a metric's samples. It also decides the type and the labels of the metric.
 pub(super) enum Source {
     /// A counter of the server.
     Counter(fn(&Metrics, &Now) -> u64),
@@ -24,7 +24,7 @@ pub(super) enum Source {
     Reloads,
     /// A counter of requests for each route and outcome.
     Requests,
-    /// A histogram for each route that has it.
+    /// A histogram for each route that has the histogram.
     Times(fn(&Series) -> Option<&Histogram>),
     /// A counter for each route with a guest: the sum of this number over the guests that ended.
     Used(fn(&Usage) -> u64),

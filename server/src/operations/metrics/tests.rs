@@ -3,7 +3,7 @@
 use super::*;
 use std::fs;
 
-/// What every metric counts in a small server's life.
+/// Metrics after the events of a small server's life.
 fn counted() -> Metrics {
     let metrics = Metrics::default();
     metrics.connections.increment();
@@ -66,7 +66,8 @@ const NOW: Now = Now {
 };
 
 /// The expected lines are those of the crate `metrics-exporter-prometheus` 0.18.3 for these events.
-/// Dashboards and alerts depend on them: change only what the reference of the metrics announces.
+/// Dashboards and alerts depend on these lines: announce each change in the reference of the
+/// metrics.
 #[test]
 fn the_text_is_as_expected_line_by_line() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/metrics.txt");
@@ -90,7 +91,7 @@ fn routes_of_requests_add_no_series() {
     assert_eq!(lines(&metrics), before);
 }
 
-/// The reference describes the metrics that exist, and no others.
+/// The reference describes the metrics that exist, and no other metrics.
 #[test]
 fn the_reference_has_each_metric() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/metrics.md");

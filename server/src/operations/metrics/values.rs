@@ -44,7 +44,7 @@ impl Gauge {
 /// Times by bucket, and their sum.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
-    /// Times in each bucket but not in the one before. The last bucket has no bound.
+    /// Times of each bucket, without the times of the bucket before. The last bucket has no bound.
     buckets: [AtomicU64; BUCKETS.len() + 1],
     /// Wraps after 584 years.
     sum_ns: AtomicU64,
@@ -59,7 +59,7 @@ impl Histogram {
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// For each bucket, the number of times in it and in all buckets before.
+    /// For each bucket, the number of times in this bucket and in all buckets before.
     pub(super) fn cumulative(&self) -> [u64; BUCKETS.len() + 1] {
         let mut count = 0;
         self.buckets.each_ref().map(|bucket| {

@@ -1,10 +1,10 @@
-//! [`Traces`] of a build without the feature `otlp`: there are none.
+//! [`Traces`] of a build without the feature `otlp`, which sends no spans.
 
 use super::{SpanEnd, SpanStart};
 use crate::units::{Endpoint, Ratio};
 use anyhow::{Result, bail};
 
-/// Sends spans to a collector. This build cannot, so there is no value.
+/// Sends spans to a collector. This build cannot send spans, so the type has no value.
 #[derive(Debug)]
 pub enum Traces {}
 

@@ -1,4 +1,4 @@
-//! [`Collector`]: the HTTP client that sends spans. It is hyper's, on the server's own threads.
+//! [`Collector`]: the HTTP client that sends spans. It uses hyper, on the server's own threads.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Longest time to send spans and get the answer.
 const SEND_MAX: Duration = Duration::from_secs(10);
 
-/// Sends each batch of spans over a connection of its own: there is one every five seconds.
+/// Sends each batch of spans over its own connection. There is a batch every five seconds.
 #[derive(Debug)]
 pub(super) struct Collector {
     /// The exporter runs on a thread that is not tokio's.

@@ -30,7 +30,7 @@ pub(crate) struct SpanStart<'a> {
     pub(crate) route: Option<&'a str>,
     pub(crate) client: IpAddr,
     pub(crate) parent: Option<Parent<'a>>,
-    /// What other tracing systems appended, `tracestate`.
+    /// The field `tracestate`: data that other tracing systems append.
     pub(crate) state: Option<&'a str>,
 }
 

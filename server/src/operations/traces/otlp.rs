@@ -22,7 +22,8 @@ const PATH_BYTES_MAX: usize = 1024;
 /// Longest time to send the last spans when the server stops.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-/// Methods that span names and attributes have. A client could invent others without end.
+/// Methods that span names and attributes may contain. A client could invent any number of other
+/// methods.
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
 ];
@@ -45,8 +46,8 @@ pub(crate) struct RequestSpan {
 impl Traces {
     /// Starts the thread that sends spans. Must be called on a thread of tokio.
     ///
-    /// A request that continues a trace is sampled if its parent is; of the others, a part of
-    /// `ratio` is.
+    /// A request that continues a trace is sampled if its parent is sampled. Of the other requests,
+    /// a part of `ratio` is sampled.
     ///
     /// # Errors
     ///
@@ -139,7 +140,7 @@ impl RequestSpan {
         self.span.span_context().trace_id().to_string()
     }
 
-    /// The value of `traceparent` for spans below this one.
+    /// The value of `traceparent` for children of this span.
     pub(crate) fn traceparent(&self) -> String {
         let context = self.span.span_context();
         let sampled = u8::from(context.is_sampled());
