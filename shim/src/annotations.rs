@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The prefix of all annotations of the shim.
 pub const PREFIX: &str = "io.pirn.";
 
-/// The port of a server, unless an annotation or the variable `PORT` names another one.
+/// The port of a server, unless an annotation or the variable `PORT` names another port.
 const PORT: u16 = 8080;
 
 /// The limits and ports that the annotations of a container ask for.

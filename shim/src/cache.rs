@@ -7,8 +7,8 @@
 //!   DIR/*.new         a file that a process still writes
 //! ```
 //!
-//! Containers map these files, so the kernel keeps the code of a module in memory once for all of
-//! them. A process that can write to the folder decides which machine code guests run. So the
+//! Containers map these files, so the kernel keeps the code of a module in memory once for all
+//! containers. A process that can write to the folder decides which machine code guests run. So the
 //! folder belongs to root, and containers never see it.
 
 use crate::owner;

@@ -23,11 +23,12 @@ use std::error::Error as _;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// The name of the shim. It separates the state of this shim's containers from that of other shims.
+/// The name of the shim. It separates the state of this shim's containers from the state of other
+/// shims' containers.
 pub const NAME: &str = "pirn";
 
 thread_local! {
-    /// The container that this process holds. The shim's main process holds none.
+    /// The container that this process holds. The shim's main process holds no container.
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 

@@ -64,7 +64,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// If the system refuses it.
+    /// If the system refuses to open the root file system.
     pub fn open(root: &Path) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(root, flags, Mode::empty());
@@ -138,7 +138,7 @@ impl Image {
     }
 
     /// Refuses a working directory that neither the image nor a volume has. libcontainer's error
-    /// would not name it.
+    /// would not name the directory.
     fn check_working_directory(&self, spec: &Spec, cwd: &Path) -> Result<()> {
         let mut mounts = spec.mounts().iter().flatten();
         if mounts.any(|mount| cwd.starts_with(mount.destination())) {

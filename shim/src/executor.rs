@@ -103,8 +103,8 @@ fn enter(guest: &Guest, spec: &Spec) -> Result<Given> {
 }
 
 /// Drops the capabilities that a user other than root loses when it executes a program
-/// (capabilities(7)): all but the ambient ones. This process executes no program, so the kernel
-/// does not drop them.
+/// (capabilities(7)): all except the ambient capabilities. This process executes no program, so the
+/// kernel does not drop these capabilities.
 fn drop_rights() -> Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -115,14 +115,15 @@ fn drop_rights() -> Result<()> {
     Ok(())
 }
 
-/// Closes all descriptors except the standard streams and `kept`. Nothing uses the closed ones:
-/// this process never returns to the code that opened them.
+/// Closes all descriptors except the standard streams and `kept`. Nothing uses the closed
+/// descriptors: this process never returns to the code that opened them.
 fn close_others(kept: RawFd) -> Result<()> {
     // One of the closed descriptors is the log of the shim.
     log::set_max_level(log::LevelFilter::Off);
     let all = fs::read_dir("/proc/self/fd").context("cannot list the descriptors of the shim")?;
     let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    // Collected before any is closed, because reading the directory needs a descriptor, too.
+    // Collect all numbers before the first close, because reading the directory needs a descriptor,
+    // too.
     let all: Vec<RawFd> = all.collect();
     for fd in all {
         if fd > 2 && fd != kept {

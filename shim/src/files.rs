@@ -17,7 +17,7 @@ use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
-/// File systems that show the kernel or processes. A guest gets none of them.
+/// File systems that show the kernel or processes. A guest gets none of these file systems.
 const REFUSED: [&str; 22] = [
     "autofs",
     "binder",
@@ -135,7 +135,7 @@ fn check(directory: &Path, mountinfo: &str) -> Result<bool> {
             bail!("cannot parse the mount {line:?} of the container");
         };
         if directory.starts_with(&point) {
-            // If a mount point has several mounts, the last one hides the others.
+            // If a mount point has several mounts, the last mount hides the others.
             let is_nearer = around
                 .as_ref()
                 .is_none_or(|(other, _)| point.starts_with(other));

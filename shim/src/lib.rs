@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The holder makes all decisions on the host, before the container exists. So `ctr run` reports
-//! its errors. `docs/guide/kubernetes.md` is the guide.
+//! the errors of the holder. `docs/guide/kubernetes.md` is the guide.
 
 #![forbid(unsafe_code)]
 

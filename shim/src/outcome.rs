@@ -20,13 +20,13 @@ pub(crate) enum Outcome {
     Failed(anyhow::Error),
 }
 
-/// Exit code after a trap or an uncaught exception: 128 + SIGABRT, like that of an aborted process.
+/// Exit code after a trap or an uncaught exception: 128 + SIGABRT, as for an aborted process.
 const TRAPPED: i32 = 134;
 
-/// Exit code after a deadline, like that of timeout(1).
+/// Exit code after a deadline, the same as that of timeout(1).
 const LATE: i32 = 124;
 
-/// Exit code if the guest could not start, like Docker's.
+/// Exit code if the guest could not start, the same as Docker's.
 const NOT_RUN: i32 = 125;
 
 impl Outcome {

@@ -38,7 +38,7 @@ pub(crate) fn check(about: &Metadata) -> Result<()> {
         found == 0 || found == own,
         "it belongs to user {found}, not to root; chown it"
     );
-    // In a folder with the sticky bit, such as /tmp, users cannot replace the files of others.
+    // In a folder with the sticky bit, such as /tmp, users cannot replace the files of other users.
     let is_sticky_folder = about.is_dir() && about.mode() & 0o1000 != 0;
     let mode = about.mode() & 0o7777;
     ensure!(

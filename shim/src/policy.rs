@@ -16,7 +16,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The policy file, unless [`POLICY_VARIABLE`] names another one.
+/// The policy file, unless [`POLICY_VARIABLE`] names another file.
 pub const POLICY_FILE: &str = "/etc/pirn/shim.toml";
 
 /// The variable in containerd's environment that names another policy file.
@@ -29,7 +29,7 @@ const POLICY_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WasmRule {
-    /// Any.
+    /// Any file.
     Any,
     /// Only files that a trusted key signed.
     Signed,
@@ -51,11 +51,11 @@ pub enum SoRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NativeRule {
-    /// None. Pods then cannot start, because their pause container is a Linux program.
+    /// No Linux program. Pods then cannot start, because their pause container is a Linux program.
     Refuse,
     /// Only the pause container of a pod.
     Pause,
-    /// All, in a container like runc's.
+    /// All Linux programs, in a container like runc's.
     Allow,
 }
 
@@ -76,7 +76,7 @@ pub struct Policy {
     pub cache: PathBuf,
     /// Maximum total size of the compiled modules in `cache`.
     pub cache_bytes_max: u64,
-    /// How modules are compiled.
+    /// The settings of the compiler.
     pub compile: Compile,
     /// Servers that components may send HTTP requests to.
     pub servers: Allowed,
@@ -88,7 +88,7 @@ pub struct Policy {
     pub server: Server,
 }
 
-/// How modules are compiled.
+/// The settings of the compiler.
 #[derive(Debug, Clone)]
 pub struct Compile {
     /// The path of `aotc`.
@@ -221,7 +221,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// If anything in it is wrong.
+    /// If the text has an error, or a key cannot be read.
     pub fn parse(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);

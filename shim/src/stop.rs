@@ -32,7 +32,7 @@ pub(crate) struct Stop(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Notified when a signal arrives. Servers wait for it.
+    /// Notified when a signal arrives. Servers wait for this notification.
     told: Notify,
 }
 
@@ -115,7 +115,7 @@ impl Stop {
     }
 }
 
-/// Blocks the signals until [`Stop::listen`], so that the process does not lose early ones.
+/// Blocks the signals until [`Stop::listen`], so that the process does not lose early signals.
 pub(crate) fn hold() -> Result<SigSet> {
     let signals: SigSet = SIGNALS.into_iter().collect();
     signals
