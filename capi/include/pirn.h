@@ -1539,9 +1539,9 @@ pirn_linker_t *pirn_linker_new(void);
  * Adds a host function by values.
  *
  * `params` and `results` list the kinds of the function's type. `func` gets `env` at each call.
- * The library takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once,
- * when nothing can call `func` any more, and before this function returns an error. If
- * `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations and
+ * The library takes `env` over in every case. It calls `env_delete` (unless NULL) with `env` once,
+ * when nothing can call `func` any more. After an error it does so before this function returns.
+ * If `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations and
  * instances made from them are deleted.
  *
  * # Safety
@@ -2098,7 +2098,7 @@ pirn_error_t *pirn_instance_call_ref(pirn_instance_t *instance,
  * # Safety
  *
  * `instance` and `func` are live handles. `args` has a word for each parameter of the function,
- * and `result` is writable if the function has a result: look the function up by
+ * and `result` is writable if the function has a result. Look the function up by
  * pirn_prepared_typed. `limits` is readable or NULL.
  */
 pirn_error_t *pirn_instance_call_words(pirn_instance_t *instance,
@@ -3426,8 +3426,8 @@ pirn_error_t *pirn_component_instance_call_name(pirn_component_instance_t *insta
                                                 pirn_component_owned_t **result);
 
 /**
- * Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`: 0 if the command
- * succeeded, 1 if it failed, or the number that it gave to `exit`. pirn_wasi2_arg sets the
+ * Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`. The code is 0 if the
+ * command succeeded, 1 if it failed, or the number that it gave to `exit`. pirn_wasi2_arg sets the
  * arguments of the command. The instance of a command that called `exit` cannot be called again.
  * PIRN_ERROR_LINK if the component is no command.
  *

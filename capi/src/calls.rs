@@ -272,8 +272,8 @@ pub unsafe extern "C" fn pirn_instance_call_name(
     results_count: usize,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes a live `instance`, a C string `name`
-    // and a readable or NULL `limits`, valid during this call. It also passes `args_count` values
-    // at `args` and room for `results_count` values at `results`.
+    // and a readable or NULL `limits`. All are valid during this call. It also passes `args_count`
+    // values at `args` and room for `results_count` values at `results`.
     guard(|| unsafe {
         let name = text(name, "name")?;
         let bounds = self::limits(limits)?;
@@ -325,7 +325,7 @@ pub unsafe extern "C" fn pirn_instance_call_ref(
 /// # Safety
 ///
 /// `instance` and `func` are live handles. `args` has a word for each parameter of the function,
-/// and `result` is writable if the function has a result: look the function up by
+/// and `result` is writable if the function has a result. Look the function up by
 /// pirn_prepared_typed. `limits` is readable or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_call_words(

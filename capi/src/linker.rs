@@ -86,9 +86,9 @@ pub extern "C" fn pirn_linker_new() -> *mut pirn_linker_t {
 /// Adds a host function by values.
 ///
 /// `params` and `results` list the kinds of the function's type. `func` gets `env` at each call.
-/// The library takes `env` over in every case: it calls `env_delete` (unless NULL) with `env` once,
-/// when nothing can call `func` any more, and before this function returns an error. If
-/// `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations and
+/// The library takes `env` over in every case. It calls `env_delete` (unless NULL) with `env` once,
+/// when nothing can call `func` any more. After an error it does so before this function returns.
+/// If `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations and
 /// instances made from them are deleted.
 ///
 /// # Safety
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn pirn_linker_func(
     env_delete: pirn_env_delete_t,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes a live `linker`, C strings `module` and
-    // `name`, and `params_count` kinds at `params`, valid during this call. It also passes
+    // `name`, and `params_count` kinds at `params`. All are valid during this call. It also passes
     // `results_count` kinds at `results`, and functions `func` and `env_delete` that accept `env`.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn pirn_linker_words(
     env_delete: pirn_env_delete_t,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes a live `linker`, C strings `module` and
-    // `name`, and `params_count` kinds at `params`, valid during this call. It also passes
+    // `name`, and `params_count` kinds at `params`. All are valid during this call. It also passes
     // `results_count` kinds at `results`, and functions `func` and `env_delete` that accept `env`.
     guard(|| unsafe {
         let env = Env::new(env, env_delete);

@@ -107,7 +107,7 @@ pub unsafe extern "C" fn pirn_prepared_with_memory(
     changed: *mut *mut pirn_prepared_t,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes live `prepared` and `memory`, C strings
-    // `module` and `name`, and a writable `changed`, valid during this call.
+    // `module` and `name`, and a writable `changed`. All are valid during this call.
     unsafe {
         derive(prepared, changed, |prepared| {
             let (module, name) = (text(module, "module")?, text(name, "name")?);

@@ -144,8 +144,8 @@ pub unsafe extern "C" fn pirn_instance_resume(
     step: *mut pirn_step_t,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, a readable
-    // or NULL `limits`, and a writable `step`, valid during this call. A callback may delete
-    // `func`: the call uses a copy.
+    // or NULL `limits`, and a writable `step`. All are valid during this call. A callback may
+    // delete `func`: the call uses a copy.
     guard(|| unsafe {
         advance(instance, func, limits, step, |instance, words, bounds| {
             Ok(match pirn_limits_t::of(bounds, instance) {
@@ -172,8 +172,8 @@ pub unsafe extern "C" fn pirn_instance_answer(
     step: *mut pirn_step_t,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, a readable
-    // or NULL `limits`, and a writable `step`, valid during this call. A callback may delete
-    // `func`: the call uses a copy.
+    // or NULL `limits`, and a writable `step`. All are valid during this call. A callback may
+    // delete `func`: the call uses a copy.
     guard(|| unsafe {
         let answer = Answer::Word(answer);
         advance(instance, func, limits, step, |instance, words, bounds| {

@@ -123,8 +123,8 @@ pub unsafe extern "C" fn pirn_instance_table_grow(
     before: *mut u64,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes a live `instance`, a C string `name`
-    // and a writable or NULL `before`, valid during this call. The field of `value` that its kind
-    // names is written.
+    // and a writable or NULL `before`. All are valid during this call. The field of `value` that
+    // its kind names is written.
     guard(|| unsafe {
         let name = text(name, "name")?;
         let to = out_or_null(before, "before")?;

@@ -23,7 +23,7 @@ const SHARDS: usize = 16;
 
 /// An open file in memory.
 ///
-/// The alignment gives each file its own cache lines and so avoids false sharing: threads that read
+/// The alignment gives each file its own cache lines and so avoids false sharing. Threads that read
 /// different files write to the positions of these files.
 #[derive(Debug)]
 #[repr(align(128))]

@@ -23,8 +23,8 @@ use wasi_common::{Error, SystemTimeSpec, WasiFile};
 
 /// Default limit of descriptors that a guest may open.
 pub(crate) const DESCRIPTORS_MAX: u64 = 64;
-/// Charge for a new file, directory or link, besides the bytes that the guest writes to a file:
-/// most file systems use a block for a directory.
+/// Charge for a new file, directory or link, besides the bytes that the guest writes to a file.
+/// Most file systems use a block for a directory.
 const ENTRY_BYTES: u64 = 4096;
 
 /// Limits and use of the guests of one context.

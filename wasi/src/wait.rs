@@ -57,7 +57,7 @@ pub(crate) fn wait(file: BorrowedFd<'_>, events: PollFlags) -> Result<(), Error>
 }
 
 /// Whether a file can be read or written within a time. Also true at the end of the file and after
-/// an error of the file: the read or write then reports the end or the error.
+/// an error of the file. The read or write then reports the end or the error.
 pub(crate) fn is_ready(
     file: BorrowedFd<'_>,
     events: PollFlags,

@@ -47,8 +47,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`HostError`], which ends the guest, if the guest has the maximum number of resources, or if
-    /// the host may keep no more memory for the guest.
+    /// [`HostError`] if the guest has the maximum number of resources, or if the host may keep no
+    /// more memory for the guest. The error ends the guest.
     pub fn add(&mut self, resource: impl Resource) -> Result<u32, HostError> {
         self.add_entry(resource, None)
     }

@@ -107,7 +107,7 @@ pub unsafe extern "C" fn pirn_component_caller_return(
     value: *const pirn_component_value_t,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
-    // function and a `value` as pirn_component_value_t describes, valid during this call.
+    // function and a `value` as pirn_component_value_t describes. Both are valid during this call.
     guard(|| unsafe {
         let caller = here(caller)?;
         let value = shared(value, "value")?;

@@ -227,8 +227,8 @@ pub unsafe extern "C" fn pirn_component_instance_call_name(
     })
 }
 
-/// Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`: 0 if the command
-/// succeeded, 1 if it failed, or the number that it gave to `exit`. pirn_wasi2_arg sets the
+/// Runs a command: calls `wasi:cli/run`, and writes its exit code to `code`. The code is 0 if the
+/// command succeeded, 1 if it failed, or the number that it gave to `exit`. pirn_wasi2_arg sets the
 /// arguments of the command. The instance of a command that called `exit` cannot be called again.
 /// PIRN_ERROR_LINK if the component is no command.
 ///

@@ -137,8 +137,8 @@ pub unsafe extern "C" fn pirn_group_call_name(
     results_count: usize,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes a live `group`, a C string `name` and a
-    // readable or NULL `limits`, valid during this call. It also passes `args_count` values at
-    // `args` and room for `results_count` values at `results`.
+    // readable or NULL `limits`. All are valid during this call. It also passes `args_count` values
+    // at `args` and room for `results_count` values at `results`.
     guard(|| unsafe {
         let name = text(name, "name")?;
         let bounds = self::limits(limits)?;

@@ -6,7 +6,7 @@ use crate::error::AbiError;
 use crate::lower::{Lower, Requests, Words};
 use pirn_format::component::{StringEncoding, ValueType};
 
-/// A list of bytes, as the result of a host function: the host makes the bytes in the memory of the
+/// A list of bytes, as the result of a host function. The host makes the bytes in the memory of the
 /// guest, 64 KiB at a time, and needs no buffer of its own. After each piece the host looks for a
 /// stop of the guest.
 #[derive(Debug, Clone, Copy)]

@@ -67,7 +67,7 @@ pub(crate) async fn watch() {
     }
 }
 
-/// The time after which a watchdog ends this process, by the variables that a manager sets: the
+/// The time after which a watchdog ends this process. A manager sets two variables: the
 /// microseconds, and the process that the watchdog is for. `None` if the watchdog is off or watches
 /// another process.
 fn longest_silence(most_us: Option<&str>, process: Option<&str>, own: u32) -> Option<Duration> {

@@ -1,7 +1,7 @@
 //! [`Directory`] and [`RegularFile`]: the operations of a file system that guests can use.
 //!
 //! The callers check the guest's access, the length of paths, and the quotas. An implementation
-//! confines guests: no path leads outside of the directory, even with `..` and symbolic links, and
+//! confines guests. No path leads outside of the directory, even with `..` and symbolic links, and
 //! even if other guests rename directories at the same time.
 
 use super::error::ErrorCode;

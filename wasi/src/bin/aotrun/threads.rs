@@ -118,8 +118,8 @@ impl Threads {
         let mut imports = prepared.module().imports();
         if !imports.any(|(_, _, ty)| matches!(ty, ExternType::Memory(ty) if ty.shared)) {
             bail!(
-                "it imports {MODULE}.{SPAWN} and no shared memory; link it with --import-memory and \
-                 --shared-memory"
+                "it imports {MODULE}.{SPAWN} and no shared memory; link it with \
+                 --import-memory and --shared-memory"
             );
         }
         let start = prepared.func(START)?;
