@@ -50,7 +50,7 @@ impl<T: Send + 'static> Linker<T> {
     ///
     /// The limit covers: values that the host reads from the guest, for the length of the call;
     /// results of host functions, until the guest has them; the tables of handles; and the bytes
-    /// that host functions, such as those of WASI, count with [`State::host_bytes`]. As a
+    /// that host functions, such as WASI functions, count with [`State::host_bytes`]. As a
     /// [`Value`], a list of bytes takes 32 bytes for each element.
     pub fn host_bytes_max(&mut self, bytes: usize) -> &mut Self {
         self.host_bytes_max = bytes;

@@ -23,10 +23,10 @@ pub(crate) enum Outcome {
 /// Exit code after a trap or an uncaught exception: 128 + SIGABRT, as for an aborted process.
 const TRAPPED: i32 = 134;
 
-/// Exit code after a deadline, the same as that of timeout(1).
+/// Exit code after a deadline: the code of timeout(1).
 const LATE: i32 = 124;
 
-/// Exit code if the guest could not start, the same as Docker's.
+/// Exit code if the guest could not start: the code of Docker.
 const NOT_RUN: i32 = 125;
 
 impl Outcome {

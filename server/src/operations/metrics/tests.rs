@@ -65,7 +65,7 @@ const NOW: Now = Now {
     resident_bytes: 123_456_789,
 };
 
-/// The expected lines are those of the crate `metrics-exporter-prometheus` 0.18.3 for these events.
+/// The crate `metrics-exporter-prometheus` 0.18.3 writes the expected lines for these events.
 /// Dashboards and alerts depend on these lines: announce each change in the reference of the
 /// metrics.
 #[test]

@@ -155,7 +155,6 @@ fn from_text(value: &Text) -> Value {
         WasmTypeKind::Option => Value::Option(boxed(value.unwrap_option())),
         WasmTypeKind::Result => Value::Result(value.unwrap_result().map(boxed).map_err(boxed)),
         WasmTypeKind::Flags => Value::Flags(value.unwrap_flags().map(Cow::into_owned).collect()),
-        // `text` makes no type of another kind.
         kind => unreachable!("`text` makes no type of kind {kind}"),
     }
 }
