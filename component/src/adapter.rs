@@ -7,9 +7,9 @@ use crate::host_bytes::HeldBytes;
 use crate::host_func::{Destructor, HostFuture};
 use crate::host_values::HostValues;
 use crate::lift::{Flat, Lift};
-use crate::lower::{Lower, Words};
+use crate::lower::{Collect, Lower, Requests, Words};
 use crate::state::{Pending, State, Unwritten};
-use crate::stop::{Stop, unless_stopped};
+use crate::stop::{Progress, Stop, unless_stopped};
 use crate::transcode::{Memories, transcode};
 use crate::value::Resource;
 use pirn_format::component::{
@@ -226,6 +226,7 @@ impl Lowered {
         result_at: u32,
     ) -> Result<u64, HostError> {
         let ty = self.info.component.funcs[self.ty as usize].result;
+        let stop = Stop::Guest(caller.stop_flag());
         let state = caller.data_mut();
         state.scopes.exit().map_err(of_host)?;
         let unwritten = V::unwritten(output, ty).map_err(|wrong| {
@@ -236,7 +237,16 @@ impl Lowered {
             return Ok(0);
         };
         let encoding = self.encoding();
-        let requests = value.request(&self.info, &mut state.scopes, encoding, ty, &self.name)?;
+        let mut requests = Requests::default();
+        let mut collect = Collect {
+            info: &self.info,
+            scopes: &mut state.scopes,
+            encoding,
+            requests: &mut requests,
+            progress: Progress::new(stop),
+        };
+        value.request(&mut collect, ty, &self.name)?;
+        requests.count(size_of::<V::Unwritten>());
         if let Some((bytes, align)) = requests.next() {
             let held = state.scopes.account.hold(requests.host_bytes());
             state.pending = Some(Pending {

@@ -1,5 +1,6 @@
 //! The errors of components. Every message is one line.
 
+use pirn_format::component::cut;
 use pirn_runtime::HostError;
 use thiserror::Error;
 
@@ -105,6 +106,43 @@ pub struct ValueError {
     pub wanted: String,
 }
 
+/// Why a value cannot be lowered.
+#[derive(Debug)]
+pub enum RequestError {
+    /// The value breaks a rule of the canonical ABI.
+    Abi(AbiError),
+    /// The value does not have the type of the parameter or result.
+    Value(ValueError),
+}
+
+impl From<AbiError> for RequestError {
+    fn from(error: AbiError) -> Self {
+        Self::Abi(error)
+    }
+}
+
+impl From<RequestError> for HostError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Abi(error) => error.into(),
+            RequestError::Value(error) => error.into(),
+        }
+    }
+}
+
+impl RequestError {
+    /// Most bytes of a text of the host or of a component in a message.
+    pub(crate) const SHOWN_MAX: usize = 100;
+
+    /// The error with the name of the parameter, or of the function that returned the value.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        if let Self::Value(error) = &mut self {
+            error.place = cut(place.to_owned(), Self::SHOWN_MAX);
+        }
+        self
+    }
+}
+
 /// The reason why a component cannot be prepared.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -189,6 +227,15 @@ pub enum CallError {
 impl From<AbiError> for CallError {
     fn from(error: AbiError) -> Self {
         Self::Abi(error)
+    }
+}
+
+impl From<RequestError> for CallError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Abi(error) => Self::Abi(error),
+            RequestError::Value(error) => Self::Value(error),
+        }
     }
 }
 

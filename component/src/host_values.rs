@@ -2,14 +2,13 @@
 //! to and from Rust types.
 
 use crate::component::Info;
-use crate::error::{AbiError, of_host};
+use crate::error::AbiError;
 use crate::lift::{Flat, Lift};
-use crate::lower::{Collect, Lower, LowerError, Requests, Words};
-use crate::scopes::Scopes;
+use crate::lower::{Collect, Lower, Words};
 use crate::state::Unwritten;
-use crate::typed::{Param, TypedParams};
+use crate::typed::{OwnedList, Param, TypedParams};
 use crate::value::Value;
-use pirn_format::component::{FLAT_PARAMS_MAX, FuncType, StringEncoding, ValueType};
+use pirn_format::component::{FuncType, ValueType};
 use pirn_runtime::HostError;
 use std::any::type_name;
 use std::marker::PhantomData;
@@ -46,7 +45,7 @@ pub(crate) struct Untyped;
 impl HostValues for Untyped {
     type Params = Vec<Value>;
     type Output = Option<Value>;
-    type Unwritten = Value;
+    type Unwritten = OfType<Value>;
 
     fn check(_: &Info, _: &FuncType) -> Result<(), String> {
         Ok(())
@@ -56,55 +55,37 @@ impl HostValues for Untyped {
         cx: &mut Lift<'_>,
         ty: &FuncType,
         words: &mut Flat<'_>,
-        _: Option<(u64, u32)>,
+        in_memory: Option<(u64, u32)>,
     ) -> Result<Vec<Value>, AbiError> {
-        let types = ty.params.iter().map(|(_, ty)| *ty);
-        cx.values(types, words, FLAT_PARAMS_MAX)
+        params(cx, ty, words, in_memory)
     }
 
     fn unwritten(
         output: Option<Value>,
         ty: Option<ValueType>,
-    ) -> Result<Option<Value>, &'static str> {
+    ) -> Result<Option<OfType<Value>>, &'static str> {
         match (&output, ty) {
             (None, Some(_)) => Err("no result, its type has one"),
             (Some(_), None) => Err("a result, its type has none"),
-            _ => Ok(output),
+            _ => Ok(output.map(OfType)),
         }
     }
 }
 
-impl Unwritten for Value {
-    fn request(
-        &self,
-        info: &Info,
-        scopes: &mut Scopes,
-        encoding: StringEncoding,
-        ty: ValueType,
-        place: &str,
-    ) -> Result<Requests, HostError> {
-        let mut requests = Requests::default();
-        let mut collect = Collect {
-            info,
-            scopes,
-            encoding,
-            requests: &mut requests,
-            place,
-        };
-        match collect.value(ty, self) {
-            Ok(()) => Ok(requests),
-            Err(LowerError::Abi(error)) => Err(error.into()),
-            Err(LowerError::Value(error)) => Err(error.into()),
-        }
-    }
-
-    fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
-        cx.flat(ty, self, to)
-    }
-
-    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
-        cx.store(ty, self, at)
-    }
+/// Reads parameters from core values, or from memory if they are there.
+#[inline]
+fn params<P: OwnedList>(
+    cx: &mut Lift<'_>,
+    ty: &FuncType,
+    words: &mut Flat<'_>,
+    in_memory: Option<(u64, u32)>,
+) -> Result<P, AbiError> {
+    let Some((bytes, align)) = in_memory else {
+        return P::lift(cx, &ty.params, words);
+    };
+    let at = words.word() as u32;
+    cx.check_params(at, bytes, align)?;
+    P::load(cx, &ty.params, at)
 }
 
 /// Converts to parameters of the Rust type `P`, and from a result of the Rust type `R`. The host
@@ -133,12 +114,7 @@ impl<P: TypedParams, R: Param + 'static> HostValues for OfTypes<P, R> {
         words: &mut Flat<'_>,
         in_memory: Option<(u64, u32)>,
     ) -> Result<P, AbiError> {
-        let Some((bytes, align)) = in_memory else {
-            return P::lift(cx, &ty.params, words);
-        };
-        let at = words.word() as u32;
-        cx.check_params(at, bytes, align)?;
-        P::load(cx, &ty.params, at)
+        params(cx, ty, words, in_memory)
     }
 
     #[inline]
@@ -150,18 +126,11 @@ impl<P: TypedParams, R: Param + 'static> HostValues for OfTypes<P, R> {
 
 impl<R: Param + 'static> Unwritten for OfType<R> {
     #[inline]
-    fn request(
-        &self,
-        info: &Info,
-        _: &mut Scopes,
-        encoding: StringEncoding,
-        ty: ValueType,
-        _: &str,
-    ) -> Result<Requests, HostError> {
-        let mut requests = Requests::default();
-        let listed = self.0.request(info, ty, encoding, &mut requests);
-        listed.map_err(of_host)?;
-        Ok(requests)
+    fn request(&self, cx: &mut Collect<'_>, ty: ValueType, place: &str) -> Result<(), HostError> {
+        match self.0.request(cx, ty) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.at(place).into()),
+        }
     }
 
     #[inline]

@@ -3,12 +3,11 @@
 use crate::error::{AbiError, CallError};
 use crate::func::{Func, Realloc, Shared, TypedFunc};
 use crate::host_bytes::HostBytes;
-use crate::lift::{Flat, Lift, aligned};
-use crate::lower::{Collect, Lower, LowerError, Requests, Words};
-use crate::scopes::Scopes;
+use crate::lift::{Flat, Lift};
+use crate::lower::{Collect, Lower, Requests, Words};
 use crate::state::State;
-use crate::stop::Stop;
-use crate::typed::{CallParams, Typed};
+use crate::stop::{Progress, Stop};
+use crate::typed::{CallParams, List as _, OwnedType, Typed};
 use crate::value::{Resource, Value};
 use pirn_format::component::ValueType;
 use pirn_runtime::{
@@ -42,12 +41,7 @@ trait Call {
     type Output;
 
     /// Lists the memory that the parameters need, and checks their types.
-    fn request(
-        &self,
-        func: &Func,
-        scopes: &mut Scopes,
-        requests: &mut Requests,
-    ) -> Result<(), CallError>;
+    fn request(&self, func: &Func, cx: &mut Collect<'_>) -> Result<(), CallError>;
 
     /// Writes the parameters as core values.
     fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> Result<(), AbiError>;
@@ -65,12 +59,7 @@ struct Untyped<'a>(&'a [Value]);
 impl Call for Untyped<'_> {
     type Output = Option<Value>;
 
-    fn request(
-        &self,
-        func: &Func,
-        scopes: &mut Scopes,
-        requests: &mut Requests,
-    ) -> Result<(), CallError> {
+    fn request(&self, func: &Func, cx: &mut Collect<'_>) -> Result<(), CallError> {
         let types = &func.ty().params;
         if types.len() != self.0.len() {
             return Err(CallError::Parameters {
@@ -79,45 +68,23 @@ impl Call for Untyped<'_> {
                 found: self.0.len(),
             });
         }
-        for ((name, ty), value) in types.iter().zip(self.0) {
-            let mut collect = Collect {
-                info: &func.0.info,
-                scopes,
-                encoding: func.0.options.encoding,
-                requests,
-                place: name,
-            };
-            collect.value(*ty, value).map_err(|error| match error {
-                LowerError::Abi(error) => CallError::Abi(error),
-                LowerError::Value(error) => CallError::Value(error),
-            })?;
-        }
-        Ok(())
+        Ok(self.0.request(cx, types)?)
     }
 
     fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> Result<(), AbiError> {
-        let mut all = func.ty().params.iter().zip(self.0);
-        all.try_for_each(|((_, ty), value)| cx.flat(*ty, value, to))
+        self.0.lower(cx, &func.ty().params, to)
     }
 
-    fn store(&self, func: &Func, cx: &mut Lower<'_>, mut at: u32) -> Result<(), AbiError> {
-        for ((_, ty), value) in func.ty().params.iter().zip(self.0) {
-            let layout = cx.info().layout(*ty);
-            at = aligned(at, layout.align);
-            cx.store(*ty, value, at)?;
-            at = at.saturating_add(layout.bytes);
-        }
-        Ok(())
+    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> Result<(), AbiError> {
+        self.0.store(cx, &func.ty().params, at)
     }
 
     fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<Option<Value>, AbiError> {
         let Some(ty) = func.ty().result else {
             return Ok(None);
         };
-        if func.0.result_in_memory {
-            return cx.result(ty, word as u32).map(Some);
-        }
-        cx.flat(ty, &mut Flat::new(&[word])).map(Some)
+        cx.spend(size_of::<Value>())?;
+        result(func, cx, ty, word).map(Some)
     }
 }
 
@@ -128,14 +95,8 @@ impl<P: CallParams, R: Typed> Call for OfTypes<P, R> {
     type Output = R;
 
     #[inline]
-    fn request(
-        &self,
-        func: &Func,
-        _: &mut Scopes,
-        requests: &mut Requests,
-    ) -> Result<(), CallError> {
-        let (types, encoding) = (&func.ty().params, func.0.options.encoding);
-        Ok(self.0.request(&func.0.info, types, encoding, requests)?)
+    fn request(&self, func: &Func, cx: &mut Collect<'_>) -> Result<(), CallError> {
+        Ok(self.0.request(cx, &func.ty().params)?)
     }
 
     #[inline]
@@ -152,13 +113,24 @@ impl<P: CallParams, R: Typed> Call for OfTypes<P, R> {
     fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<R, AbiError> {
         // A function without a result has the type `()`, which reads nothing.
         let ty = func.ty().result.unwrap_or(ValueType::Bool);
-        match func.0.result_in_memory {
-            true => {
-                cx.check_result(ty, word as u32)?;
-                R::load(cx, ty, word as u32)
-            }
-            false => R::lift(cx, ty, &mut Flat::new(&[word])),
+        result(func, cx, ty, word)
+    }
+}
+
+/// Reads the result of a function from the core value that it returned, or from memory.
+#[inline]
+fn result<R: OwnedType>(
+    func: &Func,
+    cx: &mut Lift<'_>,
+    ty: ValueType,
+    word: u64,
+) -> Result<R, AbiError> {
+    match func.0.result_in_memory {
+        true => {
+            cx.check_result(ty, word as u32)?;
+            R::load(cx, ty, word as u32)
         }
+        false => R::lift(cx, ty, &mut Flat::new(&[word])),
     }
 }
 
@@ -197,6 +169,9 @@ impl<T: 'static> Instance<T> {
     }
 
     /// Calls a function with Rust types.
+    ///
+    /// A call that ends with [`CallError::Value`] gives no resource away, but it drops the handles
+    /// among its parameters. Pass references to keep them.
     ///
     /// # Errors
     ///
@@ -488,8 +463,14 @@ impl<T: 'static> Instance<T> {
         if let Some((bytes, align)) = func.0.params_in_memory {
             requests.push(bytes, align)?;
         }
-        let scopes = &mut self.core.data_mut().scopes;
-        call.request(func, scopes, requests)
+        let mut collect = Collect {
+            info: &func.0.info,
+            scopes: &mut self.core.data_mut().scopes,
+            encoding: func.0.options.encoding,
+            requests,
+            progress: Progress::new(Stop::Never),
+        };
+        call.request(func, &mut collect)
     }
 
     /// Reads the result of a call from the core value that the function returned.

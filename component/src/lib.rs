@@ -19,6 +19,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Who converts what:
+//!
+//! * The traits `Type` and `OwnedType` (`typed.rs`, `typed/`) convert all kinds of values, to and
+//!   from core values and memory. [`Value`] is one of the types.
+//! * `lower.rs` and `lift.rs` convert and check strings, handles and bytes for these traits.
+//! * `instance.rs` converts the parameters and the result of a call of a guest.
+//! * `adapter.rs` and `host_values.rs` convert the parameters and the result of a call of a
+//!   function of the host.
+//! * `transcode.rs` converts strings between two components. Machine code that the compiler makes
+//!   converts all other values between them.
+//!
 //! The specification is the component model's `CanonicalABI.md` and `Explainer.md`. Asynchronous
 //! functions of the component (WASI 0.3) are not supported; functions of the host may be
 //! asynchronous.
@@ -52,10 +63,10 @@ mod linker;
 #[doc(hidden)]
 pub mod derive {
     pub use crate::component::Info;
+    pub use crate::error::RequestError;
     pub use crate::lift::{Flat, Lift};
-    pub use crate::lower::{Lower, Requests, Words};
+    pub use crate::lower::{Collect, Lower, Words};
     pub use crate::typed::{OwnedType, Type, cases, fields, flags};
-    pub use pirn_format::component::StringEncoding;
 }
 
 pub use component::Component;

@@ -3,9 +3,9 @@
 use crate::component::Info;
 use crate::error::AbiError;
 use crate::host_bytes::{Account, HeldBytes, HostBytes};
-use crate::lower::{Lower, Requests, Words};
+use crate::lower::{Collect, Lower, Requests, Words};
 use crate::scopes::Scopes;
-use pirn_format::component::{StringEncoding, ValueType};
+use pirn_format::component::ValueType;
 use pirn_runtime::HostError;
 use std::fmt;
 use std::sync::Arc;
@@ -61,14 +61,7 @@ impl<T: fmt::Debug> fmt::Debug for State<T> {
 pub(crate) trait Unwritten: Send {
     /// Checks the type of the result, and lists the memory that the result needs. `place` names the
     /// function, for messages.
-    fn request(
-        &self,
-        info: &Info,
-        scopes: &mut Scopes,
-        encoding: StringEncoding,
-        ty: ValueType,
-        place: &str,
-    ) -> Result<Requests, HostError>;
+    fn request(&self, cx: &mut Collect<'_>, ty: ValueType, place: &str) -> Result<(), HostError>;
 
     /// Writes the result as core values.
     fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError>;

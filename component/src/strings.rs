@@ -1,7 +1,7 @@
 //! Strings in the memory of a guest (CanonicalABI, `load_string` and `store_string`).
 
 use crate::error::AbiError;
-use crate::stop::{PIECE_BYTES, Stop};
+use crate::stop::{PIECE_BYTES, Progress, Stop};
 use pirn_format::component::StringEncoding;
 use std::iter;
 
@@ -154,26 +154,29 @@ pub(crate) fn decode(
 }
 
 /// The form of `text` in the guest's memory: encoding, alignment, number of bytes, and the length
-/// that the guest gets.
-pub(crate) fn plan(encoding: StringEncoding, text: &str) -> (Encoding, u32, u64, u32) {
-    let utf16 = || text.encode_utf16().count() as u32;
-    match encoding {
-        StringEncoding::Utf8 => (Encoding::Utf8, 1, text.len() as u64, text.len() as u32),
-        StringEncoding::Utf16 => {
-            let units = utf16();
-            (Encoding::Utf16, 2, u64::from(units) * 2, units)
-        }
-        StringEncoding::Latin1OrUtf16 => match text.chars().all(|c| u32::from(c) < 0x100) {
-            true => {
-                let chars = text.chars().count();
-                (Encoding::Latin1, 2, chars as u64, chars as u32)
-            }
-            false => {
-                let units = utf16();
-                (Encoding::Utf16, 2, u64::from(units) * 2, units | UTF16_TAG)
-            }
-        },
+/// that the guest gets. Looks for a stop between two pieces of the text.
+pub(crate) fn plan(
+    encoding: StringEncoding,
+    text: &str,
+    progress: &mut Progress<'_>,
+) -> Result<(Encoding, u32, u64, u32), AbiError> {
+    if encoding == StringEncoding::Utf8 {
+        return Ok((Encoding::Utf8, 1, text.len() as u64, text.len() as u32));
     }
+    let mut is_latin1 = encoding == StringEncoding::Latin1OrUtf16;
+    let mut units = 0;
+    for piece in pieces(text) {
+        is_latin1 = is_latin1 && piece.chars().all(|c| u32::from(c) < 0x100);
+        units += piece.encode_utf16().count() as u32;
+        progress.work(piece.len())?;
+    }
+    // A character of Latin-1 is one unit of UTF-16.
+    let bytes = u64::from(units);
+    Ok(match encoding {
+        _ if is_latin1 => (Encoding::Latin1, 2, bytes, units),
+        StringEncoding::Latin1OrUtf16 => (Encoding::Utf16, 2, bytes * 2, units | UTF16_TAG),
+        _ => (Encoding::Utf16, 2, bytes * 2, units),
+    })
 }
 
 /// Writes a text to the start of `bytes`, which has room for the text. Returns the number of bytes

@@ -1,15 +1,14 @@
 //! Rust types that represent types of the component model: [`Typed`] and [`Param`].
 //!
-//! A typed call over numbers allocates nothing, because it makes no [`Value`]s. The types are
-//! compared once: when the host looks a function up, or links a component.
-//!
-//! [`Value`]: crate::Value
+//! A typed call over numbers allocates nothing. The types are compared once: when the host looks a
+//! function up, or links a component. Only the type of a [`Value`](crate::Value) is compared at
+//! each call.
 
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::{AbiError, RequestError};
 use crate::lift::{Flat, Lift};
-use crate::lower::{Lower, Requests, Words};
-use pirn_format::component::{StringEncoding, ValueType};
+use crate::lower::{Collect, Lower, Words};
+use pirn_format::component::ValueType;
 
 pub mod cases;
 pub mod fields;
@@ -19,6 +18,7 @@ mod lists;
 mod numbers;
 mod resources;
 mod tuples;
+mod values;
 
 pub use filled::Filled;
 pub use resources::{AnyResource, Borrow, Own, ResourceType};
@@ -28,7 +28,8 @@ pub use resources::{AnyResource, Borrow, Own, ResourceType};
 /// `bool`, the integers, `f32`, `f64`, `char` and `String` represent the types of these names.
 /// `Vec` and [`Bytes`](bytes::Bytes) represent a list, `Option` an option, `Result` a result,
 /// [`Own`] and [`Borrow`] handles. A tuple of up to 8 fields represents a tuple, or a record by
-/// position. A missing payload of a `Result`, and a missing result of a function, is `()`.
+/// position. A missing payload of a `Result`, and a missing result of a function, is `()`. A
+/// [`Value`](crate::Value) represents any type, and each call compares the value with the type.
 /// `#[derive(Typed)]` makes records, variants, enums and flags of the program's own types.
 pub trait Typed: Param + OwnedType {}
 
@@ -64,14 +65,9 @@ pub trait Type: Send {
         ty.is_some_and(|ty| Self::is(info, ty))
     }
 
-    /// Lists the memory that the value needs.
-    fn request(
-        &self,
-        _info: &Info,
-        _ty: ValueType,
-        _encoding: StringEncoding,
-        _requests: &mut Requests,
-    ) -> Result<(), AbiError> {
+    /// Lists the memory that the value needs. A [`Value`](crate::Value) is also compared with
+    /// the type.
+    fn request(&self, _cx: &mut Collect<'_>, _ty: ValueType) -> Result<(), RequestError> {
         Ok(())
     }
 
@@ -95,7 +91,7 @@ pub trait Type: Send {
         for one in all {
             one.store(cx, ty, at)?;
             at = at.saturating_add(bytes);
-            cx.progress.work(bytes as usize)?;
+            cx.progress.work(size_of::<Self>().max(bytes as usize))?;
         }
         Ok(())
     }
@@ -116,7 +112,7 @@ pub trait OwnedType: Type + Sized + 'static {
         let mut all = Vec::with_capacity(length as usize);
         for n in 0..length {
             all.push(Self::load(cx, ty, at + n * bytes)?);
-            cx.progress.work(bytes as usize)?;
+            cx.progress.work(size_of::<Self>().max(bytes as usize))?;
         }
         Ok(all)
     }
@@ -136,11 +132,9 @@ pub trait List: Send {
     /// As [`Type::request`].
     fn request(
         &self,
-        info: &Info,
+        cx: &mut Collect<'_>,
         types: &[(String, ValueType)],
-        encoding: StringEncoding,
-        requests: &mut Requests,
-    ) -> Result<(), AbiError>;
+    ) -> Result<(), RequestError>;
 
     /// As [`Type::lower`].
     fn lower(
@@ -160,7 +154,7 @@ pub trait List: Send {
 }
 
 /// Conversion of several values from the guest's representation.
-pub trait OwnedList: List + Sized + 'static {
+pub trait OwnedList: Sized + 'static {
     /// As [`OwnedType::lift`].
     fn lift(
         cx: &mut Lift<'_>,

@@ -170,6 +170,7 @@ const DEFINES: &str = r#"(component
     (func (export "get") (param i32) (result i32) (local.get 0))
     (func (export "take") (param i32) (result i32)
       (call $rep (local.get 0)) (call $drop (local.get 0)))
+    (func (export "both") (param i32 i32) (result i32) (call $rep (local.get 0)))
     (func (export "destroyed") (result i32) (global.get $destroyed)))
   (core instance $i (instantiate $m (with "" (instance
     (export "new" (func $new)) (export "rep" (func $rep)) (export "drop" (func $drop))
@@ -180,6 +181,8 @@ const DEFINES: &str = r#"(component
     (canon lift (core func $i "get")))
   (func (export "take") (param "c" (own $counter)) (result u32)
     (canon lift (core func $i "take")))
+  (func (export "both") (param "c" (own $counter)) (param "d" (borrow $counter)) (result u32)
+    (canon lift (core func $i "both")))
   (func (export "destroyed") (result u32) (canon lift (core func $i "destroyed"))))"#;
 
 #[test]
@@ -246,4 +249,7 @@ fn a_resource_that_the_host_gave_away_is_gone() {
     instance.drop_resource(two).expect("nothing happens");
     assert_eq!(guest.call("destroyed", &[]), Ok(Some(Value::U32(9))));
     refused(guest.call("get", &[Value::Borrow(three)]));
+    // Within one call, too.
+    let four = made(&mut guest, 10);
+    refused(guest.call("both", &[Value::Own(four), Value::Borrow(four)]));
 }

@@ -3,12 +3,16 @@
 use crate::common;
 
 use common::{PAIR, guest};
-use pirn_component::{AbiError, CallError, Limits, LinkError, Linker, Typed};
+use pirn_component::{AbiError, CallError, Limits, LinkError, Linker, Typed, Value};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+/// Stores three core values where `echo` returns them.
+const TRIPLE: &str = "(i32.store (i32.const 16) (local.get 0))
+    (i32.store (i32.const 20) (local.get 1)) (i32.store (i32.const 24) (local.get 2))";
 
 fn echo(ty: &str, flat: &[&str], stores: &str) -> String {
     common::echo("", ty, flat, stores)
@@ -73,6 +77,39 @@ fn values_of_each_type_come_back() {
         &echo("(result (error u8))", &["i32", "i32"], result),
         &[Ok(()), Err(7u8)],
     );
+}
+
+/// A value is compared with its type at each call. A wrong value does not end the instance.
+#[test]
+fn dynamic_values_are_among_the_rust_types() {
+    let wat = echo("(tuple u32 (list u16))", &["i32", "i32", "i32"], TRIPLE);
+    let list = |values: &[u16]| Value::List(values.iter().copied().map(Value::U16).collect());
+    check(&wat, &[(Value::U32(7), list(&[1, 65535]))]);
+    check(&wat, &[(7u32, vec![Value::U16(1)]), (8, vec![])]);
+    check(&wat, &[Value::Tuple(vec![Value::U32(7), list(&[])])]);
+    let mut guest = guest(&wat, &Linker::<()>::new());
+    let func = guest.prepared.typed::<((Value, Value),), Value>("echo");
+    let func = func.expect("a value represents every type");
+    let instance = guest.instance.as_mut().expect("it lives");
+    let mut call = |first, second| instance.call_typed(&func, ((first, second),));
+    for (first, second, found) in [
+        (
+            Value::S32(7),
+            list(&[]),
+            "value is s32, its type is u32; give a value of that type",
+        ),
+        (
+            Value::U32(7),
+            Value::List(vec![Value::U16(1), Value::Bool(true)]),
+            "value is bool, its type is u16; give a value of that type",
+        ),
+    ] {
+        let error = call(first, second).expect_err("another type");
+        assert!(matches!(error, CallError::Value(_)), "{error}");
+        assert_eq!(error.to_string(), found);
+    }
+    let tuple = call(Value::U32(7), list(&[1])).expect("the instance lives");
+    assert_eq!(tuple, Value::Tuple(vec![Value::U32(7), list(&[1])]));
 }
 
 #[test]

@@ -92,10 +92,21 @@ fn bits_that_name_no_flag_are_ignored() {
                 .map(|name| format!("{name:?} "))
                 .collect::<String>()
         );
-        let core = r#"(func (export "echo") (param i32) (result i32) (i32.const -1))"#;
-        let mut guest = echo(&declared, "$f", "", core);
-        let value = guest.call("echo", &[Value::Flags(vec![])]);
+        let call = |bits: &str| {
+            let core = format!(r#"(func (export "echo") (param i32) (result i32) {bits})"#);
+            let mut guest = echo(&declared, "$f", "", &core);
+            guest.call("echo", &[Value::Flags(vec![])])
+        };
+        let value = call("(i32.const -1)");
         assert_eq!(value, Ok(Some(Value::Flags(names))), "{number} flags");
+        if number < 32 {
+            // The account counts no memory for these bits, so they must not take any.
+            let value = call(&format!("(i32.const {})", u32::MAX << number));
+            let Ok(Some(Value::Flags(set))) = value else {
+                panic!("{value:?}")
+            };
+            assert_eq!((set.len(), set.capacity()), (0, 0), "{number} flags");
+        }
     }
 }
 

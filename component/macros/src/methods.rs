@@ -9,7 +9,7 @@ use syn::Ident;
 pub(crate) struct Methods {
     /// Of `is`, from `info` and `ty`.
     pub(crate) is: TokenStream,
-    /// Of `request`, from `info`, `ty`, `encoding` and `requests`. Flags need no memory.
+    /// Of `request`, from `cx` and `ty`. Flags need no memory.
     pub(crate) request: Option<TokenStream>,
     /// Of `lower`, from `cx`, `ty` and `to`.
     pub(crate) lower: TokenStream,
@@ -36,11 +36,9 @@ impl Methods {
             quote! {
                 fn request(
                     &self,
-                    info: &::pirn_component::derive::Info,
+                    cx: &mut ::pirn_component::derive::Collect<'_>,
                     ty: ::pirn_component::ValueType,
-                    encoding: ::pirn_component::derive::StringEncoding,
-                    requests: &mut ::pirn_component::derive::Requests,
-                ) -> ::core::result::Result<(), ::pirn_component::AbiError> {
+                ) -> ::core::result::Result<(), ::pirn_component::derive::RequestError> {
                     #request
                 }
             }

@@ -27,10 +27,8 @@ pub(crate) fn expand(fields: &FieldsNamed) -> Result<Methods, Error> {
         },
         request: Some(quote! {
             #(
-                let field = ::pirn_component::derive::fields::field(info, ty, #numbers);
-                ::pirn_component::derive::Type::request(
-                    &self.#idents, info, field, encoding, requests,
-                )?;
+                let field = ::pirn_component::derive::fields::field(cx.info(), ty, #numbers);
+                ::pirn_component::derive::Type::request(&self.#idents, cx, field)?;
             )*
             ::core::result::Result::Ok(())
         }),

@@ -76,10 +76,8 @@ pub(crate) fn expand(data: &DataEnum) -> Result<Methods, Error> {
             match self {
                 #(
                     #patterns => {
-                        let ty = ::pirn_component::derive::cases::payload(info, ty, #numbers);
-                        ::pirn_component::derive::Type::request(
-                            #values, info, ty, encoding, requests,
-                        )
+                        let ty = ::pirn_component::derive::cases::payload(cx.info(), ty, #numbers);
+                        ::pirn_component::derive::Type::request(#values, cx, ty)
                     }
                 )*
             }

@@ -3,10 +3,10 @@
 
 use super::{OwnedType, Param, Type, Typed};
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::{AbiError, RequestError};
 use crate::lift::{Flat, Lift};
-use crate::lower::{Lower, Requests, Words};
-use pirn_format::component::{DefinedType, StringEncoding, ValueType};
+use crate::lower::{Collect, Lower, Words};
+use pirn_format::component::{DefinedType, ValueType};
 
 /// Whether a type is a variant, or an enum, with these cases in this order. `is` checks the type of
 /// a case's payload: it gets the number of the case and the payload's type.
@@ -155,17 +155,11 @@ macro_rules! cases {
                 $is
             }
 
-            fn request(
-                &self,
-                info: &Info,
-                ty: ValueType,
-                encoding: StringEncoding,
-                requests: &mut Requests,
-            ) -> Result<(), AbiError> {
+            fn request(&self, cx: &mut Collect<'_>, ty: ValueType) -> Result<(), RequestError> {
                 match self {
                     $($pattern => {
-                        let ty = payload(info, ty, $number);
-                        Type::request($payload, info, ty, encoding, requests)
+                        let ty = payload(cx.info, ty, $number);
+                        Type::request($payload, cx, ty)
                     })*
                 }
             }

@@ -2,9 +2,9 @@
 
 use super::Type;
 use crate::component::Info;
-use crate::error::AbiError;
-use crate::lower::{Lower, Requests, Words};
-use pirn_format::component::{StringEncoding, ValueType};
+use crate::error::{AbiError, RequestError};
+use crate::lower::{Collect, Lower, Words};
+use pirn_format::component::ValueType;
 
 /// A list of bytes, as the result of a host function. The host makes the bytes in the memory of the
 /// guest, 64 KiB at a time, and needs no buffer of its own. After each piece the host looks for a
@@ -34,14 +34,8 @@ impl Type for Filled {
         <[u8] as Type>::is(info, ty)
     }
 
-    fn request(
-        &self,
-        _: &Info,
-        _: ValueType,
-        _: StringEncoding,
-        requests: &mut Requests,
-    ) -> Result<(), AbiError> {
-        requests.push(self.bytes.into(), 1)
+    fn request(&self, cx: &mut Collect<'_>, _: ValueType) -> Result<(), RequestError> {
+        Ok(cx.requests.push(self.bytes.into(), 1)?)
     }
 
     fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> Result<(), AbiError> {

@@ -2,38 +2,26 @@
 
 use super::{OwnedType, Param, Type, Typed};
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::{AbiError, RequestError};
 use crate::lift::{Flat, Lift};
-use crate::lower::{Lower, Requests, Words};
+use crate::lower::{Collect, Lower, Words};
 use crate::strings::{self, STRING_BYTES_MAX};
 use bytes::Bytes;
-use pirn_format::component::{DefinedType, StringEncoding, ValueType};
+use pirn_format::component::{DefinedType, ValueType};
 
 impl Type for str {
     fn is(_: &Info, ty: ValueType) -> bool {
         ty == ValueType::String
     }
 
-    fn request(
-        &self,
-        _: &Info,
-        _: ValueType,
-        encoding: StringEncoding,
-        requests: &mut Requests,
-    ) -> Result<(), AbiError> {
-        let (_, align, bytes, _) = strings::plan(encoding, self);
-        match bytes > STRING_BYTES_MAX {
-            true => Err(AbiError::OutOfBounds {
-                what: "a string",
-                bytes,
-                address: 0,
-                memory_bytes: STRING_BYTES_MAX as usize,
-            }),
-            false => {
-                requests.count(self.len());
-                requests.push(bytes, align)
-            }
+    fn request(&self, cx: &mut Collect<'_>, ty: ValueType) -> Result<(), RequestError> {
+        let (_, align, bytes, _) = strings::plan(cx.encoding, self, &mut cx.progress)?;
+        if bytes > STRING_BYTES_MAX {
+            return Err(cx.mismatch(ty, "a longer string"));
         }
+        cx.requests.count(self.len());
+        cx.progress.work(size_of::<String>())?;
+        Ok(cx.requests.push(bytes, align)?)
     }
 
     fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> Result<(), AbiError> {
@@ -62,14 +50,8 @@ macro_rules! dereferenced {
                 <$of as Type>::is_optional(info, ty)
             }
 
-            fn request(
-                &self,
-                info: &Info,
-                ty: ValueType,
-                encoding: StringEncoding,
-                requests: &mut Requests,
-            ) -> Result<(), AbiError> {
-                <$of as Type>::request(self, info, ty, encoding, requests)
+            fn request(&self, cx: &mut Collect<'_>, ty: ValueType) -> Result<(), RequestError> {
+                <$of as Type>::request(self, cx, ty)
             }
 
             fn lower(
@@ -126,19 +108,14 @@ impl<T: Param> Type for [T] {
         matches!(info.defined(index), DefinedType::List(element) if T::is(info, *element))
     }
 
-    fn request(
-        &self,
-        info: &Info,
-        ty: ValueType,
-        encoding: StringEncoding,
-        requests: &mut Requests,
-    ) -> Result<(), AbiError> {
-        let element = element(info, ty);
-        let layout = info.layout(element);
-        requests.count(size_of_val(self));
-        requests.push(u64::from(layout.bytes) * self.len() as u64, layout.align)?;
+    fn request(&self, cx: &mut Collect<'_>, ty: ValueType) -> Result<(), RequestError> {
+        let element = element(cx.info, ty);
+        let layout = cx.info.layout(element);
+        cx.requests.count(size_of_val(self));
+        let bytes = u64::from(layout.bytes) * self.len() as u64;
+        cx.requests.push(bytes, layout.align)?;
         let mut all = self.iter();
-        all.try_for_each(|one| one.request(info, element, encoding, requests))
+        all.try_for_each(|one| one.request(cx, element))
     }
 
     fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {

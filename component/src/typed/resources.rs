@@ -107,13 +107,13 @@ macro_rules! handles {
                 ty: ValueType,
                 to: &mut Words,
             ) -> Result<(), AbiError> {
-                let number = cx.checked_handle(ty, self.resource)?;
+                let number = cx.handle(ty, self.resource)?;
                 to.push(number.into());
                 Ok(())
             }
 
             fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
-                let number = cx.checked_handle(ty, self.resource)?;
+                let number = cx.handle(ty, self.resource)?;
                 cx.write(at, &number.to_le_bytes())
             }
         }

@@ -3,10 +3,10 @@
 use super::fields::{Place, field, has_fields};
 use super::{CallParams, List, OwnedList, OwnedType, Param, Type, Typed, TypedParams};
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::{AbiError, RequestError};
 use crate::lift::{Flat, Lift};
-use crate::lower::{Lower, Requests, Words};
-use pirn_format::component::{StringEncoding, ValueType};
+use crate::lower::{Collect, Lower, Words};
+use pirn_format::component::ValueType;
 
 macro_rules! tuples {
     ($(($($name:ident $at:tt),+);)*) => {$(
@@ -17,14 +17,8 @@ macro_rules! tuples {
                     $(&& $name::is(info, field(info, ty, $at)))+
             }
 
-            fn request(
-                &self,
-                info: &Info,
-                ty: ValueType,
-                encoding: StringEncoding,
-                requests: &mut Requests,
-            ) -> Result<(), AbiError> {
-                $(self.$at.request(info, field(info, ty, $at), encoding, requests)?;)+
+            fn request(&self, cx: &mut Collect<'_>, ty: ValueType) -> Result<(), RequestError> {
+                $(self.$at.request(cx, field(cx.info, ty, $at))?;)+
                 Ok(())
             }
 
@@ -98,12 +92,13 @@ macro_rules! params {
 
             fn request(
                 &self,
-                info: &Info,
+                cx: &mut Collect<'_>,
                 types: &[(String, ValueType)],
-                encoding: StringEncoding,
-                requests: &mut Requests,
-            ) -> Result<(), AbiError> {
-                $(self.$at.request(info, types[$at].1, encoding, requests)?;)*
+            ) -> Result<(), RequestError> {
+                $(
+                    let (name, ty) = &types[$at];
+                    self.$at.request(cx, *ty).map_err(|error| error.at(name))?;
+                )*
                 Ok(())
             }
 
