@@ -252,8 +252,9 @@ pub struct Counts {
     pub imported_funcs: u32,
     /// Types.
     pub types: u32,
-    /// Functions that can be referred to: see [`Metadata::escaped`](crate::metadata::Metadata).
-    pub escaped_funcs: u32,
+    /// Functions that can be referred to: see
+    /// [`Metadata::address_taken`](crate::metadata::Metadata).
+    pub address_taken_funcs: u32,
     /// Tags, imported ones included.
     pub tags: u32,
 }
@@ -307,7 +308,7 @@ impl InstanceLayout {
         let segments = part(counts.segments.div_ceil(64), 8);
         let imports = part(counts.imported_funcs, size_of::<FuncImport>());
         let types = part(counts.types, 4);
-        let funcrefs = part(counts.escaped_funcs, size_of::<FuncRef>());
+        let funcrefs = part(counts.address_taken_funcs, size_of::<FuncRef>());
         let tags = part(counts.tags, TAG_BYTES);
         let end = at;
         (end >= -(INSTANCE_AREA_BYTES_MAX as i64)).then_some(Self {
@@ -386,11 +387,11 @@ impl InstanceLayout {
         cell(self.types, index, 4)
     }
 
-    /// Offset of the [`FuncRef`] of the escaped function at `position` in
-    /// [`Metadata::escaped`](crate::metadata::Metadata).
+    /// Offset of the [`FuncRef`] of the address-taken function at `position` in
+    /// [`Metadata::address_taken`](crate::metadata::Metadata).
     #[must_use]
     pub fn funcref(&self, position: u32) -> i32 {
-        debug_assert!(position < self.counts.escaped_funcs);
+        debug_assert!(position < self.counts.address_taken_funcs);
         cell(self.funcrefs, position, size_of::<FuncRef>())
     }
 
@@ -423,7 +424,7 @@ mod tests {
         all.extend((0..c.segments.div_ceil(64)).map(|i| (layout.segment(i * 64).0, 8)));
         all.extend((0..c.imported_funcs).map(|i| (layout.import(i), 32)));
         all.extend((0..c.types).map(|i| (layout.type_id(i), 4)));
-        all.extend((0..c.escaped_funcs).map(|i| (layout.funcref(i), 24)));
+        all.extend((0..c.address_taken_funcs).map(|i| (layout.funcref(i), 24)));
         all.extend((0..c.tags).map(|i| (layout.tag(i), 8)));
         all.sort_unstable();
         all
@@ -432,7 +433,16 @@ mod tests {
     fn counts() -> impl Strategy<Value = Counts> {
         let n = || 0..200_u32;
         (n(), n(), n(), n(), n(), n(), n(), n()).prop_map(
-            |(globals, tables, memories, segments, imported_funcs, types, escaped_funcs, tags)| {
+            |(
+                globals,
+                tables,
+                memories,
+                segments,
+                imported_funcs,
+                types,
+                address_taken_funcs,
+                tags,
+            )| {
                 Counts {
                     globals,
                     tables,
@@ -440,7 +450,7 @@ mod tests {
                     segments,
                     imported_funcs,
                     types,
-                    escaped_funcs,
+                    address_taken_funcs,
                     tags,
                 }
             },
@@ -469,7 +479,9 @@ mod tests {
             for i in 0..counts.segments { prop_assert!(layout.segment(i).0 >= layout.state()); }
             for i in 0..counts.imported_funcs { prop_assert!(layout.import(i) < layout.state()); }
             for i in 0..counts.types { prop_assert!(layout.type_id(i) < layout.state()); }
-            for i in 0..counts.escaped_funcs { prop_assert!(layout.funcref(i) < layout.state()); }
+            for i in 0..counts.address_taken_funcs {
+                prop_assert!(layout.funcref(i) < layout.state());
+            }
             for i in 0..counts.tags { prop_assert!(layout.tag(i) < layout.state()); }
         }
     }

@@ -55,7 +55,7 @@ pub struct Metadata {
     /// These are exported functions, the start function, and functions in an element segment, in a
     /// global's initial value or in `ref.func`. Each function in the list has a
     /// [`FuncRef`](crate::layout::FuncRef) at its position in the list.
-    pub escaped: Vec<u32>,
+    pub address_taken: Vec<u32>,
     /// Text offset of the code of every function. For an imported function, the offset of the
     /// trampoline that calls a host function.
     pub code: Vec<u32>,
@@ -464,7 +464,7 @@ impl Metadata {
             segments: (self.data.len() + self.elements.len()) as u32,
             imported_funcs: self.imported_funcs(),
             types: self.types.len() as u32,
-            escaped_funcs: self.escaped.len() as u32,
+            address_taken_funcs: self.address_taken.len() as u32,
             tags: self.tags.len() as u32,
         }
     }
@@ -475,11 +475,14 @@ impl Metadata {
         InstanceLayout::new(self.counts())
     }
 
-    /// Position of function `index` in [`escaped`](Self::escaped), if the function can be referred
-    /// to.
+    /// Position of function `index` in [`address_taken`](Self::address_taken), if the function can
+    /// be referred to.
     #[must_use]
-    pub fn escaped_position(&self, index: u32) -> Option<u32> {
-        self.escaped.binary_search(&index).ok().map(|at| at as u32)
+    pub fn address_taken_position(&self, index: u32) -> Option<u32> {
+        self.address_taken
+            .binary_search(&index)
+            .ok()
+            .map(|at| at as u32)
     }
 
     /// The exported item with this name.

@@ -262,13 +262,13 @@ impl<'a> Module<'a> {
     /// The function whose record contains this offset, and the offset within the record.
     pub(crate) fn function_record(&self, offset: i32) -> Option<(u32, i32)> {
         const RECORD: i32 = size_of::<FuncRef>() as i32;
-        let count = self.layout.counts().escaped_funcs;
+        let count = self.layout.counts().address_taken_funcs;
         let high = count.checked_sub(1).map(|_| self.layout.funcref(0))? + RECORD;
         let distance = high.checked_sub(offset)?.checked_sub(1)?;
         let position = u32::try_from(distance / RECORD)
             .ok()
             .filter(|_| distance >= 0)?;
-        let function = self.metadata.escaped.get(position as usize)?;
+        let function = self.metadata.address_taken.get(position as usize)?;
         Some((*function, RECORD - 1 - distance % RECORD))
     }
 

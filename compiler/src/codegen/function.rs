@@ -114,7 +114,7 @@ impl FunctionCompiler<'_> {
     ) -> Result<Vec<CompiledFunction>, CompileError> {
         let relocs = functions.iter().flat_map(|function| &function.relocs);
         let called: HashSet<Symbol> = relocs.map(|reloc| reloc.target).collect();
-        let escaped = &self.env.metadata.escaped;
+        let address_taken = &self.env.metadata.address_taken;
         let mut state = State::default();
         let mut portable = None;
         let mut wrappers = vec![];
@@ -124,7 +124,7 @@ impl FunctionCompiler<'_> {
             // used.
             let is_used = self.outputs.clif
                 || called.contains(&symbol)
-                || escaped.binary_search(&index).is_ok();
+                || address_taken.binary_search(&index).is_ok();
             match provided {
                 Provided::Intrinsic(id)
                     if is_used

@@ -149,7 +149,7 @@ fn needed(metadata: &Metadata, functions: &[CompiledFunction]) -> Vec<Symbol> {
     let types: BTreeSet<u32> = imported.iter().copied().collect();
     let mut needed: Vec<_> = types.into_iter().map(Symbol::Import).collect();
     let types: BTreeSet<u32> = metadata
-        .escaped
+        .address_taken
         .iter()
         .map(|func| metadata.funcs[*func as usize])
         .collect();

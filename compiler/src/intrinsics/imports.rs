@@ -94,14 +94,15 @@ impl Imports {
     }
 
     /// Refuses references to intrinsics that cannot be called through a reference.
-    pub(crate) fn check_escaped(&self, escaped: &[u32]) -> Result<(), CompileError> {
-        let mut escaped = escaped
-            .iter()
-            .filter_map(|index| match self.provided(*index)? {
-                Provided::Intrinsic(id) => Some(id),
-                Provided::Known(_) => None,
-            });
-        match escaped.find(|id| id.get().immediate.is_some()) {
+    pub(crate) fn check_address_taken(&self, address_taken: &[u32]) -> Result<(), CompileError> {
+        let mut address_taken =
+            address_taken
+                .iter()
+                .filter_map(|index| match self.provided(*index)? {
+                    Provided::Intrinsic(id) => Some(id),
+                    Provided::Known(_) => None,
+                });
+        match address_taken.find(|id| id.get().immediate.is_some()) {
             Some(id) => refuse(
                 id.get().name,
                 "it takes an immediate, which must be a constant in each call, so it can be \

@@ -8,11 +8,11 @@ use pirn_format::metadata::{ConstExpr, ConstOp};
 use wasmparser::Operator;
 
 /// Converts a validated expression. Adds functions that the expression refers to, by the compiler's
-/// indices, to `escaped`.
+/// indices, to `address_taken`.
 pub(super) fn expr(
     expr: &wasmparser::ConstExpr<'_>,
     intrinsics: &Imports,
-    escaped: &mut Vec<u32>,
+    address_taken: &mut Vec<u32>,
 ) -> Result<ConstExpr, CompileError> {
     let mut ops = vec![];
     for op in expr.get_operators_reader() {
@@ -25,7 +25,7 @@ pub(super) fn expr(
             Operator::RefNull { .. } => ConstOp::RefNull,
             Operator::RefFunc { function_index } => {
                 let index = intrinsics.index(function_index);
-                escaped.push(index);
+                address_taken.push(index);
                 ConstOp::RefFunc(index)
             }
             Operator::GlobalGet { global_index } => ConstOp::GlobalGet(global_index),

@@ -124,7 +124,7 @@ struct Builder<'a> {
     debug: debug::Sections<'a>,
     hints: hints::HintSection<'a>,
     /// Indices of functions that can be referred to.
-    escaped: Vec<u32>,
+    address_taken: Vec<u32>,
     exports_table: bool,
 }
 
@@ -155,9 +155,11 @@ impl<'a> Builder<'a> {
                     m.tables.push(table_type(&table.ty, &self.kinds)?);
                     let init = match &table.init {
                         wasmparser::TableInit::RefNull => None,
-                        wasmparser::TableInit::Expr(init) => {
-                            Some(constant::expr(init, &self.intrinsics, &mut self.escaped)?)
-                        }
+                        wasmparser::TableInit::Expr(init) => Some(constant::expr(
+                            init,
+                            &self.intrinsics,
+                            &mut self.address_taken,
+                        )?),
                     };
                     m.table_inits.push(init);
                 }
@@ -176,8 +178,11 @@ impl<'a> Builder<'a> {
                 for global in globals {
                     let global = global?;
                     m.globals.push(global_type(&global.ty, &self.kinds)?);
-                    let init =
-                        constant::expr(&global.init_expr, &self.intrinsics, &mut self.escaped)?;
+                    let init = constant::expr(
+                        &global.init_expr,
+                        &self.intrinsics,
+                        &mut self.address_taken,
+                    )?;
                     m.global_inits.push(init);
                 }
             }
@@ -189,7 +194,7 @@ impl<'a> Builder<'a> {
             Payload::StartSection { func, .. } => {
                 let func = self.intrinsics.index(func);
                 m.start = Some(func);
-                self.escaped.push(func);
+                self.address_taken.push(func);
             }
             Payload::ElementSection(elements) => {
                 for element in elements {
@@ -302,7 +307,7 @@ impl<'a> Builder<'a> {
         let item = match export.kind {
             ExternalKind::Func => {
                 let index = self.intrinsics.index(index);
-                self.escaped.push(index);
+                self.address_taken.push(index);
                 ExportItem::Func(index)
             }
             ExternalKind::Table => {
@@ -334,7 +339,7 @@ impl<'a> Builder<'a> {
                 offset_expr,
             } => SegmentMode::Active {
                 index: table_index.unwrap_or(0),
-                offset: constant::expr(offset_expr, &self.intrinsics, &mut self.escaped)?,
+                offset: constant::expr(offset_expr, &self.intrinsics, &mut self.address_taken)?,
             },
         };
         let items = match element.items {
@@ -342,13 +347,13 @@ impl<'a> Builder<'a> {
                 let funcs = funcs.into_iter();
                 let funcs = funcs.map(|func| func.map(|func| self.intrinsics.index(func)));
                 let funcs = funcs.collect::<Result<Vec<_>, _>>()?;
-                self.escaped.extend(&funcs);
+                self.address_taken.extend(&funcs);
                 ElementItems::Funcs(funcs)
             }
             wasmparser::ElementItems::Expressions(_, exprs) => {
                 let exprs = exprs.into_iter();
-                let exprs =
-                    exprs.map(|expr| constant::expr(&expr?, &self.intrinsics, &mut self.escaped));
+                let exprs = exprs
+                    .map(|expr| constant::expr(&expr?, &self.intrinsics, &mut self.address_taken));
                 ElementItems::Exprs(exprs.collect::<Result<_, _>>()?)
             }
         };
@@ -363,7 +368,7 @@ impl<'a> Builder<'a> {
                 offset_expr,
             } => SegmentMode::Active {
                 index: *memory_index,
-                offset: constant::expr(offset_expr, &self.intrinsics, &mut self.escaped)?,
+                offset: constant::expr(offset_expr, &self.intrinsics, &mut self.address_taken)?,
             },
         };
         let start = self.metadata.data.last().map_or(0, |d| d.start + d.len);
@@ -379,10 +384,10 @@ impl<'a> Builder<'a> {
 
     fn finish(mut self, _: Validator) -> Result<ParsedModule<'a>, CompileError> {
         self.name_funcs();
-        self.escaped.sort_unstable();
-        self.escaped.dedup();
-        self.intrinsics.check_escaped(&self.escaped)?;
-        self.metadata.escaped = self.escaped;
+        self.address_taken.sort_unstable();
+        self.address_taken.dedup();
+        self.intrinsics.check_address_taken(&self.address_taken)?;
+        self.metadata.address_taken = self.address_taken;
         self.metadata.tables_change = self.exports_table || self.metadata.imported_tables() > 0;
         self.metadata.heap = constants_allocate(&self.metadata);
         let Some(layout) = self.metadata.layout() else {

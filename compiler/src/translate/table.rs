@@ -84,7 +84,7 @@ impl FuncTranslator<'_, '_> {
     fn ref_func(&mut self, index: u32) {
         // Validation (spec 3.4.2) requires that the function is declared, so the function is in the
         // list.
-        let position = self.env.metadata.escaped_position(index);
+        let position = self.env.metadata.address_taken_position(index);
         let position = position.expect("validated: the function is declared as a reference");
         let offset = i64::from(self.env.layout.funcref(position));
         let reference = self.builder.ins().iadd_imm_s(self.vmctx, offset);

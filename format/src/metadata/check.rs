@@ -120,10 +120,10 @@ fn functions(m: &Metadata) -> Result<(), FormatError> {
     for (ty, _) in (0..).zip(&m.entries).filter(|(_, entry)| entry.is_some()) {
         of_kind(m, "type of an entry trampoline", ty, CompositeKind::Func)?;
     }
-    if !m.escaped.is_sorted_by(|a, b| a < b) {
-        return damaged("escaped functions", "not ascending");
+    if !m.address_taken.is_sorted_by(|a, b| a < b) {
+        return damaged("address-taken functions", "not ascending");
     }
-    for &func in &m.escaped {
+    for &func in &m.address_taken {
         index("referred function", func, m.funcs.len())?;
         if m.entries[m.funcs[func as usize] as usize].is_none() {
             return damaged("referred function", "it has no entry trampoline");
@@ -332,7 +332,7 @@ fn snapshot(m: &Metadata, subtypes: &Subtypes<'_>) -> Result<(), FormatError> {
 /// Checks that references may name function `i`. Each such function has an entry trampoline.
 fn referred(m: &Metadata, i: u32) -> Result<(), FormatError> {
     index("referred function", i, m.funcs.len())?;
-    match m.escaped_position(i) {
+    match m.address_taken_position(i) {
         Some(_) => Ok(()),
         None => damaged("referred function", "it has no reference"),
     }

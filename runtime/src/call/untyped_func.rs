@@ -33,7 +33,7 @@ impl Func {
     /// call the function.
     fn new(module: &Module, prepared: InstanceId, index: u32, name: &str) -> Option<Self> {
         let metadata = module.metadata();
-        metadata.escaped_position(index)?;
+        metadata.address_taken_position(index)?;
         let ty = metadata.funcs[index as usize];
         metadata.entries[ty as usize]?;
         Some(Self(Arc::new(Inner {

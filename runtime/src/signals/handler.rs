@@ -123,11 +123,11 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // context is a ucontext_t (sigaction(2)). The references end before the handler does.
     unsafe {
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
-        if signal == sys::signal::POKE as i32 {
+        if signal == sys::signal::INTERRUPT as i32 {
             // The interrupt flag decides, not the sender: if the signal queue is full, our signal
             // arrives without its mark. Without the mark, the handler skips a thread that never ran
             // a guest, because the thread's thread-local variables may not be allocated.
-            if sys::signal::is_poke(fault) || sys::signal::is_prepared(interrupted) {
+            if sys::signal::is_interrupt(fault) || sys::signal::is_prepared(interrupted) {
                 stop(interrupted, CURRENT.get());
             }
             // Other code may have sent the signal as well: the kernel merges pending signals. So

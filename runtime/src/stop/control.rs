@@ -123,7 +123,7 @@ impl Control {
             self.wake();
             return Some(HOST_AGAIN_NS);
         }
-        sys::signal::poke(self.word.thread()).then_some(AGAIN_NS)
+        sys::signal::interrupt(self.word.thread()).then_some(AGAIN_NS)
     }
 
     /// Records that the guest enters a host function.

@@ -100,7 +100,7 @@ impl<T> Member<T> {
     fn write_references(&self) {
         let (module, vmctx) = (&self.inner.module, self.vmctx());
         let (metadata, layout) = (module.metadata(), module.layout());
-        for (position, func) in metadata.escaped.iter().enumerate() {
+        for (position, func) in metadata.address_taken.iter().enumerate() {
             let linked = self
                 .inner
                 .imports

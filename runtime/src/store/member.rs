@@ -180,7 +180,7 @@ impl<T> Member<T> {
     pub(crate) fn target(&self, index: u32) -> Option<Target> {
         let module = &self.inner.module;
         let metadata = module.metadata();
-        let position = metadata.escaped_position(index)?;
+        let position = metadata.address_taken_position(index)?;
         let ty = metadata.funcs[index as usize];
         // SAFETY: `write_constants` wrote the function references when the slot got the module.
         let reference = unsafe { *self.cell::<FuncRef>(module.layout().funcref(position)) };
@@ -195,7 +195,7 @@ impl<T> Member<T> {
     /// type that this instance imports.
     pub(crate) fn linked(&self, index: u32) -> Option<(Target, u32)> {
         let module = &self.inner.module;
-        let position = module.metadata().escaped_position(index)?;
+        let position = module.metadata().address_taken_position(index)?;
         // SAFETY: `write_constants` wrote the function references when the slot got the module.
         let reference = unsafe { *self.cell::<FuncRef>(module.layout().funcref(position)) };
         Some((self.target(index)?, reference.type_id))
@@ -204,15 +204,15 @@ impl<T> Member<T> {
     /// The index of the function that a reference with this address refers to. `None` if this
     /// member has no function reference at that address.
     pub(crate) fn func_at(&self, address: u64) -> Option<u32> {
-        let escaped = &self.inner.module.metadata().escaped;
-        let last = (escaped.len() as u32).checked_sub(1)?;
+        let address_taken = &self.inner.module.metadata().address_taken;
+        let last = (address_taken.len() as u32).checked_sub(1)?;
         // The list grows down: the reference at its last position has the lowest address.
         let lowest = self.cell::<FuncRef>(self.inner.module.layout().funcref(last));
         let offset = address.checked_sub(lowest as u64)?;
         let bytes = size_of::<FuncRef>() as u64;
         let above = u32::try_from(offset / bytes).ok()?;
         let position = last.checked_sub(above)?;
-        (offset % bytes == 0).then(|| escaped[position as usize])
+        (offset % bytes == 0).then(|| address_taken[position as usize])
     }
 
     /// The index of the exported function with a name.

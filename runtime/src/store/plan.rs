@@ -309,7 +309,7 @@ fn constant(
 
 /// The value of a reference to a function.
 pub(crate) fn func(index: u32, metadata: &Metadata, layout: &InstanceLayout) -> Option<Constant> {
-    let position = metadata.escaped_position(index)?;
+    let position = metadata.address_taken_position(index)?;
     Some(Constant::Relative(i64::from(layout.funcref(position))))
 }
 

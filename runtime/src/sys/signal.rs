@@ -8,8 +8,9 @@
 //!
 //! Other runtimes install handlers, too, and some later handlers do not forward our signals. Go
 //! takes SIGURG for itself, and HotSpot does not ask for an alternate stack. So the runtime
-//! installs its handler again when a region is made, and the handler of [`POKE`] again when a
-//! [`POKE`] is sent. The runtime records the handler that it replaces, and calls that handler next:
+//! installs its handler again when a region is made, and the handler of [`INTERRUPT`] again when it
+//! sends that signal. The runtime records the handler that it replaces, and calls that handler
+//! next:
 //!
 //! ```text
 //!   kernel ─▶ ours ─▶ found last ─▶ ... ─▶ found first ─▶ default action
@@ -43,15 +44,15 @@ use std::io;
 
 /// The signal that interrupts a thread whose guest must stop. By default, the kernel ignores this
 /// signal, so a late signal does no harm.
-pub(crate) const POKE: Signal = Signal::SIGURG;
+pub(crate) const INTERRUPT: Signal = Signal::SIGURG;
 
-/// The signals by which the kernel reports a fault, and [`POKE`].
+/// The signals by which the kernel reports a fault, and [`INTERRUPT`].
 const SIGNALS: [Signal; 5] = [
     Signal::SIGSEGV,
     Signal::SIGBUS,
     Signal::SIGFPE,
     Signal::SIGILL,
-    POKE,
+    INTERRUPT,
 ];
 
 /// A handler in the form of `SA_SIGINFO`.
@@ -103,11 +104,12 @@ fn put_in_front(at: usize, handler: Handler) -> io::Result<()> {
         if !put_behind(at, found) {
             continue;
         }
-        // The mask of the previous handler stays, with `POKE` added. A `POKE` during the handler of
-        // a fault would not interrupt guest code and would be lost. A blocked `POKE` waits.
+        // The mask of the previous handler stays, with `INTERRUPT` added. This signal during the
+        // handler of a fault would not interrupt guest code and would be lost. A blocked signal
+        // waits.
         // SAFETY: the kernel returned this set.
         let mut mask = unsafe { SigSet::from_sigset_t_unchecked(found.sa_mask) };
-        mask.add(POKE);
+        mask.add(INTERRUPT);
         let flags = SaFlags::SA_ONSTACK | SaFlags::SA_RESTART;
         let ours = SigAction::new(SigHandler::SigAction(handler), flags, mask);
         // SAFETY: the handler does only what signal-safety(7) allows.
@@ -169,8 +171,8 @@ pub(crate) fn was_sent(info: &libc::siginfo_t) -> bool {
     info.si_code <= 0
 }
 
-/// Interrupts a thread of this process by [`POKE`]. Returns whether the thread exists.
-pub(crate) fn poke(thread: i32) -> bool {
+/// Interrupts a thread of this process by [`INTERRUPT`]. Returns whether the thread exists.
+pub(crate) fn interrupt(thread: i32) -> bool {
     if let Some(handler) = HANDLER.get() {
         // The call cannot fail with these arguments. If it failed, the signal would go to the
         // installed handler.
@@ -179,7 +181,7 @@ pub(crate) fn poke(thread: i32) -> bool {
     // nix lacks rt_tgsigqueueinfo(2), and has no type for its argument.
     // SAFETY: all zeros is a valid `siginfo_t`.
     let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
-    info.si_signo = POKE as i32;
+    info.si_signo = INTERRUPT as i32;
     info.si_code = libc::SI_QUEUE;
     // SAFETY: `info` is valid and has the layout of `Queued`. If the signal queue is full, the
     // signal arrives without `info` (kernel/signal.c, "silent loss of information").
@@ -188,12 +190,12 @@ pub(crate) fn poke(thread: i32) -> bool {
         (*value).value = MARK.as_ptr() as usize;
         let process = getpid().as_raw();
         let call = libc::SYS_rt_tgsigqueueinfo;
-        libc::syscall(call, process, thread, POKE as i32, &raw const info) == 0
+        libc::syscall(call, process, thread, INTERRUPT as i32, &raw const info) == 0
     }
 }
 
-/// The address of this byte marks a signal as sent by [`poke`], and an alternate stack as made by
-/// this file.
+/// The address of this byte marks a signal as sent by [`interrupt`], and an alternate stack as made
+/// by this file.
 static MARK: [u8; 1] = [0];
 
 /// The layout of a siginfo_t of a queued signal (sigaction(2), rt_sigqueueinfo(2)).
@@ -208,8 +210,8 @@ struct Queued {
     value: usize,
 }
 
-/// Whether a [`POKE`] was sent by [`poke`].
-pub(crate) fn is_poke(info: &libc::siginfo_t) -> bool {
+/// Whether [`interrupt`] sent the signal.
+pub(crate) fn is_interrupt(info: &libc::siginfo_t) -> bool {
     if info.si_code != libc::SI_QUEUE {
         return false;
     }
@@ -316,7 +318,7 @@ unsafe fn call(
     };
     match handler {
         // Both actions ignore the signal (signal(7)).
-        libc::SIG_DFL | libc::SIG_IGN if signal == POKE => {}
+        libc::SIG_DFL | libc::SIG_IGN if signal == INTERRUPT => {}
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // A fault cannot be ignored: the kernel kills the process in either case. If this call

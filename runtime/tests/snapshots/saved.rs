@@ -343,12 +343,12 @@ fn parts_that_contradict_each_other_are_refused() {
         m.elements[0].mode = active();
     });
     refused("a start function", runs, |m| {
-        let mut escaped = m.escaped.iter();
+        let mut address_taken = m.address_taken.iter();
         let is_start = |func: &&u32| {
             let mut values = m.func_type(m.funcs[**func as usize]).values();
             values.next().is_none()
         };
-        m.start = escaped.find(is_start).copied();
+        m.start = address_taken.find(is_start).copied();
         assert!(m.start.is_some(), "the guest has a start function");
     });
     // The order is that of the guest's globals.

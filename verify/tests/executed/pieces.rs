@@ -201,7 +201,7 @@ fn grow_places(guest: &Guest, has_extensions: bool) -> grow::Places {
             .flat_map(|(base, elements)| [(*base, 8), (*elements, 8)]),
     );
     fields.extend((0..4).map(|word| (layout.import(0) + 8 * word, 8)));
-    for record in 0..metadata.escaped.len() as u32 {
+    for record in 0..metadata.address_taken.len() as u32 {
         fields.extend([0, 8, 16].map(|at| (layout.funcref(record) + at, 8)));
     }
     for ty in 0..metadata.types.len() as u32 {

@@ -84,7 +84,7 @@ impl Rules {
                 word(layout.import(import) + at);
             }
         }
-        for record in 0..metadata.escaped.len() as u32 {
+        for record in 0..metadata.address_taken.len() as u32 {
             word(layout.funcref(record) + FUNCREF_CODE);
             word(layout.funcref(record) + FUNCREF_VMCTX);
         }
@@ -92,7 +92,7 @@ impl Rules {
             word(layout.tag(tag));
         }
         let types = (0..metadata.types.len() as u32).map(|ty| layout.type_id(ty));
-        let records = (0..metadata.escaped.len() as u32)
+        let records = (0..metadata.address_taken.len() as u32)
             .map(|record| layout.funcref(record) + FUNCREF_TYPE_ID);
         fields.extend(types.chain(records).map(|at| Field {
             at: at.into(),

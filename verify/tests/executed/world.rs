@@ -206,7 +206,7 @@ impl World {
             at += 8 * (elements + 5);
         }
         assert!(at < self.tables_at + PAGE, "a module with few tables");
-        let records = 0..metadata.escaped.len() as u32;
+        let records = 0..metadata.address_taken.len() as u32;
         self.records = records.map(|at| self.field(layout.funcref(at))).collect();
         self.fill_area(checked);
         self.fill_tables(checked);
@@ -288,7 +288,7 @@ impl World {
             let at = (self.field(layout.type_id(index as u32)) - self.area) as usize;
             self.image[at..at + 4].copy_from_slice(&id.to_le_bytes());
         }
-        for (position, function) in metadata.escaped.iter().enumerate() {
+        for (position, function) in metadata.address_taken.iter().enumerate() {
             let at = layout.funcref(position as u32);
             let context = match *function < imported.funcs {
                 true => self.field(layout.import(*function)),

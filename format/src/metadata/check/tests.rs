@@ -140,7 +140,7 @@ pub(super) fn typed() -> Metadata {
         globals: globals.to_vec(),
         funcs: vec![TAKES_I32, TAKES_I32, NOTHING, NOTHING_AGAIN],
         code: vec![0; 4],
-        escaped: vec![F_TAKES_I32, F_NOTHING, F_NOTHING_AGAIN],
+        address_taken: vec![F_TAKES_I32, F_NOTHING, F_NOTHING_AGAIN],
         tables: vec![
             table(ValType::FUNCREF, AddrType::I32),
             table(null_or(func_ref(NOTHING)), AddrType::I64),
