@@ -39,12 +39,14 @@ const NESTED: u64 = 1 << 33;
 
 /// The values, instructions and blocks that any function may have, and how many more for each byte
 /// of its body. The densest function of a Ruby interpreter has five per byte. Calls with 1,000
-/// parameters could need hundreds per byte. A value takes about 10 us and 500 bytes.
+/// parameters could need hundreds per byte. [`NODE_NS`] is the price of a value, which also takes
+/// some 500 bytes of memory.
 const NODES_FREE: u64 = 1 << 12;
 const NODES_PER_BYTE: u64 = 1 << 6;
 
-/// The operands that any function may have, and how many more for each byte of its body. An operand
-/// costs a fiftieth of a value. The densest function of a Ruby interpreter has fifteen per byte.
+/// The operands that any function may have, and how many more for each byte of its body. The
+/// densest function of a Ruby interpreter has fifteen per byte. [`OPERAND_NS`] is the price of an
+/// operand.
 const OPERANDS_FREE: u64 = 1 << 16;
 const OPERANDS_PER_BYTE: u64 = 1 << 9;
 

@@ -25,8 +25,8 @@ const TRIED_INSTRUCTIONS: usize = 100;
 const TRIED_PERCENT: usize = 5;
 
 /// The code without the optimiser is taken if its size is below this percentage of the optimised
-/// code. When all functions were compared, every second one of libsodium's programs took 0.97 of
-/// the time of optimised code with this value, and 0.98 with 100 (mean, bench `sodium`).
+/// code. When all functions were compared, half of libsodium's programs took on average 0.97 of the
+/// time of optimised code with this value, and 0.98 with 100 (bench `sodium`).
 pub(super) const SMALLER_PERCENT: usize = 97;
 
 /// Optimised code with a frame of at least this many bytes is compared with code in the order of

@@ -72,11 +72,8 @@ fn no_offset_is_negative_under_a_wrong_prediction() {
             let (masked, and) = lines[at + 3].split_once(" = ").expect("a value");
             assert!(and.starts_with(&format!("band {sum}, {mask}")), "{and}");
             let word = |line: &String| line.split(|c: char| !c.is_alphanumeric()).any(|w| w == sum);
-            let diagnostics = lines.iter().filter(|line| word(line)).count();
-            assert_eq!(
-                diagnostics, 2,
-                "{sum} is made and masked: only {masked} is used"
-            );
+            let uses = lines.iter().filter(|line| word(line)).count();
+            assert_eq!(uses, 2, "{sum} is made and masked: only {masked} is used");
         }
         assert_eq!(differences, wanted, "{builtin:?}: {lines:#?}");
     }
