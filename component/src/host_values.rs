@@ -127,10 +127,8 @@ impl<P: TypedParams, R: Param + 'static> HostValues for OfTypes<P, R> {
 impl<R: Param + 'static> Unwritten for OfType<R> {
     #[inline]
     fn request(&self, cx: &mut Collect<'_>, ty: ValueType, place: &str) -> Result<(), HostError> {
-        match self.0.request(cx, ty) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(error.at(place).into()),
-        }
+        let requested = self.0.request(cx, ty);
+        requested.map_err(|error| error.at(place).into())
     }
 
     #[inline]
