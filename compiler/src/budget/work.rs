@@ -50,8 +50,8 @@ const NODES_PER_BYTE: u64 = 1 << 6;
 const OPERANDS_FREE: u64 = 1 << 16;
 const OPERANDS_PER_BYTE: u64 = 1 << 9;
 
-/// The number of pairs of locals in a loop that cost as much as one local with one edge to an
-/// exception handler. The cost is 20 ns and four bytes.
+/// A local with one edge to an exception handler costs 20 ns and four bytes. So does this number of
+/// pairs of locals in a loop.
 const WAY_COST: u64 = 1 << 4;
 
 /// Prices in nanoseconds: twice the time that the costliest known functions take (`fuzz/checks`).

@@ -326,7 +326,8 @@ fn case_name(value: &Value) -> &str {
 /// A case: its number, the type of its payload, and the payload of the value.
 type Case<'a> = (u32, Option<ValueType>, Option<&'a Value>);
 
-/// The case of a value. Compares its name with those of the type, of which there may be thousands.
+/// The case of a value. Compares the value's name of a case with the names of the type's cases. A
+/// type may have thousands of cases, so the comparisons count as work.
 fn case<'a>(
     info: &Info,
     ty: ValueType,

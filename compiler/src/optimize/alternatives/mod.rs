@@ -37,9 +37,9 @@ pub(super) const SCHEDULED_FRAME_BYTES: u32 = 256;
 pub(super) const SCHEDULED_PERCENT: usize = 90;
 
 /// The order of `schedule` is tried only if this many live values have no register at an average
-/// instruction. 70 functions in 25 programs have such a frame; only those of Keccak gain. Keccak's
-/// functions have 24 and 53 such values. A form of Keccak in one block without calls has 16.5, and
-/// gains as well.
+/// instruction. 70 functions in 25 programs have such a frame; only the functions of Keccak gain.
+/// Keccak's functions have 24 and 53 such values. A form of Keccak in one block without calls has
+/// 16.5, and gains as well.
 const EXCESS: u64 = 16;
 
 /// A function may be smaller without the optimiser unless the optimiser removed many instructions,

@@ -26,9 +26,9 @@ pub(super) const KILLED_BYTES_MAX: usize = 4 << 20;
 /// the data three times, and the first use may kill the guest.
 pub(super) const KILLED_USES_MAX: u64 = 2;
 
-/// Most bytes that may be left once the instance and its tasks are dropped: what the runtime and
-/// the standard library keep for a thread, and what other threads free, which this thread counts as
-/// left. Until its deadline, a guest can make a thousand syncs, each of which may leave 100 bytes.
+/// Most bytes that may be left once the instance and its tasks are dropped. The runtime and the
+/// standard library keep some bytes for a thread. Bytes that other threads free count as left, too:
+/// a guest can make a thousand syncs until its deadline, and a sync may leave 100 bytes.
 pub(super) const LEFT_BYTES_MAX: isize = 512 << 10;
 
 /// Deadline of each call. No check depends on the time that a call takes.

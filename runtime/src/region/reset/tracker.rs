@@ -34,8 +34,8 @@ use std::io;
 /// Maximum number of pages that a slot keeps between instances, dirty or only read: 16 MiB.
 const FILLED_MAX: u32 = 4096;
 /// Number of resets in a row that must find a page unchanged before the page returns to the system:
-/// the initial value and the maximum. Filling a page costs about 50 times as much as comparing a
-/// page (bench `cycle`).
+/// the initial value and the maximum. The kernel needs about 50 times as long to fill a page as the
+/// runtime to compare a page (bench `cycle`).
 const HYSTERESIS: u32 = 4;
 const HYSTERESIS_MAX: u32 = 64;
 /// Maximum number of faults in a row that find the page present, and of `EAGAIN` in one
