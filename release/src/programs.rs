@@ -1,16 +1,13 @@
 //! [`Program`]: the command lines of the programs of a release, as clap describes them.
 //!
-//! `aotc` and `aotrun` have no library for their command lines. So this package includes the source
-//! files that describe the command lines. The programs do not grow.
+//! `aotc` has no library for its command line. So this package includes the source file that
+//! describes it. The program does not grow.
 
 use clap::{Command, CommandFactory as _};
 
 #[allow(dead_code, reason = "only the description is used")]
 #[path = "../../compiler/src/bin/aotc/args.rs"]
 mod aotc;
-#[allow(dead_code, reason = "only the description is used")]
-#[path = "../../wasi/src/bin/aotrun/args.rs"]
-mod aotrun;
 
 /// A program of a release.
 pub(crate) struct Program {
@@ -31,7 +28,7 @@ pub(crate) fn all() -> [Program; 3] {
             appendix: include_str!("../man/aotc.roff"),
         },
         Program {
-            command: aotrun::Args::command(),
+            command: pirn_aotrun::command(),
             section: "1",
             appendix: include_str!("../man/aotrun.roff"),
         },

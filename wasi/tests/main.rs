@@ -1,18 +1,14 @@
-//! All suites of WASI preview 1 and of `aotrun`.
+//! All suites of WASI preview 1.
 #![allow(
     clippy::duplicate_mod,
     reason = "tests of preview 1 run on directories of the host and of memory"
 )]
 
-mod aotrun;
 mod bounded;
 mod buffers;
 mod common;
-mod components;
 mod context;
 mod exported_memory;
-mod guests;
-mod load;
 mod memory_dir;
 mod preview1;
 mod preview1_memory;
@@ -20,11 +16,7 @@ mod quota;
 mod secrets;
 mod shared_context;
 mod sleep;
-mod snapshot;
 mod teavm;
-mod threads;
-mod threads_guests;
-mod trust;
 mod vectors;
 mod warm;
 

@@ -1,8 +1,5 @@
 //! The functions that Java programs import if TeaVM compiled them.
 
-use crate::common;
-
-use common::{aotrun, built, fixture, run, stderr, stdout};
 use pirn_runtime::{Linker, Module, Region};
 use pirn_wasi::{VirtualClock, WasiCtx, WasiCtxBuilder};
 use std::time::SystemTime;
@@ -164,20 +161,4 @@ fn time_is_that_of_the_context() {
 fn names_are_defined_once() {
     let twice = pirn_wasi::link_teavm(&mut linker(), |wasi| wasi).unwrap_err();
     assert!(twice.to_string().contains("is defined twice"), "{twice}");
-}
-
-/// A Java program prints the same hashes in a Java virtual machine.
-#[test]
-fn a_java_program_computes_what_java_computes() {
-    let Some(program) = built("maths-java.wasm") else {
-        return;
-    };
-    let output = run(aotrun().arg(&program), "");
-    assert_eq!(
-        stdout(&output),
-        fixture("maths-java.expected.txt"),
-        "{}",
-        stderr(&output)
-    );
-    assert_eq!(output.status.code(), Some(0));
 }

@@ -1,8 +1,8 @@
 //! Warm starts: an instance starts the runtime of a language once, and each request gets an
 //! instance of its snapshot.
 
-use crate::common;
 use pirn_testing::campaign;
+use pirn_testing::guests::{built, guest};
 
 use pirn_compiler::{OptLevel, Options, compile};
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Value};
@@ -128,10 +128,10 @@ fn json(item: u64, more: &str) -> String {
 
 #[test]
 fn each_request_to_a_warm_script_is_its_first() {
-    let Some(path) = common::built("quickjs.wasm") else {
+    let Some(path) = built("quickjs.wasm") else {
         return;
     };
-    let script = fs::read_to_string(common::guest("js/app.js")).expect("the script is there");
+    let script = fs::read_to_string(guest("js/app.js")).expect("the script is there");
     let region = region();
     // The engine, and then the tenant's script: two snapshots.
     let steps = [
@@ -149,12 +149,12 @@ fn each_request_to_a_warm_script_is_its_first() {
 
 #[test]
 fn each_request_to_a_warm_c_or_rust_program_is_its_first() {
-    for (guest, init) in [
+    for (name, init) in [
         ("warm-c.wasm", "_initialize"),
         ("warm-rust.wasm", "wizer-initialize"),
     ] {
         let region = region();
-        let warm = warmed(&region, open(&common::guest(guest)), &[(init, "")]);
+        let warm = warmed(&region, open(&guest(name)), &[(init, "")]);
         check(&region, &warm, |n| {
             let item = n * 7 % 1009;
             [String::new(), format!("item-{item}"), json(item, "")]
@@ -164,10 +164,10 @@ fn each_request_to_a_warm_c_or_rust_program_is_its_first() {
 
 #[test]
 fn each_request_to_a_program_that_wizer_made_is_its_first() {
-    for guest in ["warm-c-wizer.wasm", "warm-rust-wizer.wasm"] {
-        let (region, module) = (region(), open(&common::guest(guest)));
+    for name in ["warm-c-wizer.wasm", "warm-rust-wizer.wasm"] {
+        let (region, module) = (region(), open(&guest(name)));
         let mut exports = module.exports().map(|(name, _)| name);
-        assert!(!exports.any(|name| name.ends_with("initialize")), "{guest}");
+        assert!(!exports.any(|name| name.ends_with("initialize")), "{name}");
         check(&region, &module, |n| {
             let item = n * 7 % 1009;
             [String::new(), format!("item-{item}"), json(item, "")]
@@ -177,7 +177,7 @@ fn each_request_to_a_program_that_wizer_made_is_its_first() {
 
 #[test]
 fn each_request_to_a_warm_java_program_is_its_first() {
-    let Some(path) = common::built("warm-java.wasm") else {
+    let Some(path) = built("warm-java.wasm") else {
         return;
     };
     let region = region();
@@ -190,7 +190,7 @@ fn each_request_to_a_warm_java_program_is_its_first() {
 
 #[test]
 fn each_request_to_a_warm_go_program_is_its_first() {
-    let Some(path) = common::built("warm.wasm") else {
+    let Some(path) = built("warm.wasm") else {
         return;
     };
     let mut options = Options::default();

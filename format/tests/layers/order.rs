@@ -30,6 +30,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         &[
             "allocator",
             "campaign",
+            "guests",
             "program",
             "process",
             "random",
@@ -239,7 +240,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         &["attributes", "methods", "flags", "record", "variant"],
     ),
     (
-        "wasi/src/bin/aotrun",
+        "cli/aotrun/src",
         &[
             "args",
             "memory_dir",

@@ -4,7 +4,6 @@
 mod driver;
 mod errno;
 mod files;
-mod inherited;
 mod paths;
 mod process;
 mod read_only;

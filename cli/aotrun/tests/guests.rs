@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{aotrun, built, fixture, guest, guests, run, stderr, stdout};
+use common::{aotrun, built, fixture, guest, run, stderr, stdout};
 use pirn_compiler::{OptLevel, Options, compile};
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn x86_intrinsics_equal_x86() {
 /// Arguments, environment, files, directories, standard streams, clock and exit code.
 fn tour(program: &Path, language: &str, report: &str, code: i32) {
     let data = tempfile::tempdir().expect("a temporary directory");
-    copy(&guests().join("fixtures/data"), data.path());
+    copy(&guest("fixtures/data"), data.path());
     let mut command = aotrun();
     command
         .arg("--dir")
@@ -133,4 +133,20 @@ fn a_json_handler_in_go_answers() {
         );
         assert_eq!(output.status.code(), Some(code), "{name}");
     }
+}
+
+/// A Java program prints the same hashes in a Java virtual machine.
+#[test]
+fn a_java_program_computes_what_java_computes() {
+    let Some(program) = built("maths-java.wasm") else {
+        return;
+    };
+    let output = run(aotrun().arg(&program), "");
+    assert_eq!(
+        stdout(&output),
+        fixture("maths-java.expected.txt"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(output.status.code(), Some(0));
 }

@@ -1,4 +1,5 @@
-//! `aotrun`: runs a compiled module or component as a command, with WASI.
+//! `aotrun`: runs a compiled module or component as a command, with WASI. The interface serves this
+//! program and pirn's tools, and can change with any version.
 
 #![forbid(unsafe_code)]
 
@@ -18,12 +19,13 @@ mod run;
 mod snapshot;
 
 use args::Args;
-use clap::Parser;
+use clap::{Command, CommandFactory, Parser};
 use pirn_cli::usage;
 use std::io::Write;
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
+/// Runs the program with the arguments of the process. Returns its exit code.
+pub fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return usage::tell("aotrun", &error),
@@ -35,4 +37,9 @@ fn main() -> ExitCode {
     // Flush the guest's output before aotrun prints a message about the run.
     let _ = std::io::stdout().flush();
     outcome.tell()
+}
+
+/// The description of the command line.
+pub fn command() -> Command {
+    Args::command()
 }

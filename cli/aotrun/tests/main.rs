@@ -1,0 +1,12 @@
+//! All suites of `aotrun`.
+
+mod command_line;
+mod common;
+mod components;
+mod guests;
+mod inherited;
+mod load;
+mod snapshot;
+mod threads;
+mod threads_guests;
+mod trust;
