@@ -54,7 +54,7 @@ of_shim=${CARGO_TARGET_DIR:-shim/target}
 of_workspace=${CARGO_TARGET_DIR:-target}/debug
 for program in aotc pirn-load; do
     [ -x "$of_workspace/$program" ] || cargo build --quiet --locked --bin "$program" \
-        --package "$([ $program = aotc ] && echo pirn-compiler || echo pirn-server)"
+        --package "$([ $program = aotc ] && echo pirn-aotc || echo pirn-server)"
 done
 
 # One folder contains the daemon's data, the images, the policy and the cache.

@@ -2,7 +2,6 @@
 //! check which functions a later compilation finds in the cache.
 
 use crate::common;
-use pirn_testing::program;
 
 use common::campaign::sampled;
 use common::{guest, guests};
@@ -565,43 +564,6 @@ fn temporary_files_of_a_killed_compiler_are_removed() {
     assert!(!old.exists() && new.exists() && other.exists());
 }
 
-#[test]
-fn concurrent_compilers_share_a_folder() {
-    let all = folder();
-    let (cache, out) = (all.path().join("cache"), all.path().join("out"));
-    fs::create_dir(&out).expect("a folder");
-    for round in ["cold", "warm"] {
-        let running: Vec<_> = (0..6)
-            .map(|number| {
-                let name = ["hello.wasm", "fib.wasm"][number % 2];
-                let path = out.join(number.to_string());
-                let child = program::program(env!("CARGO_BIN_EXE_aotc"))
-                    .arg(guests().join(name))
-                    .args([Path::new("--cache"), &cache, Path::new("-o"), &path])
-                    .spawn();
-                (name, path, child.expect("it starts"))
-            })
-            .collect();
-        for (name, path, mut child) in running {
-            assert!(child.wait().expect("it ends").success(), "{round}: {name}");
-            let none = make(&guest(name), &Options::default(), Emit::So);
-            assert!(
-                fs::read(path).expect("it is written") == none,
-                "{round}: {name}"
-            );
-        }
-    }
-    // Only packs are left.
-    for pack in packs(&cache) {
-        assert_eq!(
-            pack.file_name().expect("a name").len(),
-            2,
-            "{}",
-            pack.display()
-        );
-    }
-}
-
 /// The notes of a compilation, and its output.
 fn noted(wasm: &[u8], folder: &Path) -> (Vec<String>, Vec<u8>) {
     let (options, _) = with(&Options::default(), folder);
@@ -616,8 +578,6 @@ fn a_folder_that_is_not_writable_is_reported() {
     let wasm = guest("hello.wasm");
     let none = make(&wasm, &Options::default(), Emit::So);
     let all = folder();
-    let elsewhere = folder();
-    let out = elsewhere.path().join("out");
     for number in 0..64 {
         // A folder that is not empty cannot be replaced by rename(2), whatever the user's rights
         // are.
@@ -634,19 +594,6 @@ fn a_folder_that_is_not_writable_is_reported() {
         assert!(notes[0].ends_with("or name another"), "{notes:?}");
     };
     said(noted(&wasm, all.path()));
-    let output = program::program(env!("CARGO_BIN_EXE_aotc"))
-        .arg(guests().join("hello.wasm"))
-        .args([Path::new("-o"), &out, Path::new("--cache"), all.path()])
-        .output()
-        .expect("it starts");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success()
-            && errors.starts_with("aotc: warning: ")
-            && errors.lines().count() == 1,
-        "{errors}"
-    );
-    assert!(fs::read(&out).expect("it is written") == none);
     fs::remove_dir_all(all.path())
         .and_then(|()| fs::create_dir(all.path()))
         .expect("it is ours");
@@ -707,33 +654,4 @@ fn a_folder_is_created_private_and_refused_if_others_can_write() {
             assert_eq!(refused, wanted);
         }
     }
-}
-
-#[test]
-fn a_path_that_is_no_folder_is_refused_in_one_line() {
-    let all = folder();
-    let file = all.path().join("file");
-    fs::write(&file, "").expect("a file");
-    for (cache, part) in [
-        (
-            file.clone(),
-            "it is not a folder; name a folder, or a path where one can be made",
-        ),
-        (file.join("below"), "not a directory; name another folder"),
-    ] {
-        let output = program::program(env!("CARGO_BIN_EXE_aotc"))
-            .arg(guests().join("null.wat"))
-            .args([
-                Path::new("--cache"),
-                &cache,
-                Path::new("-o"),
-                &all.path().join("out"),
-            ])
-            .output()
-            .expect("it starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(said, format!("aotc: cache {}: {part}\n", cache.display()));
-        assert_eq!(output.status.code(), Some(1));
-    }
-    assert!(!all.path().join("out").exists());
 }

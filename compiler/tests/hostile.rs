@@ -2,12 +2,10 @@
 //! at all optimisation levels for both targets, or refuse it with the name of a limit.
 
 use pirn_testing::campaign;
-use pirn_testing::program;
 
 use campaign::{sampled, share};
 use pirn_compiler::{CompileError, OptLevel, Options, compile, parse_text};
 use pirn_format::cpu::Arch;
-use std::process::Command;
 
 const I32: u8 = 0x7f;
 /// The most parameters and results that a type may have.
@@ -509,53 +507,4 @@ fn deeply_nested_text_is_parsed_or_refused() {
         let error = parse_text(text.as_bytes()).expect_err("it has no end");
         assert!(matches!(error, CompileError::Text(_)), "{error}");
     }
-}
-
-#[test]
-fn running_out_of_memory_ends_aotc_like_other_errors() {
-    if program::has_runner() {
-        println!("NOT RUN: aotc without memory; its emulator is what would have none");
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let (wasm, so) = (folder.path().join("m.wasm"), folder.path().join("m.so"));
-    let nested = share(1_000_000, 2) as usize;
-    let code = [[0x02, 0x40].repeat(nested), vec![0x0b; nested]].concat();
-    std::fs::write(&wasm, one(&[ty(0, 0)], 0, &code)).expect("it is written");
-    let (mut runs, mut failed) = (0, 0);
-    for megabytes in sampled([60, 100, 150, 250, 400, 8000], 2, 1) {
-        runs += 1;
-        let output = Command::new("sh")
-            .args([
-                "-c",
-                "ulimit -v $0; exec \"$@\"",
-                &(megabytes << 10).to_string(),
-            ])
-            .arg(env!("CARGO_BIN_EXE_aotc"))
-            .arg(&wasm)
-            .arg("-o")
-            .arg(&so)
-            .env("RUST_BACKTRACE", "0")
-            .output()
-            .expect("the shell starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        match output.status.code() {
-            Some(0) => assert!(so.exists()),
-            Some(1) => {
-                failed += 1;
-                assert!(said.contains("memory"), "{megabytes} MB: {said}");
-                assert!(!so.exists(), "{megabytes} MB: {said}");
-            }
-            other => panic!("{megabytes} MB: {other:?}: {said}"),
-        }
-        let left = std::fs::read_dir(folder.path())
-            .expect("it is there")
-            .count();
-        assert_eq!(
-            left,
-            1 + usize::from(output.status.success()),
-            "{megabytes} MB"
-        );
-    }
-    assert!(failed > 0 && failed < runs, "{failed} of {runs} failed");
 }

@@ -1,7 +1,6 @@
-//! All suites of the compiler and of `aotc`.
+//! All suites of the compiler.
 
 mod address;
-mod aotc;
 mod atomics;
 mod bad_input;
 mod branches;
@@ -23,7 +22,6 @@ mod operands;
 mod output;
 mod passes;
 mod relaxed;
-mod signing;
 mod source;
 mod tables;
 mod threading;

@@ -185,6 +185,7 @@ fn safety_md_lists_all_files_with_unsafe_code() {
         "component",
         "component/macros",
         "wasi2",
+        "cli/aotc",
         "cli/aotrun",
         "benches",
         "server",
@@ -350,7 +351,16 @@ fn dependencies_point_one_way() {
             "verify",
             &["pirn-compiler", "pirn-runtime", "cranelift", "wasmparser"],
         ),
-        ("compiler", &["pirn-runtime", "pirn-wasi"]),
+        (
+            "compiler",
+            &[
+                "pirn-runtime",
+                "pirn-wasi",
+                "pirn-verify",
+                "pirn-cli",
+                "clap",
+            ],
+        ),
         (
             "runtime",
             &[

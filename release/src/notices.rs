@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The packages whose programs or libraries are in a release.
-const ROOTS: [&str; 4] = ["pirn-compiler", "pirn-aotrun", "pirn-server", "pirn-capi"];
+const ROOTS: [&str; 4] = ["pirn-aotc", "pirn-aotrun", "pirn-server", "pirn-capi"];
 
 /// Prefixes of the names of licence files, in lower case.
 const NAMES: [&str; 6] = [

@@ -1,13 +1,6 @@
 //! [`Program`]: the command lines of the programs of a release, as clap describes them.
-//!
-//! `aotc` has no library for its command line. So this package includes the source file that
-//! describes it. The program does not grow.
 
 use clap::{Command, CommandFactory as _};
-
-#[allow(dead_code, reason = "only the description is used")]
-#[path = "../../compiler/src/bin/aotc/args.rs"]
-mod aotc;
 
 /// A program of a release.
 pub(crate) struct Program {
@@ -23,7 +16,7 @@ pub(crate) fn all() -> [Program; 3] {
     let serve = pirn_server::Args::command().name("pirn-serve");
     [
         Program {
-            command: aotc::Args::command().disable_help_subcommand(true),
+            command: pirn_aotc::command(),
             section: "1",
             appendix: include_str!("../man/aotc.roff"),
         },

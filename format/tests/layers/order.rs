@@ -96,7 +96,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         ],
     ),
     (
-        "compiler/src/bin/aotc",
+        "cli/aotc/src",
         &["key", "progress", "args", "signing", "inspect"],
     ),
     (

@@ -148,7 +148,7 @@ fn the_page_counts_the_packages_of_each_program() {
         .iter()
         .map(|row| row[1].trim_matches('`'))
         .collect();
-    let expected = ["compiler", "aotrun", "server", "capi", "shim", "release"];
+    let expected = ["aotc", "aotrun", "server", "capi", "shim", "release"];
     assert_eq!(packages, expected.map(|name| format!("pirn-{name}")));
     let column = if std::env::consts::ARCH == "x86_64" {
         2

@@ -1,5 +1,5 @@
 //! `aotc`: compiles a WebAssembly module ahead of time, and inspects, signs and verifies compiled
-//! modules.
+//! modules. The interface serves this program and pirn's tools, and can change with any version.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ mod inspect;
 
 use anyhow::{Context, Result};
 use args::{Args, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use pirn_cli::text::one_line;
 use pirn_cli::{output, usage};
 use pirn_signature::{SIGNED_BYTES_MAX, printable, read_regular, signature_path};
@@ -24,7 +24,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-fn main() -> ExitCode {
+/// Runs the program with the arguments of the process. Returns its exit code.
+pub fn main() -> ExitCode {
     if let Err(error) = end_without_memory() {
         eprintln!("aotc: {}", one_line(format_args!("{error:#}")));
         return ExitCode::FAILURE;
@@ -43,6 +44,11 @@ fn main() -> ExitCode {
         Err(payload) if is_out_of_memory(&*payload) => ExitCode::FAILURE,
         Err(payload) => std::panic::resume_unwind(payload),
     }
+}
+
+/// The description of the command line.
+pub fn command() -> clap::Command {
+    Args::command().disable_help_subcommand(true)
 }
 
 /// Whether a panic payload reports a failed allocation. Cranelift raises this panic in some places,

@@ -1,56 +1,20 @@
 //! The command line of `aotc`.
 
-use crate::common;
-use pirn_testing::program;
-
-use common::guests;
+use crate::common::{aotc, refused, text, works};
 use pirn_compiler::{Options, compile, parse_text};
+use pirn_testing::guests;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 use tempfile::TempDir;
 
 /// A temporary folder with a copy of a guest.
 fn folder(guest: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join(guest);
-    fs::copy(guests().join(guest), &path).expect("the guest is there");
+    fs::copy(guests::guest(guest), &path).expect("the guest is there");
     (folder, path)
-}
-
-fn aotc<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Output {
-    program::program(env!("CARGO_BIN_EXE_aotc"))
-        .args(args)
-        .output()
-        .expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn works(output: &Output) -> String {
-    assert_eq!(
-        (text(&output.stderr).as_str(), output.status.code()),
-        ("", Some(0))
-    );
-    text(&output.stdout)
-}
-
-/// Checks that `aotc` failed with exit code 1 and one line that starts with its name and contains
-/// all parts.
-fn refused(output: &Output, parts: &[&str]) {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.starts_with("aotc: ") && said.lines().count() == 1,
-        "{said}"
-    );
-    for part in parts {
-        assert!(said.contains(part), "{part:?} is not in {said}");
-    }
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! `aotc keygen`, `aotc --sign`, `aotc sign` and `aotc verify`: files that are written and that are
 //! not, and each refusal in one line.
 
-use pirn_testing::program;
-
+use crate::common::{command, refused, text, works};
 use ct_codecs::{Base64, Decoder as _, Encoder as _};
 use pirn_compiler::{Options, compile, parse_text};
+use pirn_testing::program;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
@@ -42,8 +42,8 @@ impl Folder {
     }
 
     fn command<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Command {
-        let mut command = program::program(env!("CARGO_BIN_EXE_aotc"));
-        command.args(args).current_dir(self.0.path());
+        let mut command = command(args);
+        command.current_dir(self.0.path());
         command.env_remove("AOTC_PASSWORD").stdin(Stdio::null());
         command
     }
@@ -60,33 +60,6 @@ impl Folder {
             .collect();
         names.sort();
         names
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn works(output: &Output) -> String {
-    let said = text(&output.stderr);
-    assert_eq!((said.as_str(), output.status.code()), ("", Some(0)));
-    text(&output.stdout)
-}
-
-/// Checks that `aotc` failed with one line that contains all parts.
-fn refused(output: &Output, parts: &[&str]) {
-    let said = text(&output.stderr);
-    assert_eq!(
-        (output.status.code(), text(&output.stdout)),
-        (Some(1), String::new()),
-        "{said}"
-    );
-    assert!(
-        said.starts_with("aotc: ") && said.lines().count() == 1,
-        "{said}"
-    );
-    for part in parts {
-        assert!(said.contains(part), "{part:?} is not in {said}");
     }
 }
 
