@@ -1,4 +1,4 @@
-//! [`compile()`] and [`emit()`]: the complete compilation from a module's bytes to a file.
+//! [`Compilation`]: the complete compilation from a module's bytes to a file.
 
 use crate::analysis::Facts;
 use crate::analysis::image::Image;
@@ -23,7 +23,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::hash::Hash as _;
 
-/// The output of a compilation.
+/// The kind of a compilation's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Emit {
     /// Cranelift IR as text.
@@ -37,126 +37,139 @@ pub enum Emit {
     So,
 }
 
+/// The result of a compilation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Emitted {
+    /// The output file.
+    pub bytes: Vec<u8>,
+    /// Units of work that the module needed, see [`Options::work_per_byte`]. The number is the same
+    /// each time, with or without a cache.
+    pub work: u64,
+    /// Problems that did not stop the compilation, one line each: missing or omitted debug
+    /// information of the guest, if [`Options::debug_info`] is set, and a failed write of
+    /// [`Options::cache`].
+    pub notes: Vec<String>,
+}
+
+/// A compilation of a module or component: its options, its output, and its observer.
+pub struct Compilation<'a> {
+    options: &'a Options,
+    emit: Emit,
+    progress: &'a (dyn Fn(usize, usize) + Sync),
+}
+
 /// Compiles a binary module to a shared object. The same input gives the same bytes.
 ///
 /// # Errors
 ///
 /// [`CompileError`], always of the first faulty function.
 pub fn compile(wasm: &[u8], options: &Options) -> Result<Vec<u8>, CompileError> {
-    emit(wasm, options, Emit::So, &|_, _| ())
+    let emitted = Compilation::new(options).run(wasm)?;
+    Ok(emitted.bytes)
 }
 
-/// Compiles as [`compile()`] does. Also returns how many units of work the module needed, see
-/// [`Options::work_per_byte`]. The number is the same each time, with or without a cache.
-///
-/// # Errors
-///
-/// As [`compile()`].
-pub fn compile_counting(wasm: &[u8], options: &Options) -> Result<(Vec<u8>, u64), CompileError> {
-    emit_counting(wasm, options, Emit::So, &|_, _| (), &mut |_| ())
-}
-
-/// Compiles a binary module to the requested output. `progress` receives, from many threads, the
-/// number of finished functions and of all functions.
-///
-/// # Errors
-///
-/// As [`compile()`].
-pub fn emit(
-    wasm: &[u8],
-    options: &Options,
-    emit: Emit,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Vec<u8>, CompileError> {
-    emit_noting(wasm, options, emit, progress, &mut |_| ())
-}
-
-/// Compiles as [`emit()`] does. `note` receives problems, one line each: missing or omitted debug
-/// information of the guest, if [`Options::debug_info`] is set, and a failed write of
-/// [`Options::cache`]. Neither problem stops the compilation.
-///
-/// # Errors
-///
-/// As [`compile()`].
-pub fn emit_noting(
-    wasm: &[u8],
-    options: &Options,
-    emit: Emit,
-    progress: &(dyn Fn(usize, usize) + Sync),
-    note: &mut dyn FnMut(&str),
-) -> Result<Vec<u8>, CompileError> {
-    emit_counting(wasm, options, emit, progress, note).map(|(emitted, _)| emitted)
-}
-
-/// Compiles as [`emit_noting`] does, and returns the units of work.
-fn emit_counting(
-    wasm: &[u8],
-    options: &Options,
-    emit: Emit,
-    progress: &(dyn Fn(usize, usize) + Sync),
-    note: &mut dyn FnMut(&str),
-) -> Result<(Vec<u8>, u64), CompileError> {
-    let isas = OwnedIsas::build(options, emit == Emit::Asm)?;
-    // The joined module of a component may be larger than the file, so the budget follows the file.
-    let budget = Budget::new(wasm.len() as u64, options.work_per_byte);
-    let whole = match component::is_component(wasm) {
-        true => Some(Cow::Borrowed(wasm)),
-        false => component::of_core_module(wasm, &budget)?.map(Cow::Owned),
-    };
-    let (core, component) = match whole {
-        Some(whole) => {
-            let translated = component::translate(&whole, &budget)?;
-            (Cow::Owned(translated.core), Some(translated.component))
+impl<'a> Compilation<'a> {
+    /// A compilation to a shared object.
+    #[must_use]
+    pub fn new(options: &'a Options) -> Self {
+        Self {
+            options,
+            emit: Emit::So,
+            progress: &|_, _| (),
         }
-        None => (Cow::Borrowed(wasm), None),
-    };
-    let mut parsed = parse::parse(&core)?;
-    parsed.metadata.component = component;
-    parsed.metadata.fuel = options.fuel;
-    parsed.metadata.source = source(wasm, options);
-    let facts = Facts::of(&mut parsed, options);
-    let outputs = Outputs {
-        clif: emit == Emit::Clif,
-        locations: options.debug_info || emit == Emit::Asm,
-    };
-    // Cranelift IR is not stored.
-    let cache = options.cache.as_deref().filter(|_| !outputs.clif);
-    let run = cache.map(|cache| {
-        Run::new(cache, isas.all().checked, |state| {
-            options.hash_settings(state);
-            outputs.locations.hash(state);
-        })
-    });
-    let compiled = codegen::compile(
-        &mut parsed,
-        &facts,
-        isas.all(),
-        options,
-        outputs,
-        &codegen::Shared {
-            budget: &budget,
-            run: run.as_ref(),
-            progress: &Progress::new(progress),
-        },
-    );
-    // Functions compiled before an error are cached as well.
-    if let Some(Err(problem)) = run.map(Run::write) {
-        note(&problem);
     }
-    let (functions, work) = compiled?;
-    let file = match emit {
-        Emit::Clif => clif(&functions, &parsed.metadata).into_bytes(),
-        _ => {
-            let compiled = Compiled {
-                parsed,
-                tables: &facts.tables,
-                functions: &functions,
-                isa: isas.all().checked,
-            };
-            compiled.link(options, emit, note)?
+
+    /// Selects another output.
+    #[must_use]
+    pub fn emit(mut self, emit: Emit) -> Self {
+        self.emit = emit;
+        self
+    }
+
+    /// Calls `progress`, from many threads, with the number of finished functions and of all
+    /// functions.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Compiles a binary module. The same input gives the same output.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile()`].
+    pub fn run(&self, wasm: &[u8]) -> Result<Emitted, CompileError> {
+        let Self {
+            options,
+            emit,
+            progress,
+        } = *self;
+        let mut notes = vec![];
+        let isas = OwnedIsas::build(options, emit == Emit::Asm)?;
+        // The joined module of a component may be larger than the file, so the budget follows the
+        // file.
+        let budget = Budget::new(wasm.len() as u64, options.work_per_byte);
+        let whole = match component::is_component(wasm) {
+            true => Some(Cow::Borrowed(wasm)),
+            false => component::of_core_module(wasm, &budget)?.map(Cow::Owned),
+        };
+        let (core, component) = match whole {
+            Some(whole) => {
+                let translated = component::translate(&whole, &budget)?;
+                (Cow::Owned(translated.core), Some(translated.component))
+            }
+            None => (Cow::Borrowed(wasm), None),
+        };
+        let mut parsed = parse::parse(&core)?;
+        parsed.metadata.component = component;
+        parsed.metadata.fuel = options.fuel;
+        parsed.metadata.source = source(wasm, options);
+        let facts = Facts::of(&mut parsed, options);
+        let outputs = Outputs {
+            clif: emit == Emit::Clif,
+            locations: options.debug_info || emit == Emit::Asm,
+        };
+        // Cranelift IR is not stored.
+        let cache = options.cache.as_deref().filter(|_| !outputs.clif);
+        let run = cache.map(|cache| {
+            Run::new(cache, isas.all().checked, |state| {
+                options.hash_settings(state);
+                outputs.locations.hash(state);
+            })
+        });
+        let compiled = codegen::compile(
+            &mut parsed,
+            &facts,
+            isas.all(),
+            options,
+            outputs,
+            &codegen::Shared {
+                budget: &budget,
+                run: run.as_ref(),
+                progress: &Progress::new(progress),
+            },
+        );
+        // Functions compiled before an error are cached as well.
+        if let Some(Err(problem)) = run.map(Run::write) {
+            notes.push(problem);
         }
-    };
-    Ok((file, work))
+        let (functions, work) = compiled?;
+        let bytes = match emit {
+            Emit::Clif => clif(&functions, &parsed.metadata).into_bytes(),
+            _ => {
+                let compiled = Compiled {
+                    parsed,
+                    tables: &facts.tables,
+                    functions: &functions,
+                    isa: isas.all().checked,
+                };
+                compiled.link(options, emit, &mut notes)?
+            }
+        };
+        Ok(Emitted { bytes, work, notes })
+    }
 }
 
 /// The description of a compilation in the metadata. The description depends only on the module,
@@ -187,7 +200,7 @@ impl Compiled<'_> {
         self,
         options: &Options,
         emit: Emit,
-        note: &mut dyn FnMut(&str),
+        notes: &mut Vec<String>,
     ) -> Result<Vec<u8>, CompileError> {
         let Self {
             parsed,
@@ -203,9 +216,7 @@ impl Compiled<'_> {
         }
         let lines = options.debug_info.then(|| {
             let (source, left_out) = parsed.debug.read();
-            if let Some(left_out) = left_out {
-                note(&left_out);
-            }
+            notes.extend(left_out);
             Lines::lay(&source, &parsed.debug, functions, &text)
         });
         if emit == Emit::Obj {

@@ -45,7 +45,7 @@ mod link;
 mod driver;
 
 pub use cache::Cache;
-pub use driver::{Emit, compile, compile_counting, emit, emit_noting};
+pub use driver::{Compilation, Emit, Emitted, compile};
 pub use error::CompileError;
 pub use options::{OptLevel, Options, RelaxedSimd, WORK_PER_BYTE};
 pub use parse::text::parse_text;

@@ -4,10 +4,9 @@
 use crate::common;
 
 use common::campaign::sampled;
-use common::{guest, guests};
+use common::{emit, guest, guests};
 use pirn_compiler::{
-    Cache, Emit, OptLevel, Options, Pass, Passes, RelaxedSimd, compile, emit, emit_noting,
-    parse_text,
+    Cache, Compilation, Emit, OptLevel, Options, Pass, Passes, RelaxedSimd, compile, parse_text,
 };
 use pirn_format::cpu::Arch;
 use std::fs::{self, File, Permissions};
@@ -36,7 +35,7 @@ fn with(options: &Options, folder: &Path) -> (Options, Arc<Cache>) {
 }
 
 fn make(wasm: &[u8], options: &Options, kind: Emit) -> Vec<u8> {
-    emit(wasm, options, kind, &|_, _| ()).expect("the module is valid")
+    emit(wasm, options, kind).expect("the module is valid")
 }
 
 /// Compiles with a cache; returns the output and the numbers of functions that were found and not
@@ -567,10 +566,9 @@ fn temporary_files_of_a_killed_compiler_are_removed() {
 /// The notes of a compilation, and its output.
 fn noted(wasm: &[u8], folder: &Path) -> (Vec<String>, Vec<u8>) {
     let (options, _) = with(&Options::default(), folder);
-    let mut notes = vec![];
-    let mut note = |text: &str| notes.push(text.to_owned());
-    let bytes = emit_noting(wasm, &options, Emit::So, &|_, _| (), &mut note);
-    (notes, bytes.expect("the module is valid"))
+    let emitted = Compilation::new(&options).run(wasm);
+    let emitted = emitted.expect("the module is valid");
+    (emitted.notes, emitted.bytes)
 }
 
 #[test]

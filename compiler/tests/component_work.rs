@@ -1,8 +1,8 @@
 //! Small components that would take seconds and gigabytes to compile: their work is counted before
 //! it is done, against the limit that follows the bytes of the file.
 
-use crate::common::{guests, leb};
-use pirn_compiler::{CompileError, OptLevel, Options, compile, compile_counting, parse_text};
+use crate::common::{guests, leb, work};
+use pirn_compiler::{Compilation, CompileError, Emitted, OptLevel, Options, compile, parse_text};
 
 /// Units of work that a module may use regardless of its size.
 const FREE: u64 = 1_000_000;
@@ -289,7 +289,10 @@ fn a_component_compiles_at_its_exact_work_limit_only() {
     let wasm = component(&names(11, 60));
     let mut options = options();
     options.work_per_byte = 10_000;
-    let (so, work) = compile_counting(&wasm, &options).expect("the work is far below the limit");
+    let emitted = Compilation::new(&options).run(&wasm);
+    let Emitted {
+        bytes: so, work, ..
+    } = emitted.expect("the work is far below the limit");
     assert!(work > FREE, "{work}");
     options.work_per_byte = (work - FREE).div_ceil(wasm.len() as u64);
     assert!(compile(&wasm, &options).expect("it is enough") == so);
@@ -500,7 +503,7 @@ fn real_components_use_at_most_a_tenth_of_the_work_limit() {
     for path in guests.into_iter().chain([sockets]) {
         let wasm = std::fs::read(&path).expect("the guest is there");
         let options = options();
-        let (_, work) = compile_counting(&wasm, &options).expect("the guest is valid");
+        let work = work(&wasm, &options);
         let limit = FREE + wasm.len() as u64 * options.work_per_byte;
         println!("{}: {work} of {limit}", path.display());
         assert!(work * 10 < limit, "{}: {work} of {limit}", path.display());

@@ -1,7 +1,8 @@
 //! Idiom recognition: the compiler replaces known implementations of a multiplication by
 //! instructions. It must recognise these functions, and no function with another result.
 
-use pirn_compiler::{Emit, Options, emit, parse_text};
+use crate::common::emit;
+use pirn_compiler::{Emit, Options, parse_text};
 
 const TEXTS: [&str; 4] = [
     include_str!("multiply/digits.wat"),
@@ -18,7 +19,7 @@ fn callers(text: &str) -> usize {
 /// Number of functions in the compiled module that still call the first one.
 fn calls(text: &str, options: &Options) -> usize {
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
-    let clif = emit(&wasm, options, Emit::Clif, &|_, _| ()).expect("the module is valid");
+    let clif = emit(&wasm, options, Emit::Clif).expect("the module is valid");
     let clif = String::from_utf8(clif).expect("it is text");
     let functions = clif.split(";; ");
     functions

@@ -3,8 +3,8 @@
 
 use crate::common;
 
-use common::listing;
-use pirn_compiler::{Cache, Emit, OptLevel, Options, compile, compile_counting, emit, parse_text};
+use common::{emit, listing, work};
+use pirn_compiler::{Cache, Emit, OptLevel, Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 use pirn_testing::campaign::share;
 use std::sync::Arc;
@@ -151,8 +151,7 @@ fn a_function_grows_by_a_bounded_amount() {
             let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
             let mut plain = Options::default();
             plain.inline = false;
-            let work = |options: &Options| compile_counting(&wasm, options).expect("it is valid").1;
-            let (with, without) = (work(&Options::default()), work(&plain));
+            let (with, without) = (work(&wasm, &Options::default()), work(&wasm, &plain));
             assert!(
                 with <= 6 * without + 1000,
                 "{leaf} {count}: {with}, {without}"
@@ -174,7 +173,7 @@ fn many_small_functions_grow_by_a_bounded_amount() {
             let text = module(leaf, &body);
             let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
             let options = Options::default();
-            let (_, work) = compile_counting(&wasm, &options).expect("it is valid");
+            let work = work(&wasm, &options);
             let limit = wasm.len() as u64 * options.work_per_byte;
             assert!(work * 3 < limit * 2, "{leaf}, {calls}: {work}, {limit}");
         }
@@ -194,7 +193,7 @@ fn leaves_of_leaves_are_bounded() {
     }
     let text = format!("(module (memory 1) {functions})");
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
-    let (so, _) = compile_counting(&wasm, &Options::default()).expect("it is valid");
+    let so = compile(&wasm, &Options::default()).expect("it is valid");
     assert!(so.len() < 40_000, "{}", so.len());
 }
 
@@ -222,9 +221,9 @@ fn the_cache_knows_inlined_functions() {
         let mut options = Options::default();
         for kind in [Emit::So, Emit::Asm] {
             options.cache = None;
-            let plain = emit(&wasm, &options, kind, &|_, _| ()).expect("it is valid");
+            let plain = emit(&wasm, &options, kind).expect("it is valid");
             options.cache = Some(cache.clone());
-            let cached = emit(&wasm, &options, kind, &|_, _| ()).expect("it is valid");
+            let cached = emit(&wasm, &options, kind).expect("it is valid");
             assert!(plain == cached, "{text}, {kind:?}");
         }
         // The second module has `leaf` and `run` at another place. In the others, operators of

@@ -1,9 +1,10 @@
 //! Imports of `hw`: invalid ones are refused, and valid ones compile to the promised instructions.
 //! `runtime/tests/intrinsics` tests their results.
 
+use crate::common::emit;
 use object::read::elf::ElfFile64;
 use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _};
-use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
+use pirn_compiler::{Emit, OptLevel, Options, compile, parse_text};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::read::Checked;
 
@@ -332,7 +333,7 @@ fn instructions_and_portable_bodies_cost_equal_fuel() {
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
     let fuel = |mut options: Options| {
         options.fuel = true;
-        let clif = emit(&wasm, &options, Emit::Clif, &|_, _| ()).expect("it is valid");
+        let clif = emit(&wasm, &options, Emit::Clif).expect("it is valid");
         let clif = String::from_utf8(clif).expect("it is text");
         let (_, own) = clif.split_once("(f)").expect("it has the function");
         own.lines()

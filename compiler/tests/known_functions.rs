@@ -1,7 +1,8 @@
 //! Imports that one operator computes: the operator is at each call, and the module does not import
 //! them. Imports that differ in module, name or type stay imports.
 
-use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
+use crate::common::emit;
+use pirn_compiler::{Emit, OptLevel, Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 use pirn_format::read::Checked;
 
@@ -18,7 +19,7 @@ fn imports(text: &str, options: &Options) -> Vec<(String, String)> {
 /// The lines of the listing of one function.
 fn listing(text: &str, options: &Options, name: &str) -> Vec<String> {
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
-    let listing = emit(&wasm, options, Emit::Asm, &|_, _| ()).expect("it is valid");
+    let listing = emit(&wasm, options, Emit::Asm).expect("it is valid");
     let listing = String::from_utf8(listing).expect("it is text");
     let (_, rest) = listing
         .split_once(&format!("({name}):"))

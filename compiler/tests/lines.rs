@@ -10,7 +10,7 @@ use gimli::write::{self, Address, AttributeValue, EndianVec, LineProgram, LineSt
 use gimli::{Encoding, Format, LineEncoding, LittleEndian};
 use object::read::elf::{ElfFile64, SectionHeader as _};
 use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
-use pirn_compiler::{Emit, Options, compile, emit_noting, parse_text};
+use pirn_compiler::{Compilation, Emit, Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
@@ -25,10 +25,9 @@ fn with_lines(wasm: &[u8], arch: Arch, what: Emit) -> (Vec<u8>, Vec<String>) {
 /// As [`with_lines`], with these options.
 fn with_lines_of(wasm: &[u8], mut options: Options, what: Emit) -> (Vec<u8>, Vec<String>) {
     options.debug_info = true;
-    let mut notes = vec![];
-    let mut note = |text: &str| notes.push(text.to_owned());
-    let file = emit_noting(wasm, &options, what, &|_, _| (), &mut note);
-    (file.expect("the guest is valid"), notes)
+    let emitted = Compilation::new(&options).emit(what).run(wasm);
+    let emitted = emitted.expect("the guest is valid");
+    (emitted.bytes, emitted.notes)
 }
 
 /// A file as a debug-information reader sees it.

@@ -3,10 +3,10 @@
 use crate::common;
 
 use common::campaign::{every, sampled};
-use common::{guest, leb};
+use common::{emit, guest, leb};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
-use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
+use pirn_compiler::{Compilation, Emit, OptLevel, Options, compile, parse_text};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::image::ImageRun;
 use pirn_format::metadata::{SegmentMode, Snapshot};
@@ -375,7 +375,7 @@ fn unwind_tables_cover_every_piece_of_code() {
 fn each_kind_of_output_has_its_content() {
     let wasm = guest("add.wat");
     for arch in Arch::ALL {
-        let make = |what| emit(&wasm, &Options::new(arch), what, &|_, _| ()).expect("it is valid");
+        let make = |what| emit(&wasm, &Options::new(arch), what).expect("it is valid");
         let clif = String::from_utf8(make(Emit::Clif)).expect("text");
         assert!(
             clif.contains(";; 0 (add)") && clif.contains("iadd"),
@@ -405,7 +405,7 @@ fn each_kind_of_output_has_its_content() {
 }
 
 fn listing(wasm: &[u8], options: &Options) -> String {
-    let asm = emit(wasm, options, Emit::Asm, &|_, _| ()).expect("the guest is valid");
+    let asm = emit(wasm, options, Emit::Asm).expect("the guest is valid");
     String::from_utf8(asm).expect("text")
 }
 
@@ -698,7 +698,7 @@ fn all_targets_count_equal_fuel() {
         let clif = |arch, fuel| {
             let mut options = Options::new(arch);
             options.fuel = fuel;
-            let text = emit(&wasm, &options, Emit::Clif, &|_, _| ()).expect("the guest is valid");
+            let text = emit(&wasm, &options, Emit::Clif).expect("the guest is valid");
             String::from_utf8(text).expect("it is text")
         };
         let [x86_64, aarch64] = Arch::ALL.map(|arch| clif(arch, true));
@@ -722,7 +722,11 @@ fn all_targets_count_equal_fuel() {
 fn progress_counts_every_function_once() {
     let told = std::sync::Mutex::new(vec![]);
     let note = |done, total| told.lock().expect("no panic").push((done, total));
-    emit(&guest("hello.wasm"), &Options::default(), Emit::So, &note).expect("the guest is valid");
+    let options = Options::default();
+    let compilation = Compilation::new(&options).progress(&note);
+    compilation
+        .run(&guest("hello.wasm"))
+        .expect("the guest is valid");
     let mut told = told.into_inner().expect("no panic");
     told.sort_unstable();
     let total = told.len() - 1;
@@ -745,7 +749,7 @@ fn a_few_bytes_are_copied_without_a_call() {
                    ({operator} (local.get 0) (local.get 1) (i32.const {bytes}))))"
             );
             let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
-            let clif = emit(&wasm, &Options::default(), Emit::Clif, &|_, _| ());
+            let clif = emit(&wasm, &Options::default(), Emit::Clif);
             let clif = String::from_utf8(clif.expect("the guest is valid")).expect("text");
             let first = clif.split(";;").nth(1).expect("the function is first");
             assert_eq!(

@@ -2,8 +2,8 @@
 
 use crate::common;
 
-use common::guests;
-use pirn_compiler::{Emit, Options, Pass, Passes, emit};
+use common::{emit, guests};
+use pirn_compiler::{Emit, Options, Pass, Passes};
 use std::cell::LazyCell;
 use std::fs;
 
@@ -19,7 +19,7 @@ fn without_a_pass_the_code_differs() {
     let code = |wasm: &[u8], passes: Passes| {
         let mut options = Options::default();
         options.passes = passes;
-        emit(wasm, &options, Emit::Obj, &|_, _| ()).expect("it is valid")
+        emit(wasm, &options, Emit::Obj).expect("it is valid")
     };
     let guests = names.map(|name| {
         let wasm = fs::read(guests().join(name)).expect("the guest is there");

@@ -4,7 +4,8 @@
 
 use crate::common;
 
-use pirn_compiler::{Emit, Options, compile, emit, parse_text};
+use common::emit;
+use pirn_compiler::{Emit, Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 use pirn_testing::campaign::sampled;
 use std::collections::HashMap;
@@ -315,7 +316,7 @@ fn element_segments_of_every_form_are_read() {
         .concat()
     };
     let is_known = |wasm: &[u8]| {
-        let listing = emit(wasm, &Options::new(Arch::X86_64), Emit::Asm, &|_, _| ());
+        let listing = emit(wasm, &Options::new(Arch::X86_64), Emit::Asm);
         let listing = String::from_utf8(listing.expect("it is valid")).expect("text");
         listing.contains("-> table 0")
     };

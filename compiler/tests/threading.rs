@@ -1,7 +1,8 @@
 //! Branches that skip the `br_table` at the start of a loop: which ones, on both targets, and how
 //! much a function may grow by it. `runtime/tests/threading.rs` runs such guests.
 
-use pirn_compiler::{Emit, OptLevel, Options, compile_counting, emit, parse_text};
+use crate::common::{emit, work};
+use pirn_compiler::{Emit, OptLevel, Options, parse_text};
 use pirn_format::cpu::Arch;
 use pirn_testing::campaign::sampled;
 
@@ -31,7 +32,7 @@ const BACK: &str = "(local.set $way (i32.const 0)) (br $next)";
 /// loop.
 fn dispatched(text: &str, options: &Options) -> usize {
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
-    let clif = emit(&wasm, options, Emit::Clif, &|_, _| ()).expect("it is valid");
+    let clif = emit(&wasm, options, Emit::Clif).expect("it is valid");
     let clif = String::from_utf8(clif).expect("text");
     // The first jump enters the loop.
     let mut lines = clif.lines().map(str::trim);
@@ -129,8 +130,7 @@ fn works(text: &dyn Fn(&str) -> String) -> [u64; 2] {
     ["", "(nop)"].map(|start| {
         let text = text(start);
         let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
-        let compiled = compile_counting(&wasm, &Options::default());
-        compiled.expect("it is within its limits").1
+        work(&wasm, &Options::default())
     })
 }
 
@@ -168,7 +168,7 @@ fn entries_of_large_tables_have_no_arguments() {
     for (blocks, has_arguments) in [(250, true), (300, false)] {
         let text = large(blocks, 10, "");
         let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
-        let clif = emit(&wasm, &Options::default(), Emit::Clif, &|_, _| ());
+        let clif = emit(&wasm, &Options::default(), Emit::Clif);
         let clif = String::from_utf8(clif.expect("it is valid")).expect("text");
         let mut lines = clif.lines();
         let table = lines.find(|line| line.contains("br_table"));

@@ -4,10 +4,8 @@
 use crate::common;
 
 use common::campaign::{every, sampled};
-use common::{guest, guests};
-use pirn_compiler::{
-    Cache, CompileError, OptLevel, Options, compile, compile_counting, parse_text,
-};
+use common::{guest, guests, work};
+use pirn_compiler::{Cache, Compilation, CompileError, OptLevel, Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 use std::fs;
 use std::sync::{Arc, LazyLock};
@@ -41,10 +39,10 @@ static LARGE: LazyLock<(Vec<u8>, Vec<u8>, u64)> = LazyLock::new(|| {
     let wasm = catches(25);
     let mut options = plain(Arch::X86_64);
     options.work_per_byte = 10_000;
-    let compiled = compile_counting(&wasm, &options);
-    let (so, work) = compiled.expect("the work is far below the limit");
-    assert!(work > FREE, "{work}");
-    (wasm, so, work)
+    let emitted = Compilation::new(&options).run(&wasm);
+    let emitted = emitted.expect("the work is far below the limit");
+    assert!(emitted.work > FREE, "{}", emitted.work);
+    (wasm, emitted.bytes, emitted.work)
 });
 
 /// The options with the lowest work per byte with which [`LARGE`] compiles. The limit is [`FREE`]
@@ -143,9 +141,10 @@ fn cached_code_is_charged_the_same_work() {
     options.cache = Some(cache.clone());
     for hits in [0, 26] {
         let found = cache.hits();
-        let (cached, charged) = compile_counting(wasm, &options).expect("it is enough");
-        assert!(cached == *so);
-        assert_eq!(charged, *work);
+        let emitted = Compilation::new(&options).run(wasm);
+        let emitted = emitted.expect("it is enough");
+        assert!(emitted.bytes == *so);
+        assert_eq!(emitted.work, *work);
         assert_eq!(cache.hits() - found, hits);
     }
     for work_per_byte in [options.work_per_byte - 1, 0] {
@@ -235,7 +234,7 @@ fn real_guests_use_at_most_a_tenth_of_the_work_limit() {
         let wasm = guest(name);
         let mut options = Options::new(arch);
         options.fuel = fuel;
-        let (_, work) = compile_counting(&wasm, &options).expect("the guest is valid");
+        let work = work(&wasm, &options);
         let limit = FREE + wasm.len() as u64 * options.work_per_byte;
         println!("{name} for {arch}, fuel {fuel}: {work} of {limit}");
         assert!(work * 10 < limit, "{name} for {arch}: {work} of {limit}");

@@ -14,6 +14,7 @@ use args::{Args, Command};
 use clap::{CommandFactory, Parser};
 use pirn_cli::text::one_line;
 use pirn_cli::{output, usage};
+use pirn_compiler::Compilation;
 use pirn_signature::{SIGNED_BYTES_MAX, printable, read_regular, signature_path};
 use progress::Progress;
 use signal_hook::consts::SIGABRT;
@@ -130,20 +131,20 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     if args.has_idle_debug_info() {
         notes.push("-g has no effect with --emit clif; remove it".to_owned());
     }
-    let mut note = |text: &str| notes.push(text.to_owned());
-    let kind = args.emit.into();
-    let result = pirn_compiler::emit_noting(&wasm, &options, kind, &show, &mut note);
+    let compilation = Compilation::new(&options).emit(args.emit.into());
+    let result = compilation.progress(&show).run(&wasm);
     progress.clear();
     let emitted = result.with_context(|| name(input))?;
+    notes.extend(emitted.notes);
     match signer {
         Some(signer) => {
             let module = output.replaced()?;
             let file_name = module.file_name().unwrap_or_default();
-            let signature = signer.sign(file_name, &emitted)?;
-            output.write_signed(&emitted, &signature_path(module), &signature)?;
+            let signature = signer.sign(file_name, &emitted.bytes)?;
+            output.write_signed(&emitted.bytes, &signature_path(module), &signature)?;
         }
         None => {
-            output.write(&emitted)?;
+            output.write(&emitted.bytes)?;
             notes.extend(signing::outdated(args, &output));
         }
     }

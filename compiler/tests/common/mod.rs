@@ -3,7 +3,7 @@
 
 pub(crate) use pirn_testing::campaign;
 
-use pirn_compiler::{Emit, Options, emit, parse_text};
+use pirn_compiler::{Compilation, CompileError, Emit, Options, parse_text};
 use pirn_format::metadata::{Metadata, Source};
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
@@ -37,11 +37,23 @@ pub(crate) fn except_source(so: &[u8]) -> (Metadata, Vec<Vec<u8>>) {
     (metadata, bytes)
 }
 
+/// The output of a compilation.
+pub(crate) fn emit(wasm: &[u8], options: &Options, kind: Emit) -> Result<Vec<u8>, CompileError> {
+    let emitted = Compilation::new(options).emit(kind).run(wasm)?;
+    Ok(emitted.bytes)
+}
+
+/// The units of work that a valid module needs.
+pub(crate) fn work(wasm: &[u8], options: &Options) -> u64 {
+    let emitted = Compilation::new(options).run(wasm);
+    emitted.expect("the module is valid").work
+}
+
 /// The machine code of a module in the format of `--emit asm`: functions and trampolines, separated
 /// by empty lines.
 pub(crate) fn listing(text: &str, options: &Options) -> String {
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
-    let asm = emit(&wasm, options, Emit::Asm, &|_, _| ()).expect("the module is valid");
+    let asm = emit(&wasm, options, Emit::Asm).expect("the module is valid");
     String::from_utf8(asm).expect("it is text")
 }
 

@@ -21,7 +21,7 @@ use crate::random::Random;
 pub use component_shape::ComponentShape;
 pub use components::COMPONENT_KINDS;
 use core::fmt;
-use pirn_compiler::{CompileError, OptLevel, Options, WORK_PER_BYTE, compile_counting};
+use pirn_compiler::{Compilation, CompileError, OptLevel, Options, WORK_PER_BYTE};
 use pirn_format::cpu::Arch;
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
@@ -169,7 +169,7 @@ pub fn measure<S: Subject>(shape: S, options: &Options, meter: Meter) -> Result<
     let wasm = shape.binary();
     (meter.start)();
     let before = cpu_ns();
-    let compiled = compile_counting(&wasm, options);
+    let compiled = Compilation::new(options).run(&wasm);
     let cpu_ns = cpu_ns() - before;
     let mut found = Found {
         shape,
@@ -184,11 +184,12 @@ pub fn measure<S: Subject>(shape: S, options: &Options, meter: Meter) -> Result<
     };
     let is_component = wasm.get(6) == Some(&1);
     match compiled {
-        Ok((file, work)) => {
+        Ok(emitted) => {
+            let file = emitted.bytes;
             let checked = Checked::new(&file).map_err(|error| format!("{shape:?}: {error}"))?;
             found.code_bytes = checked.header.section(Section::Text).len;
             found.file_bytes = file.len() as u64;
-            found.work = work;
+            found.work = emitted.work;
         }
         Err(
             error @ (CompileError::Work { .. }

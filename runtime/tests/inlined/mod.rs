@@ -5,7 +5,7 @@ use crate::common;
 
 mod random;
 
-use pirn_compiler::{Emit, OptLevel, Options};
+use pirn_compiler::{Compilation, Emit, OptLevel, Options};
 use pirn_runtime::{
     CallError, Instance, Linker, Module, Prepared, Region, Trap, TrapCode, TypedFunc, Value,
 };
@@ -91,8 +91,8 @@ impl Guest {
 /// The functions that the listing says are inlined, by index.
 fn inlined(text: &str, options: &Options) -> Vec<String> {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
-    let listing = pirn_compiler::emit(&wasm, options, Emit::Asm, &|_, _| ());
-    let listing = String::from_utf8(listing.expect("it is valid")).expect("text");
+    let listing = Compilation::new(options).emit(Emit::Asm).run(&wasm);
+    let listing = String::from_utf8(listing.expect("it is valid").bytes).expect("text");
     let mut all: Vec<_> = listing
         .lines()
         .filter_map(|line| {

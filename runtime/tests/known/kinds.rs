@@ -2,7 +2,7 @@
 
 use super::common::campaign::sampled;
 use super::{EXPORT, FUEL, Guest, both, common, is_known, options, region};
-use pirn_compiler::{Emit, Options};
+use pirn_compiler::{Compilation, Emit, Options};
 use pirn_runtime::{Linker, TrapCode, Value};
 
 /// A function that multiplies 128-bit numbers, which the compiler recognises by its code, and its
@@ -188,8 +188,9 @@ fn binary(call: &[u8], body: &[u8]) -> Vec<u8> {
 #[test]
 fn overlong_encodings_of_operators_are_equal() {
     let listing = |wasm: &[u8]| {
-        let listing = pirn_compiler::emit(wasm, &Options::default(), Emit::Asm, &|_, _| ())?;
-        Ok::<_, pirn_compiler::CompileError>(String::from_utf8(listing).expect("text"))
+        let options = Options::default();
+        let listing = Compilation::new(&options).emit(Emit::Asm).run(wasm)?;
+        Ok::<_, pirn_compiler::CompileError>(String::from_utf8(listing.bytes).expect("text"))
     };
     let region = region();
     for (call, table) in [

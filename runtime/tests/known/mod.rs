@@ -8,7 +8,7 @@ mod kinds;
 mod random;
 mod shapes;
 
-use pirn_compiler::{Emit, OptLevel, Options};
+use pirn_compiler::{Compilation, Emit, OptLevel, Options};
 use pirn_runtime::{CallError, Instance, Linker, Prepared, Region, TrapCode, Value};
 
 /// Placeholder in a guest's text for the kind of an export. Both replacements keep all offsets
@@ -151,8 +151,8 @@ fn options() -> [Options; 4] {
 /// Whether a call reads the dispatch table that the compiler made for the first table.
 fn is_known(text: &str, options: &Options) -> bool {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
-    let listing = pirn_compiler::emit(&wasm, options, Emit::Asm, &|_, _| ());
-    let listing = String::from_utf8(listing.expect("it is valid")).expect("text");
+    let listing = Compilation::new(options).emit(Emit::Asm).run(&wasm);
+    let listing = String::from_utf8(listing.expect("it is valid").bytes).expect("text");
     listing.contains("-> table 0")
 }
 
