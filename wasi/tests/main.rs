@@ -9,6 +9,7 @@ mod buffers;
 mod common;
 mod context;
 mod exported_memory;
+mod linux_paths;
 mod memory_dir;
 mod preview1;
 mod preview1_memory;

@@ -31,6 +31,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "allocator",
             "campaign",
             "guests",
+            "paths",
             "program",
             "process",
             "random",

@@ -1,8 +1,8 @@
 //! Preview 1, function by function, compared with its specification and POSIX.
 //! docs/reference/wasi.md lists guarantees and differences.
 
-mod driver;
-mod errno;
+pub(crate) mod driver;
+pub(crate) mod errno;
 mod files;
 mod paths;
 mod process;
