@@ -8,6 +8,7 @@ mod bounded;
 mod buffers;
 mod common;
 mod context;
+mod differential;
 mod exported_memory;
 mod linux_paths;
 mod memory_dir;

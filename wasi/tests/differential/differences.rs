@@ -1,0 +1,148 @@
+//! The known differences between preview 1 here and in wasi-common.
+
+use super::calls::{BOTH, Call, of_path, open, process, read, seek, write};
+use super::machine::{Answer, Ended};
+use crate::preview1::errno::{BADF, INVAL, NOTSOCK, NOTSUP};
+
+/// The side with which Linux agrees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Linux {
+    Pirn,
+    Common,
+}
+
+/// A known difference.
+pub(super) struct Difference {
+    pub(super) reason: &'static str,
+    /// For readers of the table.
+    #[allow(dead_code, reason = "the table says it to its reader")]
+    pub(super) linux: Linux,
+    /// Calls of which one differs by this reason.
+    pub(super) example: fn() -> Vec<Call>,
+    /// Whether the row describes a call with the answers of wasi-common and of pirn.
+    pub(super) covers: fn(call: &Call, common: &Answer, pirn: &Answer) -> bool,
+}
+
+/// `fdflags` of synchronous files.
+const SYNC: i64 = 2 | 8 | 16;
+
+/// Whether both sides succeed with different results.
+fn both_succeed(common: &Answer, pirn: &Answer) -> bool {
+    common.errno == Ok(0) && pirn.errno == Ok(0)
+}
+
+pub(super) const DIFFERENCES: &[Difference] = &[
+    Difference {
+        reason: "an undefined flag, whence, clock, advice or signal ends a guest of wasi-common",
+        linux: Linux::Pirn,
+        example: || vec![seek(0, 0, 3)],
+        covers: |_, common, pirn| common.errno == Err(Ended::Trapped) && pirn.errno == Ok(INVAL),
+    },
+    Difference {
+        reason: "wasi-common does not open files with dsync, rsync or sync",
+        linux: Linux::Pirn,
+        example: || vec![open("a", 0, BOTH, 16)],
+        covers: |call, common, _| {
+            matches!(call, Call::Open { flags, .. } if flags & SYNC != 0)
+                && common.errno == Ok(NOTSUP)
+        },
+    },
+    Difference {
+        reason: "poll_oneoff of a descriptor that is none, or cannot be waited for: wasi-common \
+                 gives an errno, and pirn an event with it",
+        linux: Linux::Pirn,
+        example: || vec![Call::Poll(vec![(1, 3)])],
+        covers: |call, common, pirn| {
+            matches!(call, Call::Poll(_))
+                && [Ok(BADF), Ok(INVAL)].contains(&common.errno)
+                && pirn.errno == Ok(0)
+        },
+    },
+    Difference {
+        reason: "functions of sockets, for a descriptor that is none",
+        linux: Linux::Pirn,
+        example: || vec![process("sock_shutdown", &[1, 1])],
+        covers: |call, common, pirn| {
+            matches!(call, Call::Process { name, .. } if name.starts_with("sock_"))
+                && (common.errno == Ok(BADF) && pirn.errno == Ok(NOTSOCK))
+        },
+    },
+    Difference {
+        reason: "a position in a directory is an index in wasi-common, and each removed or made \
+                 entry moves the positions after it",
+        linux: Linux::Pirn,
+        example: || {
+            let removed = ["a", "b", "to-a", "to-d"].map(|name| of_path("path_unlink_file", name));
+            let again = (0..12).map(|nth| Call::ListAgain { fd: 3, nth });
+            let list = Call::List { fd: 3, len: 4096 };
+            [list].into_iter().chain(removed).chain(again).collect()
+        },
+        covers: |call, common, pirn| {
+            matches!(call, Call::ListAgain { .. })
+                && both_succeed(common, pirn)
+                && pirn.text.is_empty()
+        },
+    },
+    Difference {
+        reason: "wasi-common has exit codes up to 125 only",
+        linux: Linux::Pirn,
+        example: || vec![process("proc_exit", &[126])],
+        covers: |_, common, pirn| {
+            common.errno == Err(Ended::Trapped) && matches!(pirn.errno, Err(Ended::Exited(126..)))
+        },
+    },
+    Difference {
+        reason: "at the end of a file, wasi-common's poll_oneoff tells of one byte to read",
+        linux: Linux::Pirn,
+        example: || vec![open("b", 0, BOTH, 0), Call::Poll(vec![(1, 4)])],
+        covers: |call, common, pirn| {
+            matches!(call, Call::Poll(_))
+                && common.text.replace("1 bytes", "0 bytes")
+                    == pirn.text.replace("1 bytes", "0 bytes")
+        },
+    },
+    Difference {
+        reason: "of several buffers, wasi-common reads to the first only",
+        linux: Linux::Pirn,
+        example: || vec![open("a", 0, BOTH, 0), read(4, &[2, 8], None)],
+        covers: |call, common, pirn| {
+            matches!(call, Call::Read { lens, .. } if lens.len() > 1) && both_succeed(common, pirn)
+        },
+    },
+    Difference {
+        reason: "beyond the end of a file, wasi-common's poll_oneoff tells of a negative number of \
+                 bytes to read",
+        linux: Linux::Common,
+        example: || {
+            vec![
+                open("b", 0, BOTH, 0),
+                seek(4, 5, 0),
+                Call::Poll(vec![(1, 4)]),
+            ]
+        },
+        covers: |call, common, pirn| {
+            matches!(call, Call::Poll(_))
+                && both_succeed(common, pirn)
+                && common.text.contains(" 1844674407370")
+        },
+    },
+    Difference {
+        reason: "fd_pwrite to a file that is set to append: Linux appends, and POSIX and preview 1 \
+                 write at the position",
+        linux: Linux::Common,
+        example: || vec![open("a", 0, BOTH, 1), write(4, "text", Some(0))],
+        covers: |call, common, pirn| {
+            matches!(call, Call::Write { at: Some(_), .. }) && both_succeed(common, pirn)
+        },
+    },
+    Difference {
+        reason: "wasi-common does not look at the position of an empty fd_pwrite; pirn does if the \
+                 file is set to append",
+        linux: Linux::Pirn,
+        example: || vec![open("a", 0, BOTH, 1), write(4, "", Some(i64::MIN))],
+        covers: |call, common, pirn| {
+            matches!(call, Call::Write { bytes, at: Some(..0), .. } if bytes.is_empty())
+                && (common.errno == Ok(0) && pirn.errno == Ok(INVAL))
+        },
+    },
+];
