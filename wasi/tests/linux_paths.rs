@@ -6,8 +6,8 @@ use crate::preview1::driver::{
 };
 use crate::preview1::errno::SUCCESS;
 use pirn_testing::paths::{
-    Access, Answer, Call, Difference, Files, How, MEMORY_FILES_HAVE_NO_MODE, TOUCHED_S, Tree,
-    calls, compare, entry, make, of_directory, of_preview1,
+    Access, Answer, Call, Difference, Files, How, INTENDED, MEMORY_FILES_HAVE_NO_MODE, TOUCHED_S,
+    Tree, calls, compare, ends_in_slash, entry, is, make, of_directory, of_preview1,
 };
 use pirn_testing::process::{ENOSYS, SYS_openat2, exited_with, refuse};
 use pirn_wasi::memory_files::{BaseLimits, FileKind, Limits, MemoryBase, OpenOptions};
@@ -207,41 +207,6 @@ fn of_memory(root: &MemoryDir) -> Tree {
     add(&mut tree, root, ".");
     tree
 }
-
-fn is(answer: &Answer, error: &str) -> bool {
-    answer.as_ref().is_err_and(|found| found == error)
-}
-
-/// Whether a path ends in a slash, or in a slash and a dot.
-fn ends_in_slash(path: &str) -> bool {
-    path.ends_with('/') || path.ends_with("/.")
-}
-
-/// Differences that stay, with their reasons.
-const INTENDED: [Difference; 3] = [
-    Difference {
-        reason: "path_link with symlink_follow is refused",
-        covers: |call, _, found| {
-            matches!(call, Call::Link { follow: true, .. }) && is(found, "EINVAL")
-        },
-    },
-    Difference {
-        reason: "a guest makes no link to an absolute path, which would lead outside",
-        covers: |call, _, found| {
-            matches!(call, Call::Symlink { target, .. } if target.starts_with('/'))
-                && is(found, "EPERM")
-        },
-    },
-    Difference {
-        reason: "O_DIRECTORY goes with no flag that makes or empties files. Linux's answer depends \
-                 on its version",
-        covers: |call, _, found| {
-            matches!(call, Call::Open { how, .. }
-                if how.is_directory && (how.creates || how.is_exclusive || how.truncates))
-                && is(found, "EINVAL")
-        },
-    },
-];
 
 /// Faults of both kinds of directories. Remove a row when its fault is mended.
 const FAULTS: [Difference; 2] = [

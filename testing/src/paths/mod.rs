@@ -6,11 +6,13 @@
 //! differs, with the reason ([`Difference`]).
 
 mod calls;
+mod differences;
 mod errors;
 mod linux;
 mod tree;
 
 pub use calls::{Access, Call, How, calls};
+pub use differences::{Difference, INTENDED, ends_in_slash, is};
 pub use errors::{of_preview1, of_wasi2};
 pub use tree::{MEMORY_FILES_HAVE_NO_MODE, TOUCHED_S, Tree, entry, make, of_directory};
 
@@ -31,14 +33,6 @@ pub trait Files {
     fn call(&mut self, call: &Call) -> Answer;
     /// What the directory contains.
     fn tree(&mut self) -> Tree;
-}
-
-/// A known difference between an interface and Linux.
-pub struct Difference {
-    /// Why the answers differ.
-    pub reason: &'static str,
-    /// Whether the row describes a call. The answers are Linux's and the interface's.
-    pub covers: fn(call: &Call, linux: &Answer, found: &Answer) -> bool,
 }
 
 /// Runs each call natively below `folder`, an empty directory, and in `files`.

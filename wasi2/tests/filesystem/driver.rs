@@ -132,10 +132,23 @@ fn component() -> Vec<u8> {
 
 /// An instance of the guest.
 pub(crate) struct Guest {
-    prepared: Prepared<Wasi>,
     pub(crate) instance: Instance<Wasi>,
     runtime: Runtime,
-    _region: Region,
+}
+
+/// The guest, compiled and linked.
+fn prepared() -> &'static Prepared<Wasi> {
+    static PREPARED: OnceLock<Prepared<Wasi>> = OnceLock::new();
+    PREPARED.get_or_init(|| {
+        let so = compile(&component(), &Options::default()).expect("it compiles");
+        let module = Module::from_bytes(&so).expect("it opens");
+        let component = Component::new(&module).expect("it is a component");
+        let mut linker = Linker::new();
+        pirn_wasi2::link(&mut linker).expect("nothing is defined twice");
+        let region = Region::builder().slots(64).memory_bytes_max(64 << 20);
+        let region = region.build().expect("a region");
+        linker.prepare(&region, &component).expect("it links")
+    })
 }
 
 /// Flags.
@@ -168,29 +181,17 @@ pub(crate) type Answer<R = Option<Value>> = Result<R, String>;
 
 impl Guest {
     pub(crate) fn new(wasi: Wasi) -> Self {
-        static SO: OnceLock<Vec<u8>> = OnceLock::new();
-        let so =
-            SO.get_or_init(|| compile(&component(), &Options::default()).expect("it compiles"));
-        let module = Module::from_bytes(so).expect("it opens");
-        let component = Component::new(&module).expect("it is a component");
-        let mut linker = Linker::new();
-        pirn_wasi2::link(&mut linker).expect("nothing is defined twice");
-        let region = Region::builder().slots(1).memory_bytes_max(64 << 20);
-        let region = region.build().expect("a region");
-        let prepared = linker.prepare(&region, &component).expect("it links");
-        let instance = prepared.instantiate(wasi).expect("a slot is free");
+        let instance = prepared().instantiate(wasi).expect("a slot is free");
         let runtime = tokio::runtime::Builder::new_current_thread();
         Self {
-            prepared,
             instance,
             runtime: { runtime }.enable_all().build().expect("a runtime"),
-            _region: region,
         }
     }
 
     /// Calls a function.
     pub(crate) fn call(&mut self, name: &str, params: &[Value]) -> Result<Value, CallError> {
-        let func = self.prepared.func(&format!("pirn:tests/files#{name}"));
+        let func = prepared().func(&format!("pirn:tests/files#{name}"));
         let func = func.expect("it is exported");
         let called = self
             .runtime

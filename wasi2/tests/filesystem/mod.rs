@@ -3,5 +3,6 @@
 mod bounds;
 mod driver;
 mod files;
+mod linux;
 mod memory;
 mod paths;
