@@ -1,5 +1,6 @@
 //! Random calls of preview 1.
 
+use crate::preview1::driver::{READ, WRITE};
 use core::fmt;
 use pirn_testing::random::Random;
 
@@ -129,10 +130,24 @@ impl Call {
                 | Self::Process { .. }
         )
     }
+
+    /// The paths of the call, without the target of a symbolic link.
+    pub(super) fn paths(&self) -> Vec<&Bytes> {
+        match self {
+            Self::Rename { from, to } | Self::Link { from, to, .. } => vec![&from.1, &to.1],
+            Self::Open { path, .. }
+            | Self::OfPath { path, .. }
+            | Self::Stat { path, .. }
+            | Self::SetTimes { path, .. }
+            | Self::Symlink { path, .. }
+            | Self::ReadLink { path, .. } => vec![path],
+            _ => vec![],
+        }
+    }
 }
 
 /// Rights to read and write.
-pub(super) const BOTH: i64 = 2 | 64;
+pub(super) const BOTH: i64 = READ | WRITE;
 
 /// Opens a path of the guest's directory as the first descriptor, slot 4.
 pub(super) fn open(path: &str, how: i64, rights: i64, flags: i64) -> Call {
@@ -144,6 +159,27 @@ pub(super) fn open(path: &str, how: i64, rights: i64, flags: i64) -> Call {
         how,
         rights,
         flags,
+    }
+}
+
+/// Opens a path to read, without following a link at its end.
+pub(super) fn open_last(path: &str, how: i64) -> Call {
+    Call::Open {
+        slot: 4,
+        dir: 3,
+        lookup: 0,
+        path: Bytes(path.into()),
+        how,
+        rights: READ,
+        flags: 0,
+    }
+}
+
+pub(super) fn link(from: &str, to: &str) -> Call {
+    Call::Link {
+        lookup: 0,
+        from: (3, Bytes(from.into())),
+        to: (3, Bytes(to.into())),
     }
 }
 
@@ -338,7 +374,6 @@ impl Maker {
 
     fn open(&mut self) -> Call {
         self.next += 1;
-        let (read, write) = (2, 64);
         let other = 1 << self.random.below(30);
         Call::Open {
             slot: self.next - 1,
@@ -350,7 +385,7 @@ impl Maker {
                 1 => 1,
                 _ => self.flags(4, 5),
             },
-            rights: self.pick(&[read, write, BOTH, BOTH, BOTH, BOTH, 0, other]),
+            rights: self.pick(&[READ, WRITE, BOTH, BOTH, BOTH, BOTH, 0, other]),
             // Synchronous files, which wasi-common does not open, are rare.
             flags: match self.random.below(40) {
                 0 => self.flags(5, 3),

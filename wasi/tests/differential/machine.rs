@@ -273,14 +273,10 @@ impl<M: Machine> Side<M> {
     /// Forgets the positions of names that a call may have made: such a name may be a new entry, in
     /// another place.
     fn forget(&mut self, call: &Call) {
-        let made = match call {
-            Call::Open { path, .. }
-            | Call::OfPath { path, .. }
-            | Call::Rename { to: (_, path), .. }
-            | Call::Link { to: (_, path), .. }
-            | Call::Symlink { path, .. } => String::from_utf8_lossy(&path.0),
-            _ => return,
+        let Some(made) = call.paths().pop().filter(|_| call.changes()) else {
+            return;
         };
+        let made = String::from_utf8_lossy(&made.0);
         let made = made.split('/').rfind(|part| !["", "."].contains(part));
         // The second is the target of a link.
         self.listed
