@@ -283,6 +283,13 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self
     }
 
+    /// Removes an item, so that another can be defined under its name: an embedder replaces a
+    /// function of a library of functions, such as WASI. Returns whether there was one.
+    pub fn remove(&mut self, module: &str, name: &str) -> bool {
+        let names = self.items.get_mut(module);
+        names.is_some_and(|names| names.remove(name).is_some())
+    }
+
     fn define(
         &mut self,
         module: &str,
