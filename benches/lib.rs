@@ -107,7 +107,7 @@ pub fn hello(reset: Reset) -> Prepared<WasiCtx> {
 #[must_use]
 pub fn sink() -> WasiCtx {
     WasiCtxBuilder::new()
-        .stdout(Box::new(WritePipe::new(std::io::sink())))
+        .stdout(WritePipe::new(std::io::sink()))
         .build()
 }
 

@@ -93,9 +93,9 @@ fn export(module: &Module, name: &str) -> Result<String, Failure> {
 fn context(body: &str, output: &Output) -> Result<WasiCtx, Failure> {
     let context = WasiCtxBuilder::new()
         .arg("ruby")?
-        .stdin(Box::new(ReadPipe::from(body)))
-        .stdout(Box::new(output.clone()))
-        .stderr(Box::new(WritePipe::new(std::io::stderr())))
+        .stdin(ReadPipe::from(body))
+        .stdout(output.clone())
+        .stderr(WritePipe::new(std::io::stderr()))
         .build();
     Ok(context)
 }

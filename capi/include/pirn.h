@@ -1856,8 +1856,8 @@ pirn_error_t *pirn_wasi_stdin_bytes(pirn_wasi_t *wasi, const uint8_t *bytes, siz
 /**
  * Gives the guest a descriptor of this process as a standard stream: a file, a pipe or a socket.
  * The descriptor is duplicated, so the caller still owns `fd`. The duplicate and `fd` share one
- * open file: a guest can truncate a writable file, write anywhere in the file, and change its
- * status flags. Give each guest an open file of its own, or a pipe.
+ * open file: a guest can truncate a writable file and write anywhere in the file. Give each guest
+ * an open file of its own, or a pipe.
  *
  * # Safety
  *

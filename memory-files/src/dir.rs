@@ -505,11 +505,11 @@ impl MemoryDir {
         if place.directory.find(name).is_some() {
             return Err(FileError::Exists);
         }
-        if matches!(node, Node::Directory(_)) {
-            return Err(FileError::NotPermitted);
-        }
         if place.is_directory {
             return Err(FileError::NotFound);
+        }
+        if matches!(node, Node::Directory(_)) {
+            return Err(FileError::NotPermitted);
         }
         self.change()?;
         to.change()?;

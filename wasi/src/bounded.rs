@@ -2,8 +2,7 @@
 
 use std::io::{self, IoSlice, Write};
 
-/// ENOSPC, "no space left on device", in Linux's numbering. wasi-common reports it to guests as
-/// `nospc`.
+/// ENOSPC, "no space left on device", in Linux's numbering. Guests see it as `nospc`.
 const NO_SPACE: i32 = 28;
 
 /// A writer with a limit on its bytes.
@@ -19,7 +18,7 @@ const NO_SPACE: i32 = 28;
 /// use pirn_wasi::{Bounded, WasiCtxBuilder};
 ///
 /// let output = WritePipe::new(Bounded::new(vec![], 1 << 20));
-/// let wasi = WasiCtxBuilder::new().stdout(Box::new(output.clone())).build();
+/// let wasi = WasiCtxBuilder::new().stdout(output.clone()).build();
 /// // An instance takes the context, runs, and is dropped.
 /// drop(wasi);
 /// let output = output.try_into_inner().expect("nobody else has the pipe");

@@ -1,95 +1,118 @@
-//! Calls of wasi-common, and errnos for errors with which wasi-common would end the guest.
+//! [`Errno`]: the error of an operation, and its number in preview 1.
 
-use core::future::Future;
-use core::pin::pin;
-use core::task::{Context, Poll, Waker};
-use pirn_runtime::HostError;
-use rustix::io::Errno as Os;
-use std::io;
-use wasi_common::WasiCtx;
-use wasi_common::snapshots::preview_1::types::Errno;
-use wiggle::GuestError;
+use std::io::{self, ErrorKind};
 
-/// No such descriptor.
-pub(crate) const BADF: i32 = Errno::Badf as i32;
-/// An invalid argument.
-pub(crate) const INVAL: i32 = Errno::Inval as i32;
-/// No data to read yet, or no room to write.
-pub(crate) const AGAIN: i32 = Errno::Again as i32;
-/// A path longer than `PATH_MAX`.
-pub(crate) const NAMETOOLONG: i32 = Errno::Nametoolong as i32;
-/// A socket function was called for a descriptor that is no socket.
-const NOTSOCK: i32 = Errno::Notsock as i32;
+pub use rustix::io::Errno;
 
-/// Runs a function of wasi-common and returns its errno.
-pub(crate) fn of_call(
-    name: &str,
-    answer: impl Future<Output = Result<i32, wiggle::error::Error>>,
-) -> Result<i32, HostError> {
-    ready(answer)?.or_else(|error| of(name, &error))
-}
-
-/// The value of a future that is ready at once, as all futures of a synchronous context are.
-fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => Ok(value),
-        Poll::Pending => Err(HostError::message(
-            "the WASI context is asynchronous; make it with WasiCtxBuilder",
-        )),
+/// The error number of an error of the standard library or of cap-std.
+#[must_use]
+pub fn of_io(error: &io::Error) -> Errno {
+    if let Some(errno) = Errno::from_io_error(error) {
+        return errno;
+    }
+    match error.kind() {
+        // cap-std's error for a path that leads outside of the directory.
+        ErrorKind::PermissionDenied => Errno::PERM,
+        ErrorKind::NotFound => Errno::NOENT,
+        ErrorKind::AlreadyExists => Errno::EXIST,
+        ErrorKind::InvalidInput => Errno::INVAL,
+        ErrorKind::InvalidData => Errno::ILSEQ,
+        ErrorKind::Interrupted => Errno::INTR,
+        ErrorKind::OutOfMemory => Errno::NOMEM,
+        ErrorKind::Unsupported => Errno::NOTSUP,
+        ErrorKind::StorageFull => Errno::NOSPC,
+        ErrorKind::BrokenPipe => Errno::PIPE,
+        ErrorKind::WouldBlock => Errno::AGAIN,
+        _ => Errno::IO,
     }
 }
 
-/// The errno for an error of wasi-common.
+/// The error numbers of Linux that preview 1 has, too, with their numbers there.
 ///
-/// Handles kernel errors for which wasi-common has no errno, and argument values that preview 1
-/// does not define. Other errors, such as a pointer outside the memory, end the call.
-fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostError> {
-    if let Some(error) = error.downcast_ref::<io::Error>() {
-        return Ok(from_os(error) as i32);
-    }
-    if let Some(error) = error.downcast_ref::<GuestError>()
-        && is_invalid(error)
-    {
-        return Ok(INVAL);
-    }
-    Err(HostError::message(format!("{name}: {error:#}")))
-}
+/// Source: `errno` of `wasi_snapshot_preview1.witx`.
+const NUMBERS: [(Errno, u8); 73] = [
+    (Errno::TOOBIG, 1),
+    (Errno::ACCESS, 2),
+    (Errno::ADDRINUSE, 3),
+    (Errno::ADDRNOTAVAIL, 4),
+    (Errno::AFNOSUPPORT, 5),
+    (Errno::AGAIN, 6),
+    (Errno::ALREADY, 7),
+    (Errno::BADF, 8),
+    (Errno::BADMSG, 9),
+    (Errno::BUSY, 10),
+    (Errno::CANCELED, 11),
+    (Errno::CHILD, 12),
+    (Errno::CONNABORTED, 13),
+    (Errno::CONNREFUSED, 14),
+    (Errno::CONNRESET, 15),
+    (Errno::DEADLK, 16),
+    (Errno::DESTADDRREQ, 17),
+    (Errno::DOM, 18),
+    (Errno::DQUOT, 19),
+    (Errno::EXIST, 20),
+    (Errno::FAULT, 21),
+    (Errno::FBIG, 22),
+    (Errno::HOSTUNREACH, 23),
+    (Errno::IDRM, 24),
+    (Errno::ILSEQ, 25),
+    (Errno::INPROGRESS, 26),
+    (Errno::INTR, 27),
+    (Errno::INVAL, 28),
+    (Errno::IO, IO),
+    (Errno::ISCONN, 30),
+    (Errno::ISDIR, 31),
+    (Errno::LOOP, 32),
+    (Errno::MFILE, 33),
+    (Errno::MLINK, 34),
+    (Errno::MSGSIZE, 35),
+    (Errno::MULTIHOP, 36),
+    (Errno::NAMETOOLONG, 37),
+    (Errno::NETDOWN, 38),
+    (Errno::NETRESET, 39),
+    (Errno::NETUNREACH, 40),
+    (Errno::NFILE, 41),
+    (Errno::NOBUFS, 42),
+    (Errno::NODEV, 43),
+    (Errno::NOENT, 44),
+    (Errno::NOEXEC, 45),
+    (Errno::NOLCK, 46),
+    (Errno::NOLINK, 47),
+    (Errno::NOMEM, 48),
+    (Errno::NOMSG, 49),
+    (Errno::NOPROTOOPT, 50),
+    (Errno::NOSPC, 51),
+    (Errno::NOSYS, 52),
+    (Errno::NOTCONN, 53),
+    (Errno::NOTDIR, 54),
+    (Errno::NOTEMPTY, 55),
+    (Errno::NOTRECOVERABLE, 56),
+    (Errno::NOTSOCK, 57),
+    (Errno::NOTSUP, 58),
+    (Errno::NOTTY, 59),
+    (Errno::NXIO, 60),
+    (Errno::OVERFLOW, 61),
+    (Errno::PERM, 63),
+    (Errno::PIPE, 64),
+    (Errno::PROTO, 65),
+    (Errno::PROTONOSUPPORT, 66),
+    (Errno::PROTOTYPE, 67),
+    (Errno::RANGE, 68),
+    (Errno::ROFS, 69),
+    (Errno::SPIPE, 70),
+    (Errno::STALE, 72),
+    (Errno::TIMEDOUT, 73),
+    (Errno::TXTBSY, 74),
+    (Errno::XDEV, 75),
+];
 
-/// Whether the error is an undefined value of a type, such as an unknown flag, clock or signal.
-fn is_invalid(error: &GuestError) -> bool {
-    match error {
-        GuestError::InvalidFlagValue(_)
-        | GuestError::InvalidEnumValue(_)
-        | GuestError::TryFromIntError(_) => true,
-        GuestError::InFunc { err, .. } => is_invalid(err),
-        _ => false,
-    }
-}
+/// The number of `io`, for errors without a number in preview 1.
+const IO: u8 = 29;
 
-/// Maps kernel errors that wasi-common does not map. Errors without a number in preview 1 become
-/// `io`.
-fn from_os(error: &io::Error) -> Errno {
-    match error.raw_os_error().map(Os::from_raw_os_error) {
-        Some(Os::ROFS) => Errno::Rofs,
-        Some(Os::XDEV) => Errno::Xdev,
-        Some(Os::NXIO) => Errno::Nxio,
-        Some(Os::TXTBSY) => Errno::Txtbsy,
-        Some(Os::NOTTY) => Errno::Notty,
-        Some(Os::NODEV) => Errno::Nodev,
-        Some(Os::NOSYS) => Errno::Nosys,
-        Some(Os::NOLCK) => Errno::Nolck,
-        Some(Os::DEADLK) => Errno::Deadlk,
-        _ => Errno::Io,
-    }
-}
-
-/// Corrects `badf` to `notsock` if the descriptor exists: wasi-common reports `badf` for a
-/// descriptor that is no socket.
-pub(crate) fn of_socket(ctx: &WasiCtx, fd: i32, errno: i32) -> i32 {
-    match errno {
-        BADF if ctx.table().contains_key(fd.cast_unsigned()) => NOTSOCK,
-        errno => errno,
-    }
+/// The number of an error in preview 1.
+pub(crate) fn number(errno: Errno) -> i32 {
+    let found = NUMBERS.iter().find(|(known, _)| *known == errno);
+    found.map_or(IO, |(_, number)| *number).into()
 }
 
 #[cfg(test)]
@@ -97,18 +120,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_future_that_waits_is_refused() {
-        let error = ready(core::future::pending::<()>()).unwrap_err();
-        assert!(error.to_string().contains("asynchronous"));
-    }
-
-    #[test]
     fn what_the_kernel_refuses_has_a_number() {
-        let numbers = [Os::ROFS, Os::XDEV, Os::NXIO, Os::TXTBSY, Os::NODEV]
-            .map(|error| from_os(&error.into()) as i32);
+        let numbers = [
+            Errno::ROFS,
+            Errno::XDEV,
+            Errno::NXIO,
+            Errno::TXTBSY,
+            Errno::NODEV,
+        ]
+        .map(number);
         assert_eq!(numbers, [69, 75, 60, 74, 43]);
         // EUCLEAN, for which preview 1 has no number.
-        assert_eq!(from_os(&io::Error::from_raw_os_error(117)) as i32, 29);
-        assert_eq!(from_os(&io::Error::other("no number")) as i32, 29);
+        let unclean = io::Error::from_raw_os_error(117);
+        assert_eq!(number(of_io(&unclean)), 29);
+        assert_eq!(number(of_io(&io::Error::other("no number"))), 29);
+        assert!(NUMBERS.is_sorted_by_key(|(_, number)| *number));
     }
 }

@@ -1,4 +1,4 @@
-//! WASI preview 1 for guests of pirn's runtime, through [`wasi_common`].
+//! WASI preview 1 for guests of pirn's runtime, and the files of all WASI interfaces ([`files`]).
 //!
 //! ```no_run
 //! use pirn_runtime::{Linker, Module, Region};
@@ -24,46 +24,37 @@
 
 #![forbid(unsafe_code)]
 
-mod abi;
 mod errno;
 mod exit;
-mod open_files;
-mod wasi_ctx;
-mod guest;
-mod wait;
-mod times;
+mod fdflags;
 mod bounded;
-mod quota;
+pub mod pipe;
 mod scratch;
-mod buffers;
-mod streams;
-mod files;
-mod memory_dir;
+mod strings;
+mod random;
 mod virtual_clock;
-mod sleep;
-mod poll;
+mod clock;
+mod quota;
+pub mod files;
+mod cookies;
+mod stream;
+mod descriptors;
 mod context;
-mod transfer;
-mod vectors;
-mod pieces;
-mod opening;
 mod preview1;
 mod teavm;
-mod descriptors;
 mod initialise;
 
-pub use abi::MODULE;
 pub use bounded::Bounded;
-pub use context::WasiCtxBuilder;
-pub use descriptors::open_descriptors;
+pub use cap_std::ambient_authority;
+pub use cap_std::fs::Dir;
+pub use context::{PreopenError, WasiCtx, WasiCtxBuilder};
+pub use errno::{Errno, of_io};
 pub use exit::Exit;
 pub use initialise::{InitialiseError, call_after_restore, initialisers};
 pub use pirn_memory_files as memory_files;
 pub use pirn_memory_files::{MemoryBase, MemoryDir};
-pub use preview1::{link, link_async, link_virtual};
-pub use quota::Opened;
+pub use preview1::{MODULE, link, link_async, link_virtual};
+pub use quota::{FileQuota, FileQuotaMax, Held, Opened};
+pub use strings::StringsError;
 pub use teavm::link_teavm;
 pub use virtual_clock::VirtualClock;
-pub use wasi_common::pipe;
-pub use wasi_common::sync::{Dir, ambient_authority};
-pub use wasi_ctx::WasiCtx;

@@ -1,9 +1,8 @@
 //! [`link_teavm`]: the host functions that Java programs import if TeaVM compiled them for WASI.
 
-use crate::guest::ContextOf;
-use crate::wasi_ctx::WasiCtx;
-use core::time::Duration;
-use pirn_runtime::{Caller, HostError, LinkError, Linker};
+use crate::clock::Clock;
+use crate::context::WasiCtx;
+use pirn_runtime::{Caller, LinkError, Linker};
 
 /// The module of the functions of `java.lang.Math`.
 const MATH: &str = "teavmMath";
@@ -44,16 +43,8 @@ pub fn link_teavm<T: 'static, Q: 'static, A: 'static>(
     }
     linker.func(MATH, "atan2", libm::atan2)?;
     linker.func(TEAVM, "nanoTime", move |mut caller: Caller<'_, T>| {
-        milliseconds(ctx, &mut caller)
+        let now = ctx(caller.data_mut()).0.clocks.now(Clock::Monotonic);
+        now.as_secs_f64() * 1e3
     })?;
     Ok(())
-}
-
-/// The time of the context's monotonic clock.
-fn milliseconds<T>(ctx: ContextOf<T>, caller: &mut Caller<'_, T>) -> Result<f64, HostError> {
-    let ctx = ctx(caller.data_mut());
-    let clock = ctx.clocks.monotonic();
-    let clock = clock.map_err(|error| HostError::message(format!("teavm.nanoTime: {error:#}")))?;
-    let now = clock.abs_clock.now(Duration::ZERO);
-    Ok(now.duration_since(clock.creation_time).as_secs_f64() * 1e3)
 }

@@ -4,9 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
-use wasi_common::WasiClocks;
-use wasi_common::clocks::{WasiMonotonicClock, WasiMonotonicOffsetClock, WasiSystemClock};
+use std::time::SystemTime;
 
 /// A clock that only the guest's calls advance, so that equal runs read equal times.
 ///
@@ -21,22 +19,20 @@ pub struct VirtualClock(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// The time at the start, for the system's clock and for the monotonic clock.
+    /// The system's clock at the start.
     start: SystemTime,
-    origin: Instant,
     elapsed_ns: AtomicU64,
 }
 
-/// Time that passes with each reading.
-const READING: Duration = Duration::from_micros(1);
-
 impl VirtualClock {
+    /// Time that passes with each reading.
+    pub(crate) const READING: Duration = Duration::from_micros(1);
+
     /// A clock whose first reading is `start`. Its monotonic clock begins at 0.
     #[must_use]
     pub fn new(start: SystemTime) -> Self {
         Self(Arc::new(State {
             start,
-            origin: Instant::now(),
             elapsed_ns: AtomicU64::new(0),
         }))
     }
@@ -51,43 +47,19 @@ impl VirtualClock {
     }
 
     /// Time since the start, without the microsecond of this reading.
-    fn read(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         let elapsed = Duration::from_nanos(self.0.elapsed_ns.load(Relaxed));
-        self.advance(READING);
+        self.advance(Self::READING);
         elapsed
     }
 
-    /// The two clocks of a context.
-    pub(crate) fn clocks(&self) -> WasiClocks {
-        WasiClocks {
-            system: Some(Box::new(self.clone())),
-            monotonic: Some(WasiMonotonicOffsetClock {
-                creation_time: cap_std::time::Instant::from_std(self.0.origin),
-                abs_clock: Box::new(self.clone()),
-            }),
-        }
+    /// Time since 1970, without the microsecond of this reading.
+    pub(crate) fn system(&self) -> Duration {
+        let now = self.0.start + self.elapsed();
+        now.duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
     }
 }
 
 /// The longest time that the clock shows: 136 years, so that no sum with it overflows.
 const ELAPSED_NS_MAX: u64 = (1 << 32) * 1_000_000_000;
-
-impl WasiSystemClock for VirtualClock {
-    fn resolution(&self) -> Duration {
-        READING
-    }
-
-    fn now(&self, _precision: Duration) -> cap_std::time::SystemTime {
-        cap_std::time::SystemTime::from_std(self.0.start + self.read())
-    }
-}
-
-impl WasiMonotonicClock for VirtualClock {
-    fn resolution(&self) -> Duration {
-        READING
-    }
-
-    fn now(&self, _precision: Duration) -> cap_std::time::Instant {
-        cap_std::time::Instant::from_std(self.0.origin + self.read())
-    }
-}

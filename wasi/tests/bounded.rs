@@ -43,8 +43,8 @@ fn writes(room: usize, writes: &[(i32, i32, i32)]) -> (Vec<Answer>, [Bounded<Vec
     let prepared = prepared();
     let outputs = [(); 2].map(|()| WritePipe::new(Bounded::new(vec![], room)));
     let wasi = WasiCtxBuilder::new()
-        .stdout(Box::new(outputs[0].clone()))
-        .stderr(Box::new(outputs[1].clone()))
+        .stdout(outputs[0].clone())
+        .stderr(outputs[1].clone())
         .build();
     let write = prepared.func::<(i32, i32, i32), i32>("write");
     let write = write.expect("it is exported");

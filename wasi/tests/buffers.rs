@@ -4,7 +4,6 @@
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 use std::fs;
-use wasi_common::sync::file::File;
 
 /// The vectors are at 16. `read(fd, address, length)` and the other exports return the errno.
 const GUEST: &str = r#"(module
@@ -74,8 +73,8 @@ impl Setup {
         let input = folder.open("in").expect("it is there");
         let output = folder.create("out").expect("it can be written to");
         let wasi = WasiCtxBuilder::new()
-            .stdin(Box::new(File::from_cap_std(input)))
-            .stdout(Box::new(File::from_cap_std(output)))
+            .stdin_fd(input.into_std())
+            .stdout_fd(output.into_std())
             .build();
         self.prepared
             .try_instantiate(wasi)

@@ -115,8 +115,8 @@ fn a_context_gives_the_guest_its_configuration() {
         .and_then(|wasi| wasi.env("A", "1"))
         .and_then(|wasi| wasi.envs([("B", "x=y"), ("C", "")]))
         .expect("it fits")
-        .stdin(Box::new(ReadPipe::from("hello")))
-        .stderr(Box::new(output.clone()))
+        .stdin(ReadPipe::from("hello"))
+        .stderr(output.clone())
         .preopened_dir(dir, "/data")
         .expect("a descriptor is free")
         .build();
@@ -224,4 +224,25 @@ fn a_deadline_ends_a_large_random_get() {
             _ => Passed::TooLate,
         }
     });
+}
+
+/// Arguments and variables are bytes, as on Linux.
+#[test]
+fn arguments_and_variables_need_not_be_utf_8() {
+    let prepared = prepared();
+    let wasi = WasiCtxBuilder::new()
+        .arg(b"\xff\x80")
+        .and_then(|wasi| wasi.env("N", b"\xc3"))
+        .expect("it fits")
+        .build();
+    let mut guest = prepared.try_instantiate(wasi).expect("a slot");
+    for (name, expected) in [("args", &b"\xff\x80\0"[..]), ("env", b"N=\xc3\0")] {
+        let (errno, count, bytes): (i32, i32, i32) = call(&mut guest, &prepared, name, ());
+        assert_eq!((errno, count), (0, 1));
+        let memory = guest.memory();
+        let found = memory
+            .slice(1024, bytes.cast_unsigned())
+            .expect("it is inside");
+        assert_eq!(found, expected);
+    }
 }

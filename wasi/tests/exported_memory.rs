@@ -48,7 +48,7 @@ type Output = WritePipe<Cursor<Vec<u8>>>;
 
 fn context() -> (WasiCtx, Output) {
     let output = WritePipe::new_in_memory();
-    let wasi = WasiCtxBuilder::new().stdout(Box::new(output.clone()));
+    let wasi = WasiCtxBuilder::new().stdout(output.clone());
     (wasi.build(), output)
 }
 

@@ -6,8 +6,8 @@ use crate::preview1::driver::{
 };
 use crate::preview1::errno::SUCCESS;
 use pirn_testing::paths::{
-    Access, Answer, Call, Difference, Files, How, INTENDED, MEMORY_FILES_HAVE_NO_MODE, TOUCHED_S,
-    Tree, calls, compare, ends_in_slash, entry, is, make, of_directory, of_preview1,
+    Access, Answer, Call, Files, How, INTENDED, MEMORY_FILES_HAVE_NO_MODE, TOUCHED_S, Tree, calls,
+    compare, entry, make, of_directory, of_preview1,
 };
 use pirn_testing::process::{ENOSYS, SYS_openat2, exited_with, refuse};
 use pirn_wasi::memory_files::{BaseLimits, FileKind, Limits, MemoryBase, OpenOptions};
@@ -208,125 +208,15 @@ fn of_memory(root: &MemoryDir) -> Tree {
     tree
 }
 
-/// Faults of both kinds of directories. Remove a row when its fault is mended.
-const FAULTS: [Difference; 2] = [
-    Difference {
-        reason: "a file is not emptied for a reader, or together with O_APPEND",
-        covers: |call, _, found| {
-            matches!(call, Call::Open { how, .. }
-                if how.truncates && (how.appends || how.access == Access::Read))
-                && is(found, "EINVAL")
-        },
-    },
-    Difference {
-        reason: "O_DIRECTORY with O_NOFOLLOW on a link: Linux says ENOTDIR",
-        covers: |call, linux, found| {
-            matches!(call, Call::Open { how, .. } if how.is_directory && !how.follows)
-                && (is(linux, "ENOTDIR") && is(found, "ELOOP"))
-        },
-    },
-];
-
-/// Faults of directories of the host. Remove a row when its fault is mended.
-const HOST_FAULTS: [Difference; 7] = [
-    Difference {
-        reason: "a directory is not opened with O_APPEND",
-        covers: |call, linux, found| {
-            matches!(call, Call::Open { how, .. } if how.appends)
-                && (linux.is_ok() && is(found, "EISDIR"))
-        },
-    },
-    Difference {
-        reason: "rename onto a name and a slash replaces a file, or makes one",
-        covers: |call, linux, found| {
-            matches!(call, Call::Rename(from, to) if ends_in_slash(from) || ends_in_slash(to))
-                && (is(linux, "ENOTDIR") && (found.is_ok() || is(found, "EISDIR")))
-        },
-    },
-    Difference {
-        reason: "rmdir of a name and a slash fails, or has another error",
-        covers: |call, _, found| {
-            matches!(call, Call::RemoveDirectory(path) if ends_in_slash(path) || path.ends_with(".."))
-                && found.is_err()
-        },
-    },
-    Difference {
-        reason: "unlink of a link and a slash follows the link",
-        covers: |call, linux, found| {
-            matches!(call, Call::Unlink(path) if ends_in_slash(path))
-                && (is(linux, "ENOTDIR") && found.is_err())
-        },
-    },
-    Difference {
-        reason: "lstat of a link and a slash does not follow the link, and lstat of a file and a \
-                 slash is no error",
-        covers: |call, _, found| {
-            matches!(call, Call::Stat { follow: false, path } if ends_in_slash(path))
-                && found.is_ok()
-        },
-    },
-    Difference {
-        reason: "symlink and link at a name that exists, and a slash, have another error",
-        covers: |call, linux, found| {
-            matches!(call, Call::Symlink { path: to, .. } | Call::Link { to, .. }
-                if ends_in_slash(to))
-                && (is(linux, "EEXIST") && found.is_err())
-        },
-    },
-    Difference {
-        reason: "where both paths are wrong, or the target of a link is empty, Linux says ENOENT \
-                 of the first path",
-        covers: |call, linux, found| {
-            (matches!(call, Call::Symlink { target, .. } if target.is_empty())
-                || matches!(call, Call::Link { from, .. } if from == "none"))
-                && (is(linux, "ENOENT") && found.is_err())
-        },
-    },
-];
-
-/// More faults of directories of the host, if the kernel has no openat2(2).
-const NO_OPENAT2_FAULTS: [Difference; 2] = [
-    Difference {
-        reason: "O_CREAT at a directory, or at a name and a slash, has another error",
-        covers: |call, linux, found| {
-            matches!(call, Call::Open { how, .. } if how.creates)
-                && (is(linux, "EISDIR") && is(found, "EINVAL")
-                    || is(linux, "EEXIST") && is(found, "EISDIR"))
-        },
-    },
-    Difference {
-        reason: "times of a directory and a slash are not set",
-        covers: |call, linux, found| {
-            matches!(call, Call::SetTimes { follow: true, .. })
-                && (linux.is_ok() && is(found, "EBADF"))
-        },
-    },
-];
-
-/// Faults of directories in memory. Remove a row when its fault is mended.
-const MEMORY_FAULTS: [Difference; 1] = [Difference {
-    reason: "a link to a directory at a new name and a slash: Linux says ENOENT",
-    covers: |call, linux, found| {
-        matches!(call, Call::Link { from, .. } if from == "empty")
-            && (is(linux, "ENOENT") && is(found, "EPERM"))
-    },
-}];
-
-fn check(is_in_memory: bool, faults: impl IntoIterator<Item = Difference>) {
+fn check(is_in_memory: bool) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let mut files = Preview1::new(folder.path(), is_in_memory);
-    let rows = INTENDED.into_iter().chain(FAULTS).chain(faults);
-    compare(
-        folder.path(),
-        &mut files,
-        calls(),
-        &rows.collect::<Vec<_>>(),
-    );
+    compare(folder.path(), &mut files, calls(), &INTENDED);
 }
 
 #[test]
 fn directories_of_the_host_answer_as_linux() {
-    check(false, HOST_FAULTS);
+    check(false);
 }
 
 #[test]
@@ -340,10 +230,10 @@ fn directories_of_the_host_answer_as_linux_without_openat2() {
 fn case() {
     assert_eq!(pirn_testing::process::case(), "without openat2");
     refuse(SYS_openat2, None, ENOSYS);
-    check(false, HOST_FAULTS.into_iter().chain(NO_OPENAT2_FAULTS));
+    check(false);
 }
 
 #[test]
 fn directories_in_memory_answer_as_linux() {
-    check(true, MEMORY_FAULTS);
+    check(true);
 }

@@ -12,6 +12,7 @@ mod differential;
 mod exported_memory;
 mod linux_paths;
 mod memory_dir;
+mod preview0;
 mod preview1;
 mod preview1_memory;
 mod quota;

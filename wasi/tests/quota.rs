@@ -6,7 +6,6 @@ use setup::{CREATE, DIRECTORY, FOLDER, Guest, SUCCESS, Setup};
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use wasi_common::sync::TcpListener;
 
 const NFILE: i32 = 41;
 const DQUOT: i32 = 19;
@@ -92,7 +91,6 @@ fn accepted_sockets_count_as_descriptors() {
     let setup = Setup::new(1);
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("it has one");
-    let listener = TcpListener::from_std(listener);
     let mut guest = setup.guest_with(|wasi| {
         wasi.descriptors_max(2)
             .disk_bytes_max(1)

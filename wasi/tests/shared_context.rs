@@ -206,12 +206,7 @@ fn threads_use_the_descriptors_of_each_other() {
     let setup = Setup::several(4, 4);
     std::fs::create_dir(setup.folder.path().join("below")).expect("room");
     let dir = MemoryDir::new(&MemoryBase::empty(), Limits::default());
-    let mut opened = None;
-    let context = setup.context(|wasi| {
-        let mut wasi = wasi.memory_dir(dir.clone(), "/memory").expect("a number");
-        opened = Some(wasi.opened());
-        wasi
-    });
+    let context = setup.context(|wasi| wasi.memory_dir(dir.clone(), "/memory").expect("a number"));
     let last = AtomicI64::new(5);
     thread::scope(|scope| {
         for seed in 1..=4_u64 {
@@ -258,11 +253,11 @@ fn threads_use_the_descriptors_of_each_other() {
             });
         }
     });
-    let mut guest = setup.guest_of(context);
+    let mut guest = setup.guest_of(context.clone());
     for fd in 5..=last.load(Acquire) {
         guest.call("fd_close", &[fd]);
     }
-    assert_eq!(opened.expect("it was built").number(), 0);
+    assert_eq!(context.opened().number(), 0);
     for name in ["file0", "file1", "file2"] {
         dir.unlink(name).expect("it was made");
     }

@@ -10,13 +10,11 @@ use pirn_testing::retry::{with_longer_limits, with_more_iterations};
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 use std::future::poll_fn;
 use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
-use wasi_common::sync::file::File;
 
 /// Sleeps with one clock subscription: id, nanoseconds, flags. The results are the errno, the
 /// number of events, and of the first event its userdata, and its error and type as one word.
@@ -247,8 +245,7 @@ fn an_async_poll_of_a_pipe_blocks_no_thread() {
         .func::<(u32, u32, u32, u32), i32>("poll")
         .expect("it is exported");
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    let file = cap_std::fs::File::from_std(std::fs::File::from(OwnedFd::from(reader)));
-    let wasi = WasiCtxBuilder::new().stdin(Box::new(File::from_cap_std(file)));
+    let wasi = WasiCtxBuilder::new().stdin_fd(reader);
     let mut guest = prepared
         .try_instantiate(wasi.build())
         .expect("a slot is free");

@@ -20,7 +20,7 @@ const SAMPLE: usize = 47;
 
 /// A context whose standard output is this pipe.
 fn context(output: &WritePipe<std::io::Cursor<Vec<u8>>>) -> WasiCtx {
-    let builder = WasiCtxBuilder::new().stdout(Box::new(output.clone()));
+    let builder = WasiCtxBuilder::new().stdout(output.clone());
     builder.build()
 }
 
@@ -72,8 +72,8 @@ fn linker() -> Linker<WasiCtx> {
 fn with_input(variable: &str, body: &str, output: &WritePipe<std::io::Cursor<Vec<u8>>>) -> WasiCtx {
     let builder = WasiCtxBuilder::new().env("QUERY_STRING", variable);
     let builder = builder.expect("it is a variable");
-    let builder = builder.stdin(Box::new(ReadPipe::from(body)));
-    builder.stdout(Box::new(output.clone())).build()
+    let builder = builder.stdin(ReadPipe::from(body));
+    builder.stdout(output.clone()).build()
 }
 
 /// The module after these exports were called, each with its standard input. Each export has an

@@ -16,16 +16,20 @@ pub(crate) struct Datetime {
     pub(crate) nanoseconds: u32,
 }
 
-impl From<SystemTime> for Datetime {
-    fn from(time: SystemTime) -> Self {
-        // A `datetime` cannot express a time before 1970, so the result is 0.
-        let since = time
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+impl From<Duration> for Datetime {
+    fn from(since: Duration) -> Self {
         Self {
             seconds: since.as_secs(),
             nanoseconds: since.subsec_nanos(),
         }
+    }
+}
+
+impl From<SystemTime> for Datetime {
+    fn from(time: SystemTime) -> Self {
+        // A `datetime` cannot express a time before 1970, so the result is 0.
+        let since = time.duration_since(SystemTime::UNIX_EPOCH);
+        Self::from(since.unwrap_or_default())
     }
 }
 

@@ -41,7 +41,6 @@ mod io;
 mod pipes;
 mod standard;
 mod message;
-mod file_quota;
 mod preopens;
 mod wasi;
 mod poll;

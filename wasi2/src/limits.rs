@@ -46,9 +46,6 @@ pub(crate) const CONNECTION_BUFFER_MAX: usize = 64 << 10;
 
 /// Most connections of a guest to other servers (wasi:http).
 pub(crate) const CONNECTIONS_MAX: usize = 64;
-/// Default of the most files, directories and streams of directory entries that a guest has open at
-/// a time.
-pub(crate) const DESCRIPTORS_MAX: u64 = 64;
 
 /// Most bytes of one `descriptor.write`, so that the thread is soon free.
 pub(crate) const FILE_WRITE_MAX: usize = 1 << 20;
@@ -57,8 +54,6 @@ pub(crate) const FILE_WRITE_MAX: usize = 1 << 20;
 /// gets only a part of them (`threads.rs`).
 pub(crate) const SYNC_THREADS_MAX: usize = 16;
 
-/// Most bytes of a path, with the zero byte at its end, as in the kernel.
-pub(crate) const PATH_MAX: usize = 4096;
 /// Default of the most sockets of a guest at a time. A dropped socket counts while one of its
 /// streams is open.
 pub(crate) const SOCKETS_MAX: usize = 64;

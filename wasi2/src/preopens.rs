@@ -1,18 +1,10 @@
 //! The preopened directories of guests, and the limits of their use of the file system.
 
-use crate::file_quota::FileQuotaMax;
 use cap_std::fs::Dir;
 use pirn_memory_files::{Limits as MemoryLimits, MemoryBase};
+use pirn_wasi::FileQuotaMax;
+use pirn_wasi::files::Access;
 use std::sync::Arc;
-
-/// The operations that a guest may perform on a directory and everything below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// All operations.
-    Full,
-    /// Only operations that change nothing. Other operations fail with `read-only`.
-    ReadOnly,
-}
 
 /// The place of a preopened directory.
 #[derive(Debug)]

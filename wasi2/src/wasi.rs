@@ -1,6 +1,5 @@
 //! [`Wasi`]: the configuration of a guest, and the resources that it has.
 
-use crate::file_quota::FileQuota;
 use crate::io::{Input, Output};
 use crate::message::SendRequest;
 use crate::network::Network;
@@ -13,6 +12,7 @@ use crate::table::Table;
 use crate::threads::{User, new_number};
 use pirn_component::HostBytes;
 use pirn_memory_files::MemoryDir;
+use pirn_wasi::FileQuota;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;

@@ -54,7 +54,7 @@ impl Engine {
         Box::new(move |count| {
             for _ in 0..count {
                 let out = WritePipe::new(std::io::sink());
-                let wasi = WasiCtxBuilder::new().stdout(Box::new(out)).build();
+                let wasi = WasiCtxBuilder::new().stdout(out).build();
                 let mut instance = hello.instantiate(wasi).expect("a slot");
                 instance.call(&start, ()).expect("it returns");
             }

@@ -122,5 +122,5 @@ fn context<W: std::io::Write + Send + Sync + 'static>(
     output: WritePipe<W>,
 ) -> Result<WasiCtx> {
     let builder = WasiCtxBuilder::new().args(args)?;
-    Ok(builder.stdout(Box::new(output)).build())
+    Ok(builder.stdout(output).build())
 }

@@ -9,15 +9,13 @@
 use super::{change, pirn_wasi_t};
 use crate::bytes::pirn_bytes_t;
 use crate::entry::{self, guard, list, out, shared};
-use crate::error::{Fallible, argument, pirn_error_t};
-use pirn_wasi::pipe::{ReadPipe, WritePipe};
-use pirn_wasi::{Bounded, WasiCtxBuilder};
+use crate::error::{argument, pirn_error_t};
+use pirn_wasi::Bounded;
+use pirn_wasi::pipe::ReadPipe;
 use pirn_wasi2::{Collected, Pipe};
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use wasi_common::WasiFile;
-use wasi_common::sync::file::File;
 
 /// Standard input, of pirn_wasi_stdio_fd.
 pub const PIRN_STDIN: u32 = 0;
@@ -96,15 +94,15 @@ pub unsafe extern "C" fn pirn_wasi_stdin_bytes(
     unsafe {
         change(wasi, |builder| {
             let bytes = list(bytes, len, "bytes")?.to_vec();
-            Ok(builder.stdin(Box::new(ReadPipe::from(bytes))))
+            Ok(builder.stdin(ReadPipe::from(bytes)))
         })
     }
 }
 
 /// Gives the guest a descriptor of this process as a standard stream: a file, a pipe or a socket.
 /// The descriptor is duplicated, so the caller still owns `fd`. The duplicate and `fd` share one
-/// open file: a guest can truncate a writable file, write anywhere in the file, and change its
-/// status flags. Give each guest an open file of its own, or a pipe.
+/// open file: a guest can truncate a writable file and write anywhere in the file. Give each guest
+/// an open file of its own, or a pipe.
 ///
 /// # Safety
 ///
@@ -125,8 +123,17 @@ pub unsafe extern "C" fn pirn_wasi_stdio_fd(
             }
             // SAFETY: the number is not -1. If it names no open descriptor, fcntl(2) says so.
             let own = BorrowedFd::borrow_raw(fd).try_clone_to_owned()?;
-            let file = cap_std::fs::File::from_std(own.into());
-            set(builder, stream, Box::new(File::from_cap_std(file)))
+            Ok(match stream {
+                PIRN_STDIN => builder.stdin_fd(own),
+                PIRN_STDOUT => builder.stdout_fd(own),
+                PIRN_STDERR => builder.stderr_fd(own),
+                other => {
+                    return Err(argument(format!(
+                        "stream is {other}, the largest is {PIRN_STDERR}; pass one of \
+                         `PIRN_STDIN` to `PIRN_STDERR`"
+                    )));
+                }
+            })
         })
     }
 }
@@ -150,33 +157,23 @@ pub unsafe extern "C" fn pirn_wasi_capture(
     unsafe {
         change(wasi, |builder| {
             let to = out(capture, "capture")?;
-            if stream == PIRN_STDIN {
-                return Err(argument(format!(
-                    "stream is {stream}, which is the input; capture {PIRN_STDOUT} or {PIRN_STDERR}"
-                )));
-            }
             let output = Written::default();
-            let pipe = WritePipe::new(Bounded::new(output.clone(), bytes_max));
-            let builder = set(builder, stream, Box::new(pipe))?;
+            let pipe = Bounded::new(output.clone(), bytes_max);
+            let builder = match stream {
+                PIRN_STDOUT => builder.stdout(pipe),
+                PIRN_STDERR => builder.stderr(pipe),
+                other => {
+                    return Err(argument(format!(
+                        "stream is {other}, which is no output; capture {PIRN_STDOUT} or \
+                         {PIRN_STDERR}"
+                    )));
+                }
+            };
             let output = Output::Module(output);
             to.give(pirn_capture_t { output });
             Ok(builder)
         })
     }
-}
-
-fn set(builder: WasiCtxBuilder, stream: u32, file: Box<dyn WasiFile>) -> Fallible<WasiCtxBuilder> {
-    Ok(match stream {
-        PIRN_STDIN => builder.stdin(file),
-        PIRN_STDOUT => builder.stdout(file),
-        PIRN_STDERR => builder.stderr(file),
-        other => {
-            return Err(argument(format!(
-                "stream is {other}, the largest is {PIRN_STDERR}; pass one of `PIRN_STDIN` to \
-                 `PIRN_STDERR`"
-            )));
-        }
-    })
 }
 
 /// A copy of the bytes that the guest has written so far. The caller owns the bytes.

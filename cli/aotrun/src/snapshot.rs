@@ -10,7 +10,7 @@ use crate::timings::Timings;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_cli::output::Output;
 use pirn_runtime::{CallError, Instance};
-use pirn_wasi::{Exit, VirtualClock, WasiCtx, WasiCtxBuilder, initialisers, open_descriptors};
+use pirn_wasi::{Exit, VirtualClock, WasiCtx, WasiCtxBuilder, initialisers};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -38,9 +38,7 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
     let wasi = WasiCtxBuilder::with_virtual_clock(&clock).seeded_random([0; 32]);
     let given = Given::of(args)?;
     let descriptors = given.descriptors();
-    let mut wasi = given.add_to(wasi)?;
-    let opened = wasi.opened();
-    let wasi = wasi.build();
+    let wasi = given.add_to(wasi)?.build();
     let module = load::open(&args.program, args.fuel.is_some(), &args.trust, timings)?;
     if module.component().is_some() {
         return Err(Outcome::Failed(anyhow!(
@@ -57,8 +55,9 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
         let mut names = initialisers.iter();
         names.try_for_each(|name| initialise(args, &mut instance, name))
     })?;
-    let open = open_descriptors(instance.data()).map_err(anyhow::Error::from)?;
-    check_descriptors(descriptors, &open, opened.number()).with_context(|| program.to_string())?;
+    let wasi = instance.data();
+    let (open, opened) = (wasi.open_descriptors(), wasi.opened().number());
+    check_descriptors(descriptors, &open, opened).with_context(|| program.to_string())?;
     let names: Vec<&str> = initialisers.iter().map(String::as_str).collect();
     let snapshot = timings.measure("snapshot", || instance.snapshot_after(&names));
     let snapshot = snapshot.with_context(|| program.to_string())?;

@@ -16,7 +16,7 @@ use pirn_runtime::{
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{
     Bounded, Exit, InitialiseError, MemoryDir, WasiCtx, WasiCtxBuilder, call_after_restore,
-    initialisers, open_descriptors,
+    initialisers,
 };
 use std::borrow::Cow;
 use std::fmt;
@@ -352,8 +352,7 @@ pub fn warm(
     pirn_wasi::link_teavm(&mut linker, |wasi| wasi)?;
     more(&mut linker)?;
     let prepared = region.prepare(module, &linker)?.start_deadline(deadline);
-    let mut context = with_memory_dirs(WasiCtxBuilder::new(), &grants.memory_dirs)?;
-    let opened = context.opened();
+    let context = with_memory_dirs(WasiCtxBuilder::new(), &grants.memory_dirs)?;
     let mut instance = prepared.instantiate(context.build())?;
     for name in &initialisers {
         let called = instance.deadline(deadline).call_values(name, &[]);
@@ -362,7 +361,8 @@ pub fn warm(
     // A descriptor that the guest has opened may have replaced a preopened descriptor under the
     // same number.
     let given = STREAMS + grants.memory_dirs.len();
-    if opened.number() > 0 || open_descriptors(instance.data())?.len() != given {
+    let wasi = instance.data();
+    if wasi.opened().number() > 0 || wasi.open_descriptors().len() != given {
         bail!("its initialisation opened or closed descriptors; leave them as they are");
     }
     let names: Vec<&str> = initialisers.iter().map(String::as_str).collect();
@@ -477,9 +477,9 @@ fn context(
 ) -> Result<WasiCtx> {
     let builder = WasiCtxBuilder::new()
         .envs(environment.iter().map(|(name, value)| (&**name, value)))?
-        .stdin(Box::new(ReadPipe::new(Cursor::new(body))))
-        .stdout(Box::new(output.clone()))
-        .stderr(Box::new(errors.clone()));
+        .stdin(ReadPipe::new(Cursor::new(body)))
+        .stdout(output.clone())
+        .stderr(errors.clone());
     Ok(with_memory_dirs(builder, dirs)?.build())
 }
 

@@ -241,7 +241,7 @@ pub fn calls() -> Vec<Call> {
     let mut calls: Vec<_> = paths().iter().flat_map(|path| operations(path)).collect();
     let ends = NAMES
         .iter()
-        .flat_map(|name| [format!("{name}"), format!("{name}/")]);
+        .flat_map(|name| [(*name).to_owned(), format!("{name}/")]);
     let inside = ["", ".", "dir/..", "dir/inner", "to-dir/none", "file/none"];
     let opened = ends.chain(inside.map(String::from)).flat_map(|path| {
         ways().map(move |how| Call::Open {

@@ -1,4 +1,4 @@
-//! Differences between Linux and all WASI interfaces, and parts of other rows.
+//! Differences between Linux and all WASI interfaces.
 
 use super::{Answer, Call};
 
@@ -11,15 +11,8 @@ pub struct Difference {
 }
 
 /// Whether an answer is this error.
-#[must_use]
-pub fn is(answer: &Answer, error: &str) -> bool {
+fn is(answer: &Answer, error: &str) -> bool {
     answer.as_ref().is_err_and(|found| found == error)
-}
-
-/// Whether a path ends in a slash, or in a slash and a dot.
-#[must_use]
-pub fn ends_in_slash(path: &str) -> bool {
-    path.ends_with('/') || path.ends_with("/.")
 }
 
 /// Differences that stay, with their reasons. All interfaces have them.

@@ -12,7 +12,7 @@ mod linux;
 mod tree;
 
 pub use calls::{Access, Call, How, calls};
-pub use differences::{Difference, INTENDED, ends_in_slash, is};
+pub use differences::{Difference, INTENDED};
 pub use errors::{of_preview1, of_wasi2};
 pub use tree::{MEMORY_FILES_HAVE_NO_MODE, TOUCHED_S, Tree, entry, make, of_directory};
 

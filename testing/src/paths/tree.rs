@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
@@ -13,6 +14,9 @@ pub const TOUCHED_S: u64 = 1_000_000_000;
 
 /// In place of a mode, for directories without modes.
 pub const MEMORY_FILES_HAVE_NO_MODE: &str = "";
+
+/// Bytes of a file that are compared. Some file systems allow sparse files of any size.
+const CONTENT_BYTES_MAX: u64 = 1 << 16;
 
 /// Makes the tree in an empty directory.
 pub fn make(root: &Path) {
@@ -67,7 +71,13 @@ pub fn of_directory(root: &Path) -> Tree {
         } else if found.is_symlink() {
             format!("link to {}", fs::read_link(path)?.display())
         } else {
-            format!("file {:?}", fs::read_to_string(path)?)
+            let mut start = String::new();
+            let file = fs::File::open(path)?;
+            file.take(CONTENT_BYTES_MAX).read_to_string(&mut start)?;
+            match found.len() {
+                ..=CONTENT_BYTES_MAX => format!("file {start:?}"),
+                size => format!("file of {size} bytes {start:?}"),
+            }
         };
         let modified_s = found.mtime().cast_unsigned();
         tree.insert(name.to_owned(), entry(&kind, &mode, modified_s));

@@ -160,8 +160,8 @@ impl Setup {
     pub(crate) fn context(&self, more: impl FnOnce(WasiCtxBuilder) -> WasiCtxBuilder) -> WasiCtx {
         let folder = Dir::open_ambient_dir(self.folder.path(), ambient_authority());
         let wasi = WasiCtxBuilder::new()
-            .stdin(Box::new(ReadPipe::new(std::io::repeat(7))))
-            .stdout(Box::new(WritePipe::new(std::io::sink())))
+            .stdin(ReadPipe::new(std::io::repeat(7)))
+            .stdout(WritePipe::new(std::io::sink()))
             .preopened_dir(folder.expect("it is there"), "/")
             .expect("there is room");
         more(wasi).build()

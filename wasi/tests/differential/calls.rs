@@ -380,9 +380,9 @@ impl Maker {
             dir: self.dir(),
             lookup: self.lookup(),
             path: self.path(),
-            how: match self.random.below(4) {
+            how: match self.random.below(8) {
                 0 => 0,
-                1 => 1,
+                1..6 => 1,
                 _ => self.flags(4, 5),
             },
             rights: self.pick(&[READ, WRITE, BOTH, BOTH, BOTH, BOTH, 0, other]),
@@ -492,8 +492,13 @@ impl Maker {
     pub(super) fn call(&mut self) -> Call {
         match self.random.below(100) {
             0..20 => self.open(),
+            20..63 if self.files.is_empty() && !self.one_of(8) => self.open(),
             20..24 => Call::Close(self.file()),
-            24 => Call::Close(self.dir()),
+            // Without the guest's directory, little follows.
+            24 => match self.dir() {
+                3 if !self.one_of(30) => self.open(),
+                dir => Call::Close(dir),
+            },
             25..27 => Call::Renumber(self.file(), self.file()),
             27..34 => {
                 let len = self.random.below(30) as u32;

@@ -4,6 +4,7 @@
 use super::calls::{Bytes, Call, Slot};
 use crate::preview1::driver::Guest;
 use pirn_wasi::Exit;
+use rustix::fs::{FsWord, statfs};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -67,14 +68,26 @@ const NONE: i64 = 9999;
 const LONG_AGO_NS: u64 = 1_000_000_000_000_000_000;
 const DIRECTORY: u8 = 3;
 
+/// The type of tmpfs in statfs(2).
+const TMPFS_MAGIC: FsWord = 0x0102_1994;
+
+/// Names in the order of a directory, with the cookie after each.
+type Positions = Vec<(String, u64)>;
+
+/// A listing, with a sorted text for each entry.
+type Listing = (Positions, Vec<String>);
+
 /// A guest with its descriptors and the directory that it sees.
 pub(super) struct Side<M> {
     machine: M,
     folder: PathBuf,
     /// The number of each open descriptor of the calls.
     numbers: BTreeMap<Slot, i64>,
-    /// Names in the order of the last listing, with the cookie after each.
-    listed: Vec<(String, u64)>,
+    /// The last listing.
+    listed: Positions,
+    is_tmpfs: bool,
+    /// Whether positions in directories are not those of the entries any more.
+    is_disordered: bool,
 }
 
 /// Paths of each file of a directory, by its number.
@@ -122,6 +135,8 @@ impl<M: Machine> Side<M> {
             folder: folder.to_owned(),
             numbers: numbers.collect(),
             listed: vec![],
+            is_tmpfs: statfs(folder).is_ok_and(|found| found.f_type == TMPFS_MAGIC),
+            is_disordered: false,
         }
     }
 
@@ -185,14 +200,14 @@ impl<M: Machine> Side<M> {
         )
     }
 
-    /// Reads the entries from a cookie on, in pieces of `len` bytes. Returns the names with the
-    /// cookies after them, and a text for each entry; or an errno.
+    /// Reads the entries from a cookie on, in pieces of `len` bytes. The error is the errno, or the
+    /// end of the guest.
     fn entries(
         &mut self,
         fd: i64,
         len: u32,
         mut cookie: u64,
-    ) -> Result<(Vec<(String, u64)>, Vec<String>), Result<i32, Ended>> {
+    ) -> Result<Listing, Result<i32, Ended>> {
         let inodes = names_by_inode(&self.folder);
         let (mut names, mut texts) = (vec![], vec![]);
         loop {
@@ -272,7 +287,15 @@ impl<M: Machine> Side<M> {
 
     /// Forgets the positions of names that a call may have made: such a name may be a new entry, in
     /// another place.
+    ///
+    /// On tmpfs, forgets all positions of sequences that rename: Linux moves an entry that replaces
+    /// another to the front of its directory, but not its position. A listing from there repeats
+    /// entries.
     fn forget(&mut self, call: &Call) {
+        self.is_disordered |= self.is_tmpfs && matches!(call, Call::Rename { .. });
+        if self.is_disordered {
+            self.listed.clear();
+        }
         let Some(made) = call.paths().pop().filter(|_| call.changes()) else {
             return;
         };
@@ -409,7 +432,9 @@ impl<M: Machine> Side<M> {
                 let listed = self.entries(self.number(*fd), *len, 0);
                 let (errno, text) = match listed {
                     Ok((names, texts)) => {
-                        self.listed = names;
+                        if !self.is_disordered {
+                            self.listed = names;
+                        }
                         (Ok(0), texts.join("; "))
                     }
                     Err(errno) => (errno, String::new()),

@@ -8,29 +8,15 @@ use pirn_testing::process::alone;
 use pirn_testing::retry::with_more_iterations;
 use pirn_wasi::WasiCtxBuilder;
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
-use wasi_common::WasiFile;
-use wasi_common::sync::file;
-
-fn stream(owned: impl Into<OwnedFd>) -> Box<dyn WasiFile> {
-    let file = cap_std::fs::File::from_std(File::from(owned.into()));
-    Box::new(file::File::from_cap_std(file))
-}
-
-fn socket(stream: UnixStream) -> cap_std::os::unix::net::UnixStream {
-    cap_std::os::unix::net::UnixStream::from_std(stream)
-}
 
 /// A guest with pipes for its input and output, and their other ends.
 fn piped() -> (Guest, io::PipeWriter, io::PipeReader) {
     let ((input, writer), (reader, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
-    let wasi = WasiCtxBuilder::new()
-        .stdin(stream(input))
-        .stdout(stream(output));
+    let wasi = WasiCtxBuilder::new().stdin_fd(input).stdout_fd(output);
     (Guest::new(wasi.build()), writer, reader)
 }
 
@@ -191,8 +177,8 @@ fn ready_descriptors_are_reported() {
     host.write("file", "0123456789");
     let ((input, mut writer), (reader, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
     let mut guest = host.guest_with(|wasi| {
-        let wasi = wasi.stdin(stream(input)).stdout(stream(output));
-        wasi.stderr(Box::new(WritePipe::new_in_memory()))
+        let wasi = wasi.stdin_fd(input).stdout_fd(output);
+        wasi.stderr(WritePipe::new_in_memory())
     });
     // Of two descriptors only the ready one is reported; wasi-common reported both.
     assert_eq!(guest.poll(&[(1, 0), (2, 1)]), [(1, 0, 0, 0)]);
@@ -236,7 +222,7 @@ fn ready_descriptors_are_reported() {
 
 #[test]
 fn streams_in_memory_are_read_and_polled() {
-    let wasi = WasiCtxBuilder::new().stdin(Box::new(ReadPipe::from("text")));
+    let wasi = WasiCtxBuilder::new().stdin(ReadPipe::from("text"));
     let mut guest = Guest::new(wasi.build());
     assert_eq!(guest.poll(&[(1, 0), (2, 1)]), [(0, 0, 1, 0), (1, 0, 0, 0)]);
     assert_eq!(guest.read(0, 10, None).unwrap(), b"text");
@@ -274,12 +260,11 @@ fn fd_pwrite_ignores_the_append_flag() {
 fn sockets_send_receive_and_shut_down() {
     let ((ours, mut theirs), folder) = (UnixStream::pair().unwrap(), tempfile::tempdir().unwrap());
     let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
-    let listening = cap_std::os::unix::net::UnixListener::from_std(listener);
     let host = Host::new();
     host.write("file", "");
     let mut guest = host.guest_with(|wasi| {
-        let wasi = wasi.preopened_socket(7, socket(ours));
-        wasi.preopened_socket(8, listening)
+        let wasi = wasi.preopened_socket(7, ours);
+        wasi.preopened_socket(8, listener)
     });
     let send = |guest: &mut Guest, fd| {
         guest.put(BYTES, b"hello");

@@ -1,9 +1,10 @@
 //! The methods of [`WasiBuilder`] for files.
 
-use crate::preopens::{Access, Preopen, Source};
+use crate::preopens::{Preopen, Source};
 use crate::wasi::WasiBuilder;
 use cap_std::fs::Dir;
 use pirn_memory_files::{Limits as MemoryLimits, MemoryBase};
+use pirn_wasi::files::Access;
 use std::sync::Arc;
 
 impl WasiBuilder {

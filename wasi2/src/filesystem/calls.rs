@@ -1,13 +1,12 @@
 //! Access to the descriptors of a guest, for functions of `wasi:filesystem`.
 
-use super::descriptor::Descriptor;
+use super::descriptor::{Descriptor, OpenFile};
 use super::error::ErrorCode;
-use super::file::File;
-use super::folder::Folder;
 use crate::table::Table;
 use crate::wasi::View;
 use pirn_component::{Borrow, State};
 use pirn_runtime::HostError;
+use pirn_wasi::files::Folder;
 use std::sync::Arc;
 
 /// A borrowed descriptor.
@@ -33,7 +32,7 @@ pub(crate) fn with<T: View, R>(
 pub(crate) fn with_file<T: View, R>(
     state: &mut State<T>,
     this: &This,
-    use_it: impl FnOnce(&Arc<File>) -> Result<R, ErrorCode>,
+    use_it: impl FnOnce(&Arc<OpenFile>) -> Result<R, ErrorCode>,
 ) -> Answer<R> {
     with(state, this, |found| use_it(found.file()?))
 }

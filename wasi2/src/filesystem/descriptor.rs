@@ -1,19 +1,26 @@
 //! [`Descriptor`]: a `descriptor`, and the operations that files and directories share.
 
 use super::error::ErrorCode;
-use super::file::File;
-use super::folder::Folder;
-use super::metadata::Metadata;
-use super::types::{DescriptorFlags, FileKind, NewTimestamp, TYPES};
-use crate::preopens::Access;
+use super::types::{DescriptorFlags, FileKind, NewTimestamp, TYPES, new_times};
+use crate::limits::FILE_WRITE_MAX;
 use crate::table::Resource;
 use pirn_component::ResourceType;
+use pirn_wasi::Errno;
+use pirn_wasi::files::{File, Folder, Metadata, Place};
+use std::io::IoSlice;
 use std::sync::Arc;
+
+/// A regular file that a guest has opened. The streams of the file share this value.
+pub(crate) struct OpenFile {
+    pub(crate) file: File,
+    /// The flags that the guest requested.
+    pub(crate) flags: DescriptorFlags,
+}
 
 /// A `descriptor`.
 #[derive(Clone)]
 pub(crate) enum Descriptor {
-    File(Arc<File>),
+    File(Arc<OpenFile>),
     Folder(Arc<Folder>),
 }
 
@@ -24,9 +31,38 @@ impl ResourceType for Descriptor {
 
 impl Resource for Descriptor {}
 
+impl OpenFile {
+    /// Checks that the guest may read the file.
+    pub(crate) fn check_read(&self) -> Result<(), ErrorCode> {
+        match self.flags.read {
+            true => Ok(()),
+            false => Err(ErrorCode::BadDescriptor),
+        }
+    }
+
+    /// Checks that the guest may write the file.
+    pub(crate) fn check_write(&self) -> Result<(), ErrorCode> {
+        match self.flags.write {
+            true => Ok(()),
+            false => Err(ErrorCode::BadDescriptor),
+        }
+    }
+
+    /// Writes bytes, perhaps not all, so that the thread is soon free. Returns the number of
+    /// written bytes.
+    pub(crate) fn write(&self, bytes: &[u8], place: Place) -> Result<usize, Errno> {
+        let some = &bytes[..bytes.len().min(FILE_WRITE_MAX)];
+        if some.is_empty() {
+            return Ok(0);
+        }
+        let (written, _) = self.file.write(&[IoSlice::new(some)], place)?;
+        Ok(written)
+    }
+}
+
 impl Descriptor {
     /// The file, for operations that directories do not have.
-    pub(crate) fn file(&self) -> Result<&Arc<File>, ErrorCode> {
+    pub(crate) fn file(&self) -> Result<&Arc<OpenFile>, ErrorCode> {
         match self {
             Self::File(file) => Ok(file),
             Self::Folder(_) => Err(ErrorCode::IsDirectory),
@@ -53,20 +89,20 @@ impl Descriptor {
     /// and then remove files in them.
     pub(crate) fn flags(&self) -> DescriptorFlags {
         match self {
-            Self::File(file) => file.flags,
+            Self::File(open) => open.flags,
             Self::Folder(folder) => DescriptorFlags {
                 read: true,
-                mutate_directory: folder.access == Access::Full,
+                mutate_directory: folder.is_changeable(),
                 ..DescriptorFlags::default()
             },
         }
     }
 
     pub(crate) fn metadata(&self) -> Result<Metadata, ErrorCode> {
-        match self {
-            Self::File(file) => file.file.metadata(),
-            Self::Folder(folder) => folder.directory.metadata(),
-        }
+        Ok(match self {
+            Self::File(open) => open.file.metadata(),
+            Self::Folder(folder) => folder.metadata(),
+        }?)
     }
 
     pub(crate) fn set_times(
@@ -74,25 +110,26 @@ impl Descriptor {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> Result<(), ErrorCode> {
-        match self {
-            Self::File(file) => file.set_times(accessed, modified),
-            Self::Folder(folder) => folder.set_times(accessed, modified),
-        }
+        let times = new_times(accessed, modified)?;
+        Ok(match self {
+            Self::File(open) => open.file.set_times(times),
+            Self::Folder(folder) => folder.set_times(times),
+        }?)
     }
 
     /// Whether the guest may have made changes that [`sync`](Self::sync) waits for.
     pub(crate) fn has_writes(&self) -> bool {
         match self {
-            Self::File(file) => file.flags.write && file.file.is_on_disk(),
-            Self::Folder(folder) => folder.access == Access::Full && folder.directory.is_on_disk(),
+            Self::File(open) => open.flags.write && open.file.is_on_disk(),
+            Self::Folder(folder) => folder.is_changeable() && folder.is_on_disk(),
         }
     }
 
     /// Waits until the disk has the file.
     pub(crate) fn sync(&self, only_data: bool) -> Result<(), ErrorCode> {
-        match self {
-            Self::File(file) => file.file.sync(only_data),
-            Self::Folder(folder) => folder.directory.sync(only_data),
-        }
+        Ok(match self {
+            Self::File(open) => open.file.sync(only_data),
+            Self::Folder(folder) => folder.sync(only_data),
+        }?)
     }
 }

@@ -1,12 +1,11 @@
 //! [`Entries`]: a `directory-entry-stream`.
 
-use super::backend::EntryReader;
 use super::error::ErrorCode;
-use super::folder::Folder;
 use super::types::{DirectoryEntry, TYPES};
-use crate::file_quota::Held;
 use crate::table::Resource;
 use pirn_component::{HeldBytes, ResourceType};
+use pirn_wasi::Held;
+use pirn_wasi::files::{EntryReader, Folder};
 
 /// A `directory-entry-stream`. It counts as a descriptor, because it may hold a file descriptor of
 /// the host.
@@ -26,16 +25,25 @@ impl Resource for Entries {}
 
 impl Entries {
     pub(crate) fn new(folder: &Folder, bytes: HeldBytes) -> Result<Self, ErrorCode> {
-        let held = folder.quota.hold();
         Ok(Self {
             _bytes: bytes,
-            _held: held.map_err(|_| ErrorCode::InsufficientMemory)?,
-            reader: folder.directory.entries()?,
+            _held: folder.hold()?,
+            reader: folder.entries(0)?,
         })
     }
 
     /// The next entry, without `.` and `..`. `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<DirectoryEntry>, ErrorCode> {
-        self.reader.next()
+        loop {
+            match self.reader.next()? {
+                Some(entry) if matches!(&*entry.name, "." | "..") => {}
+                entry => {
+                    return Ok(entry.map(|entry| DirectoryEntry {
+                        kind: entry.kind.into(),
+                        name: entry.name,
+                    }));
+                }
+            }
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! `error-code`: the reason for which an operation on a file failed.
 
-use crate::file_quota::Exceeded;
 use pirn_component::Typed;
-use rustix::io::Errno;
-use std::io::{self, ErrorKind};
+use pirn_wasi::{Errno, of_io};
+use std::io;
 
 /// `error-code`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Typed)]
@@ -47,42 +46,9 @@ pub(crate) enum ErrorCode {
     CrossDevice,
 }
 
-/// The error of a write that exceeds the disk quota.
-pub(crate) fn quota_error() -> io::Error {
-    Errno::DQUOT.into()
-}
-
 impl From<&io::Error> for ErrorCode {
     fn from(error: &io::Error) -> Self {
-        if let Some(errno) = Errno::from_io_error(error) {
-            return Self::from(errno);
-        }
-        match error.kind() {
-            // cap-std's error for a path that leads outside of the directory.
-            ErrorKind::PermissionDenied => Self::NotPermitted,
-            ErrorKind::NotFound => Self::NoEntry,
-            ErrorKind::AlreadyExists => Self::Exist,
-            ErrorKind::InvalidInput => Self::Invalid,
-            ErrorKind::InvalidData => Self::IllegalByteSequence,
-            ErrorKind::Interrupted => Self::Interrupted,
-            ErrorKind::Unsupported => Self::Unsupported,
-            ErrorKind::StorageFull => Self::InsufficientSpace,
-            ErrorKind::BrokenPipe => Self::Pipe,
-            ErrorKind::WouldBlock => Self::WouldBlock,
-            _ => Self::Io,
-        }
-    }
-}
-
-impl From<io::Error> for ErrorCode {
-    fn from(error: io::Error) -> Self {
-        Self::from(&error)
-    }
-}
-
-impl From<Exceeded> for ErrorCode {
-    fn from(_: Exceeded) -> Self {
-        Self::Quota
+        Self::from(of_io(error))
     }
 }
 

@@ -1,19 +1,13 @@
 //! Functions of a `descriptor` that take no path, preopened directories, and streams of entries.
 
-use super::backend::Directory;
 use super::calls::{Answer, This, add, table, with, with_both, with_file, with_folder};
 use super::descriptor::Descriptor;
 use super::entries::Entries;
 use super::error::ErrorCode;
-use super::file::Place;
-use super::folder::Folder;
-use super::host::HostDirectory;
-use super::memory::MemoryDirectory;
 use super::metadata::{DescriptorStat, MetadataHash};
 use super::streams::{FileInput, FileOutput};
 use super::types::{Advice, NewTimestamp, TYPES};
-use crate::file_quota::FileQuota;
-use crate::io::read_max;
+use crate::io::{exact, read_max};
 use crate::limits::{ENTRIES_BYTES, SYNC_THREADS_MAX};
 use crate::methods::{code_of_error, getter, resource};
 use crate::preopens::Source;
@@ -24,6 +18,8 @@ use bytes::Bytes;
 use pirn_component::{HostFuture, LinkError, Linker, Own, State};
 use pirn_memory_files::MemoryDir;
 use pirn_runtime::HostError;
+use pirn_wasi::FileQuota;
+use pirn_wasi::files::{Directory, Folder, HostDirectory, MemoryDirectory, Place};
 use std::io;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -38,23 +34,16 @@ fn directories(wasi: &mut Wasi) -> Result<Vec<(Own<Descriptor>, String)>, HostEr
     let all = config.files.preopens.iter().enumerate();
     let all = all.map(|(number, preopen)| {
         let directory: Box<dyn Directory> = match &preopen.source {
-            Source::Host(dir) => Box::new(HostDirectory(Arc::clone(dir))),
+            Source::Host(dir) => Box::new(HostDirectory::new(Arc::clone(dir))),
             Source::Memory(base, limits) => {
                 let made = wasi.memory_dirs.entry(number);
                 let dir = made.or_insert_with(|| MemoryDir::new(base, *limits));
-                Box::new(MemoryDirectory {
-                    dir: dir.clone(),
-                    // Device numbers of the host's file systems are far below this number.
-                    tree: u64::MAX - number as u64,
-                })
+                // Device numbers of the host's file systems are far below this number.
+                let device = u64::MAX - number as u64;
+                Box::new(MemoryDirectory::new(dir.clone(), device))
             }
         };
-        let folder = Folder {
-            directory,
-            access: preopen.access,
-            quota: Arc::clone(&quota),
-            _held: None,
-        };
+        let folder = Folder::new(directory, preopen.access, Arc::clone(&quota));
         let folder = wasi.table.own(Descriptor::Folder(Arc::new(folder)))?;
         Ok((folder, preopen.path.clone()))
     });
@@ -130,7 +119,7 @@ fn link_data<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         state.data_mut().wasi().host_bytes.check(max)?;
         with_file(state, &this, |file| {
             file.check_read()?;
-            let bytes = file.file.read(max, at)?;
+            let bytes = exact(file.file.read(max, at)?);
             let is_end = bytes.is_empty() && len > 0;
             Ok((bytes, is_end))
         })
@@ -148,12 +137,17 @@ fn link_data<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     )?;
     let name = "[method]descriptor.set-size";
     linker.func(TYPES, name, |state, (this, size): (This, u64)| {
-        with_file(state, &this, |file| file.set_size(size))
+        with_file(state, &this, |file| {
+            file.check_write()?;
+            Ok(file.file.set_size(size)?)
+        })
     })?;
     let name = "[method]descriptor.advise";
     type Advise = (This, u64, u64, Advice);
     linker.func(TYPES, name, |state, (this, at, len, advice): Advise| {
-        with_file(state, &this, |file| file.advise(at, len, advice))
+        with_file(state, &this, |file| {
+            Ok(file.file.advise(at, len, advice.into())?)
+        })
     })?;
     let name = "[method]descriptor.sync-data";
     linker.func_async(TYPES, name, |state, (this,): (This,)| {
@@ -218,7 +212,7 @@ fn link_metadata<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     linker.func(TYPES, name, |state, (this, other): (This, This)| {
         with_both(state, &this, &other, |one, other| {
             match (one.metadata(), other.metadata()) {
-                (Ok(one), Ok(other)) => one.identity == other.identity,
+                (Ok(one), Ok(other)) => one.identity() == other.identity(),
                 _ => false,
             }
         })

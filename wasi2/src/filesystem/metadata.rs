@@ -1,26 +1,11 @@
-//! [`Metadata`] of a file or directory of any file system, and the records of it for guests.
+//! The records of [`Metadata`] for guests.
 
 use super::types::FileKind;
 use crate::clocks::Datetime;
 use pirn_component::Typed;
+use pirn_wasi::files::Metadata;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
-
-/// The metadata of a file, a directory or a symbolic link.
-#[derive(Debug, Clone)]
-pub(crate) struct Metadata {
-    pub(crate) kind: FileKind,
-    /// Distinguishes the file from all other files: the numbers of its file system and of its
-    /// inode.
-    pub(crate) identity: (u64, u64),
-    pub(crate) links: u64,
-    /// The size in bytes.
-    pub(crate) size: u64,
-    /// A time before 1970 is `None`, because `datetime` cannot express it.
-    pub(crate) accessed: Option<Datetime>,
-    pub(crate) modified: Option<Datetime>,
-    pub(crate) changed: Option<Datetime>,
-}
 
 /// `descriptor-stat`
 #[derive(Debug, Typed)]
@@ -37,12 +22,12 @@ pub(crate) struct DescriptorStat {
 impl From<&Metadata> for DescriptorStat {
     fn from(found: &Metadata) -> Self {
         Self {
-            kind: found.kind,
+            kind: found.kind.into(),
             link_count: found.links,
             size: found.size,
-            data_access_timestamp: found.accessed,
-            data_modification_timestamp: found.modified,
-            status_change_timestamp: found.changed,
+            data_access_timestamp: found.accessed.map(Datetime::from),
+            data_modification_timestamp: found.modified.map(Datetime::from),
+            status_change_timestamp: found.changed.map(Datetime::from),
         }
     }
 }
@@ -63,11 +48,11 @@ pub(crate) struct MetadataHash {
 
 impl From<&Metadata> for MetadataHash {
     fn from(found: &Metadata) -> Self {
-        let time = |time: Option<Datetime>| time.map(|time| (time.seconds, time.nanoseconds));
-        let (modified, changed) = (time(found.modified), time(found.changed));
+        let identity = found.identity();
+        let content = (found.modified, found.changed, found.size);
         Self {
-            lower: KEY.hash_one(found.identity),
-            upper: KEY.hash_one((found.identity, modified, changed, found.size)),
+            lower: KEY.hash_one(identity),
+            upper: KEY.hash_one((identity, content)),
         }
     }
 }

@@ -1,18 +1,13 @@
-//! `wasi:filesystem`: files and directories below the preopened directories of a guest.
+//! `wasi:filesystem`: files and directories below the preopened directories of a guest, through
+//! [`pirn_wasi::files`].
 
 // In this order each module uses only modules before it.
 mod error;
 mod types;
-mod path_checks;
 mod metadata;
-mod backend;
-mod host;
-mod memory;
-mod file;
-mod streams;
-mod folder;
-mod entries;
 mod descriptor;
+mod streams;
+mod entries;
 mod open;
 mod builder;
 mod calls;

@@ -1,25 +1,10 @@
 //! `open-at`.
 
-use super::backend::{OpenHow, Opened};
-use super::descriptor::Descriptor;
+use super::descriptor::{Descriptor, OpenFile};
 use super::error::ErrorCode;
-use super::file::File;
-use super::folder::Folder;
-use super::metadata::Metadata;
-use super::path_checks::{checked, names_directory};
-use super::types::{DescriptorFlags, FileKind, OpenFlags, PathFlags};
+use super::types::{DescriptorFlags, OpenFlags, PathFlags};
+use pirn_wasi::files::{Folder, Node, OpenHow, Synchronous};
 use std::sync::Arc;
-
-/// Checks that a file is a regular file or a directory. Reads and writes of other files can block
-/// forever, and opening some devices already has an effect.
-fn check_kind(found: &Metadata, how: OpenFlags) -> Result<(), ErrorCode> {
-    match found.kind {
-        FileKind::Directory => Ok(()),
-        _ if how.directory => Err(ErrorCode::NotDirectory),
-        FileKind::RegularFile => Ok(()),
-        _ => Err(ErrorCode::Unsupported),
-    }
-}
 
 /// Opens a file or a directory.
 pub(crate) fn open(
@@ -29,65 +14,32 @@ pub(crate) fn open(
     how: OpenFlags,
     flags: DescriptorFlags,
 ) -> Result<Descriptor, ErrorCode> {
-    let path = checked(path)?;
-    if how.directory && (how.create || how.exclusive || how.truncate) {
-        return Err(ErrorCode::Invalid);
+    if flags.mutate_directory && !folder.is_changeable() {
+        return Err(ErrorCode::ReadOnly);
     }
-    if flags.write || flags.mutate_directory || how.create || how.truncate {
-        folder.check_change()?;
-    }
-    let held = folder.quota.hold();
-    let held = held.map_err(|_| ErrorCode::InsufficientMemory)?;
-    let all = OpenHow {
+    let how = OpenHow {
         follow: path_flags.symlink_follow,
-        open: how,
-        flags,
+        create: how.create,
+        exclusive: how.exclusive,
+        truncate: how.truncate,
+        directory: how.directory,
+        read: flags.read,
+        write: flags.write,
+        synchronous: Synchronous {
+            file: flags.file_integrity_sync,
+            data: flags.data_integrity_sync,
+            reads: flags.requested_write_sync,
+        },
     };
-    let opened = match folder.find(path, all.follow && !how.exclusive) {
-        Ok(found) => {
-            if how.create && how.exclusive {
-                return Err(ErrorCode::Exist);
-            }
-            if how.create && found.kind == FileKind::Directory {
-                return Err(ErrorCode::IsDirectory);
-            }
-            // A symbolic link that must not be followed is an error of the file system.
-            if found.kind != FileKind::SymbolicLink {
-                check_kind(&found, how)?;
-            }
-            // The file exists, so open without `create`. With `create`, if another guest has just
-            // renamed the file, the open would make a new file without a charge.
-            folder.directory.open(path, all)?
+    match folder.open(path, how)? {
+        Node::Folder(folder) => Ok(Descriptor::Folder(Arc::new(folder))),
+        Node::File(file) => {
+            let flags = DescriptorFlags {
+                mutate_directory: false,
+                ..flags
+            };
+            Ok(Descriptor::File(Arc::new(OpenFile { file, flags })))
         }
-        // A new file must not have a path that only a directory may have.
-        Err(ErrorCode::NoEntry) if how.create && names_directory(path) => {
-            return Err(ErrorCode::IsDirectory);
-        }
-        Err(ErrorCode::NoEntry) if how.create => {
-            folder.entry(|| folder.directory.create(path, all))?
-        }
-        Err(code) => return Err(code),
-    };
-    // Another guest may have replaced the file since the check.
-    match opened {
-        Opened::Directory(directory) => Ok(Descriptor::Folder(Arc::new(Folder {
-            directory,
-            access: folder.access,
-            quota: Arc::clone(&folder.quota),
-            _held: Some(held),
-        }))),
-        Opened::File(file) => {
-            check_kind(&file.metadata()?, how)?;
-            Ok(Descriptor::File(Arc::new(File {
-                file,
-                flags: DescriptorFlags {
-                    mutate_directory: false,
-                    ..flags
-                },
-                access: folder.access,
-                quota: Arc::clone(&folder.quota),
-                _held: held,
-            })))
-        }
+        Node::Stream(..) => Err(ErrorCode::Unsupported),
     }
 }

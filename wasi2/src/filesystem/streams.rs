@@ -1,22 +1,24 @@
 //! Streams of files: a file and a position in it.
 
-use super::file::{File, Place};
-use crate::io::{Input, Output, StreamFailure};
+use super::descriptor::OpenFile;
+use crate::io::{Input, Output, StreamFailure, exact};
 use crate::limits::WRITE_MAX;
 use bytes::Bytes;
+use pirn_wasi::files::Place;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The stream of `read-via-stream`.
 pub(crate) struct FileInput {
-    pub(crate) file: Arc<File>,
+    pub(crate) file: Arc<OpenFile>,
     pub(crate) position: u64,
 }
 
 impl Input for FileInput {
     fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure> {
-        let bytes = self.file.file.read(max, self.position)?;
+        let read = self.file.file.read(max, self.position);
+        let bytes = exact(read.map_err(io::Error::from)?);
         match bytes.len() {
             0 => Err(StreamFailure::Closed),
             read => {
@@ -33,7 +35,7 @@ impl Input for FileInput {
 
 /// The stream of `write-via-stream` and of `append-via-stream`.
 pub(crate) struct FileOutput {
-    pub(crate) file: Arc<File>,
+    pub(crate) file: Arc<OpenFile>,
     pub(crate) place: Place,
 }
 
@@ -48,7 +50,7 @@ impl Output for FileOutput {
         while !rest.is_empty() {
             let written = match self.file.write(rest, self.place) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                written => written?,
+                written => written.map_err(io::Error::from)?,
             };
             rest = &rest[written..];
             if let Place::At(offset) = &mut self.place {

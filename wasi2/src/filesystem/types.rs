@@ -3,6 +3,8 @@
 use super::error::ErrorCode;
 use crate::clocks::Datetime;
 use pirn_component::Typed;
+use pirn_wasi::files;
+use std::time::Duration;
 
 pub(crate) const TYPES: &str = "wasi:filesystem/types@0.2.12";
 
@@ -17,6 +19,21 @@ pub(crate) enum FileKind {
     SymbolicLink,
     RegularFile,
     Socket,
+}
+
+impl From<files::FileKind> for FileKind {
+    fn from(kind: files::FileKind) -> Self {
+        match kind {
+            files::FileKind::Unknown => Self::Unknown,
+            files::FileKind::BlockDevice => Self::BlockDevice,
+            files::FileKind::CharacterDevice => Self::CharacterDevice,
+            files::FileKind::Directory => Self::Directory,
+            files::FileKind::Fifo => Self::Fifo,
+            files::FileKind::SymbolicLink => Self::SymbolicLink,
+            files::FileKind::RegularFile => Self::RegularFile,
+            files::FileKind::Socket => Self::Socket,
+        }
+    }
 }
 
 /// `descriptor-flags`
@@ -57,13 +74,37 @@ pub(crate) enum NewTimestamp {
 }
 
 impl NewTimestamp {
-    /// Checks that the nanoseconds are less than a second.
-    pub(crate) fn checked(self) -> Result<Self, ErrorCode> {
+    /// The time to set.
+    ///
+    /// # Errors
+    ///
+    /// `invalid` for a second or more of nanoseconds.
+    fn checked(self) -> Result<files::NewTime, ErrorCode> {
         match self {
+            Self::NoChange => Ok(files::NewTime::NoChange),
+            Self::Now => Ok(files::NewTime::Now),
             Self::Timestamp(time) if time.nanoseconds >= 1_000_000_000 => Err(ErrorCode::Invalid),
-            _ => Ok(self),
+            Self::Timestamp(time) => {
+                let since = Duration::new(time.seconds, time.nanoseconds);
+                Ok(files::NewTime::At(since))
+            }
         }
     }
+}
+
+/// The times to set.
+///
+/// # Errors
+///
+/// `invalid` for a second or more of nanoseconds.
+pub(crate) fn new_times(
+    accessed: NewTimestamp,
+    modified: NewTimestamp,
+) -> Result<files::NewTimes, ErrorCode> {
+    Ok(files::NewTimes {
+        accessed: accessed.checked()?,
+        modified: modified.checked()?,
+    })
 }
 
 /// `directory-entry`
@@ -83,4 +124,17 @@ pub(crate) enum Advice {
     WillNeed,
     DontNeed,
     NoReuse,
+}
+
+impl From<Advice> for files::Advice {
+    fn from(advice: Advice) -> Self {
+        match advice {
+            Advice::Normal => Self::Normal,
+            Advice::Sequential => Self::Sequential,
+            Advice::Random => Self::Random,
+            Advice::WillNeed => Self::WillNeed,
+            Advice::DontNeed => Self::DontNeed,
+            Advice::NoReuse => Self::NoReuse,
+        }
+    }
 }

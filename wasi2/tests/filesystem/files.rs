@@ -335,10 +335,13 @@ fn a_read_only_directory_does_not_change() {
     let refused = || Err::<Option<Value>, _>("read-only".to_owned());
     let same = Value::Variant("now".to_owned(), None);
     for (dir, path) in [(root, "sub/a"), (sub, "a")] {
-        for how in ["create", "truncate"] {
+        for (path, how) in [(path, "truncate"), ("new", "create")] {
             let opened = guest.open(dir, path, &[how], &["read"]);
             assert_eq!(opened.map(drop), Err("read-only".to_owned()));
         }
+        // As on a file system that is mounted read-only: nothing is made.
+        let opened = guest.open(dir, path, &["create"], &["read"]);
+        assert_eq!(opened.map(drop), Ok(()));
         for right in ["write", "mutate-directory"] {
             let opened = guest.open(dir, path, &[], &[right]);
             assert_eq!(opened.map(drop), Err("read-only".to_owned()));

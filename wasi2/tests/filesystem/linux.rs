@@ -4,8 +4,8 @@
 use crate::filesystem::driver::{self, Guest, flags, text, to_bytes};
 use pirn_component::{Resource, Value};
 use pirn_testing::paths::{
-    Answer, Call, Difference, Files, How, INTENDED, MEMORY_FILES_HAVE_NO_MODE, TOUCHED_S, Tree,
-    calls, compare, ends_in_slash, entry, is, make, of_directory, of_wasi2,
+    Answer, Call, Files, How, INTENDED, MEMORY_FILES_HAVE_NO_MODE, TOUCHED_S, Tree, calls, compare,
+    entry, make, of_directory, of_wasi2,
 };
 use pirn_wasi2::{BaseLimits, Dir, MemoryBase, MemoryLimits, WasiBuilder, ambient_authority};
 use std::fs;
@@ -221,103 +221,23 @@ impl Files for Wasi2 {
     }
 }
 
-/// Faults of both kinds of directories. Remove a row when its fault is mended.
-const FAULTS: [Difference; 2] = [
-    Difference {
-        reason: "O_CREAT at a name and a slash: Linux says EISDIR, whatever the name is",
-        covers: |call, linux, found| {
-            matches!(call, Call::Open { how, .. } if how.creates)
-                && is(linux, "EISDIR")
-                && found.is_err()
-        },
-    },
-    Difference {
-        reason: "O_DIRECTORY with O_NOFOLLOW on a link: Linux says ENOTDIR",
-        covers: |call, linux, found| {
-            matches!(call, Call::Open { how, .. } if how.is_directory && !how.follows)
-                && (is(linux, "ENOTDIR") && is(found, "ELOOP"))
-        },
-    },
-];
-
-/// Faults of directories of the host. Remove a row when its fault is mended.
-const HOST_FAULTS: [Difference; 6] = [
-    Difference {
-        reason: "unlink, rename and link of a link and a slash take the link, or have another error",
-        covers: |call, linux, found| {
-            matches!(call, Call::Unlink(path) | Call::Rename(path, _) | Call::Link { from: path, .. }
-                if path.ends_with('/'))
-                && (is(linux, "ENOTDIR") && !is(found, "ENOTDIR")
-                    || is(linux, "EPERM") && found.is_ok())
-        },
-    },
-    Difference {
-        reason: "rename onto a name that ends in a dot has another error",
-        covers: |call, _, found| {
-            matches!(call, Call::Rename(from, to)
-                if from == "none" || to.ends_with("/.") || to == "./")
-                && found.is_err()
-        },
-    },
-    Difference {
-        reason: "rmdir of a name that ends in two dots: Linux says ENOTEMPTY",
-        covers: |call, linux, found| {
-            matches!(call, Call::RemoveDirectory(_))
-                && (is(linux, "ENOTEMPTY") && is(found, "EINVAL"))
-        },
-    },
-    Difference {
-        reason: "symlink and link at a name that exists, and a slash, have another error",
-        covers: |call, linux, found| {
-            matches!(call, Call::Symlink { path: to, .. } | Call::Link { to, .. }
-                if ends_in_slash(to))
-                && (is(linux, "EEXIST") && found.is_err())
-        },
-    },
-    Difference {
-        reason: "where both paths of link are wrong, Linux says ENOENT of the first path",
-        covers: |call, linux, found| {
-            matches!(call, Call::Link { from, .. } if from == "none")
-                && (is(linux, "ENOENT") && found.is_err())
-        },
-    },
-    Difference {
-        reason: "where the target of a symbolic link is empty, and the path wrong, Linux says \
-                 ENOENT of the target",
-        covers: |call, linux, found| {
-            matches!(call, Call::Symlink { target, .. } if target.is_empty())
-                && (is(linux, "ENOENT") && found.is_err())
-        },
-    },
-];
-
-/// Faults of directories in memory. Remove a row when its fault is mended.
-const MEMORY_FAULTS: [Difference; 1] = [Difference {
-    reason: "a link to a directory at a new name and a slash: Linux says ENOENT",
-    covers: |call, linux, found| {
-        matches!(call, Call::Link { from, .. } if from == "empty")
-            && (is(linux, "ENOENT") && is(found, "EPERM"))
-    },
-}];
-
-fn check(is_in_memory: bool, faults: impl IntoIterator<Item = Difference>) {
+fn check(is_in_memory: bool) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let mut files = Wasi2::new(folder.path(), is_in_memory);
-    let rows = INTENDED.into_iter().chain(FAULTS).chain(faults);
     // WASI 0.2 opens no file to append: it has a stream for that.
     let calls = calls();
     let calls = calls
         .into_iter()
         .filter(|call| !matches!(call, Call::Open { how, .. } if how.appends));
-    compare(folder.path(), &mut files, calls, &rows.collect::<Vec<_>>());
+    compare(folder.path(), &mut files, calls, &INTENDED);
 }
 
 #[test]
 fn directories_of_the_host_answer_as_linux() {
-    check(false, HOST_FAULTS);
+    check(false);
 }
 
 #[test]
 fn directories_in_memory_answer_as_linux() {
-    check(true, MEMORY_FAULTS);
+    check(true);
 }

@@ -2,14 +2,11 @@
 //! not reach.
 
 use crate::folder::{Folder, made};
-use pirn_wasi::pipe::WritePipe;
 use pirn_wasi::{Bounded, Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use wasi_common::sync::file;
 
 /// The descriptor of the guest's directory.
 pub(super) const FOLDER: u32 = 3;
@@ -61,29 +58,24 @@ impl World {
     pub(super) fn context(&self) -> Result<WasiCtx, String> {
         let inside = self.folder.inside();
         let inside = made(Dir::open_ambient_dir(inside, ambient_authority()))?;
-        let stream = |owned: OwnedFd| {
-            let file = cap_std::fs::File::from_std(File::from(owned));
-            Box::new(file::File::from_cap_std(file))
-        };
         let (silent, peer) = made(UnixStream::pair())?;
         let (ended, _) = made(UnixStream::pair())?;
         // The silent socket's peer stays in the queue of the listening socket, and lives as long as
         // that socket.
         drop(made(UnixStream::connect(self.folder.path().join("socket"))));
         let listener = made(self.listener.try_clone())?;
-        let socket = cap_std::os::unix::net::UnixStream::from_std;
         let wasi = WasiCtxBuilder::new()
             .args(["guest", "argument"])
             .and_then(|wasi| wasi.env("NAME", "value"));
         let wasi = made(wasi)?
-            .stdin(stream(made(self.silent.0.try_clone())?.into()))
-            .stdout(stream(made(self.full.1.try_clone())?.into()))
-            .stderr(Box::new(WritePipe::new(Bounded::new(vec![], 4096))));
+            .stdin_fd(made(self.silent.0.try_clone())?)
+            .stdout_fd(made(self.full.1.try_clone())?)
+            .stderr(Bounded::new(vec![], 4096));
         Ok(made(wasi.preopened_dir(inside, "/inside"))?
-            .preopened_socket(4, socket(silent))
-            .preopened_socket(5, socket(ended))
-            .preopened_socket(6, socket(peer))
-            .preopened_socket(7, cap_std::os::unix::net::UnixListener::from_std(listener))
+            .preopened_socket(4, silent)
+            .preopened_socket(5, ended)
+            .preopened_socket(6, peer)
+            .preopened_socket(7, listener)
             .build())
     }
 

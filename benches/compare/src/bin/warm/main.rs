@@ -413,8 +413,8 @@ fn ours(region: &Region, case: &Case) -> (Run<'static>, Run<'static>, f64, Answe
 fn warm_answer(warm: &Prepared<Data>, case: &Case) -> Answer {
     let output = WritePipe::new_in_memory();
     let wasi = || {
-        let wasi = WasiCtxBuilder::new().stdin(Box::new(ReadPipe::from(case.body)));
-        wasi.stdout(Box::new(output.clone())).build()
+        let wasi = WasiCtxBuilder::new().stdin(ReadPipe::from(case.body));
+        wasi.stdout(output.clone()).build()
     };
     let mut instance = warm.instantiate(case.wasi.then(wasi)).expect("a slot");
     let results = answer(warm, case)(&mut instance);
@@ -439,8 +439,8 @@ fn data(case: &Case, input: &'static str) -> Data {
     case.wasi.then(|| {
         let out = WritePipe::new(std::io::sink());
         let input = ReadPipe::from(input);
-        let wasi = WasiCtxBuilder::new().stdin(Box::new(input));
-        wasi.stdout(Box::new(out)).build()
+        let wasi = WasiCtxBuilder::new().stdin(input);
+        wasi.stdout(out).build()
     })
 }
 
