@@ -5,7 +5,7 @@
 //! This file owns no invariants. It reads lists of its callers, by the rules of `entry.rs`.
 #![allow(unsafe_code)]
 
-use crate::data::{Data, Grp, Inst};
+use crate::data::{Data, Guest, Inst};
 use crate::entry::{guard, list, list_mut, shared, text};
 use crate::error::{Fallible, argument, pirn_error_t};
 use crate::exclusive::with;
@@ -84,7 +84,7 @@ macro_rules! limitable {
     )*};
 }
 
-limitable!(Inst Grp);
+limitable!(Inst Guest<'_>);
 
 /// A limit in nanoseconds. 0 means no limit.
 #[inline]

@@ -10,7 +10,7 @@ mod calls;
 mod items;
 mod memory;
 
-use crate::data::{Data, Grp};
+use crate::data::{Data, Grp, Guest};
 use crate::entry::{guard, guard_or, out, shared, taken, text};
 use crate::error::{Fallible, PIRN_ERROR_LINK, argument, not_counted, pirn_error_t};
 use crate::exclusive::{Exclusive, Place, take, with};
@@ -72,6 +72,18 @@ impl Members {
     fn number(&self, at: usize) -> pirn_member_t {
         // A region has fewer slots than a number has room for.
         (u64::from(self.serial) << 32) | (at as u64 + 1)
+    }
+
+    /// Lends the instance with a number.
+    ///
+    /// # Errors
+    ///
+    /// As [`member`](Self::member).
+    fn lend(&mut self, number: pirn_member_t) -> Fallible<Guest<'_>> {
+        let id = self.member(number)?;
+        // `member` found the id in the list of this group.
+        let lent = self.group.member_mut(id);
+        lent.map_err(|error| argument(error.to_string()))
     }
 
     /// The instance with a number.
@@ -272,8 +284,7 @@ pub unsafe extern "C" fn pirn_group_fuel(
     guard(|| unsafe {
         let to = out(fuel, "fuel")?;
         let left = with(group, |members| {
-            let id = members.member(member)?;
-            members.group.fuel(id).ok_or_else(not_counted)
+            members.lend(member)?.fuel().ok_or_else(not_counted)
         })?;
         to.set(left);
         Ok(())
@@ -292,12 +303,7 @@ pub unsafe extern "C" fn pirn_group_set_fuel(
     fuel: u64,
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes a live `group`, valid during this call.
-    guard(|| unsafe {
-        with(group, |members| {
-            let id = members.member(member)?;
-            Ok(members.group.set_fuel(id, fuel)?)
-        })
-    })
+    guard(|| unsafe { with(group, |members| Ok(members.lend(member)?.set_fuel(fuel)?)) })
 }
 
 /// Makes a switch that ends the calls of all instances of the group from any thread, and the starts

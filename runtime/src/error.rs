@@ -414,12 +414,9 @@ pub enum FuelError {
     /// The module's code does not count fuel.
     #[error("module does not count fuel; compile it with `aotc --fuel`")]
     NotCounted,
-    /// The id of a member comes from another group.
-    #[error(transparent)]
-    NoMember(#[from] NoMember),
 }
 
-/// Why an instance was not added to a group, or a function of a member was not found.
+/// Why an instance was not added to a group.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GroupError {
@@ -432,9 +429,6 @@ pub enum GroupError {
     /// A call of the group is suspended.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The id of a member comes from another group.
-    #[error(transparent)]
-    NoMember(#[from] NoMember),
 }
 
 impl From<InvalidCall> for CallError {

@@ -39,7 +39,8 @@ pub use error::{
     TableError, ValueError,
 };
 pub use instance::{
-    CallAsync, CallOwner, Group, Instance, LimitedCall, MemberId, Prepared, Step, Table, TableMut,
+    Alone, CallAsync, Group, InGroup, Instance, LimitedCall, MemberId, MemberMut, MemberRef, Owner,
+    OwnerMut, Prepared, Step, Table, TableMut,
 };
 pub use linker::Linker;
 pub use memory::{Memory, MemoryMut, ReadStrError, SharedMemory, SharedMemoryError};

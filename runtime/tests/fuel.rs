@@ -1,6 +1,7 @@
 //! Fuel: how much each operator uses, the trap without fuel, and isolation between instances.
 
 use crate::common;
+use crate::common::values::Lend as _;
 
 use common::counting;
 use common::retry::with_longer_limits;
@@ -401,29 +402,35 @@ fn each_member_of_a_group_has_its_own_fuel() {
         .instantiate(&ignores, &linker)
         .expect("there is a slot");
     group
-        .call_values(counts, "run", &[])
+        .lend(counts)
+        .call_values("run", &[])
         .expect("there is enough");
     assert_eq!(
-        (group.fuel(owner), group.fuel(counts)),
+        (group.at(owner).fuel(), group.at(counts).fuel()),
         (Some(94), Some(97))
     );
     group
-        .call_values(ignores, "run", &[])
+        .lend(ignores)
+        .call_values("run", &[])
         .expect("there is enough");
-    assert_eq!((group.fuel(owner), group.fuel(ignores)), (Some(88), None));
-    // The owner's fuel ends between the two calls, so the user's call traps.
-    group.set_fuel(owner, 3).expect("it counts");
-    let trap = out_of_fuel(group.call_values(ignores, "run", &[]));
-    assert_eq!(trap.backtrace().len(), 2);
-    out_of_fuel(group.call_values(counts, "run", &[]));
-    assert_eq!((group.fuel(owner), group.fuel(counts)), (Some(0), Some(96)));
-    assert_eq!(group.set_fuel(ignores, 3), Err(FuelError::NotCounted));
-    let mut other = Group::new(&region, ());
-    let error = other.set_fuel(owner, 3).expect_err("it has no instance");
     assert_eq!(
-        (error, other.fuel(owner)),
-        (FuelError::NoMember(NoMember { found: 0, count: 0 }), None)
+        (group.at(owner).fuel(), group.at(ignores).fuel()),
+        (Some(88), None)
     );
+    // The owner's fuel ends between the two calls, so the user's call traps.
+    group.lend(owner).set_fuel(3).expect("it counts");
+    let trap = out_of_fuel(group.lend(ignores).call_values("run", &[]));
+    assert_eq!(trap.backtrace().len(), 2);
+    out_of_fuel(group.lend(counts).call_values("run", &[]));
+    assert_eq!(
+        (group.at(owner).fuel(), group.at(counts).fuel()),
+        (Some(0), Some(96))
+    );
+    assert_eq!(group.lend(ignores).set_fuel(3), Err(FuelError::NotCounted));
+    let mut other = Group::new(&region, ());
+    let none = NoMember { found: 0, count: 0 };
+    assert_eq!(other.member(owner).map(drop), Err(none));
+    assert_eq!(other.member_mut(owner).map(drop), Err(none));
 }
 
 #[test]

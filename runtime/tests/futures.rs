@@ -8,8 +8,8 @@ use futures::executor::{LocalPool, block_on};
 use futures::future::{join, join_all, poll_immediate};
 use futures::task::{ArcWake, LocalSpawnExt, noop_waker};
 use pirn_runtime::{
-    CallAsync, CallError, CallState, Caller, HostError, Instance, KillOutcome, KillSwitch, Linker,
-    Operation, Prepared, Region, TrapCode, TypedFunc,
+    Alone, CallAsync, CallError, CallState, Caller, HostError, Instance, KillOutcome, KillSwitch,
+    Linker, Operation, Prepared, Region, TrapCode, TypedFunc,
 };
 use std::cell::Cell;
 use std::future::Future;
@@ -467,8 +467,7 @@ fn calls_can_be_sent() {
     fn sent<T: Send>(_: &T) {}
     let prepared = prepare(1);
     let mut instance = instance(&prepared);
-    let call: CallAsync<'_, Instance<Data>, _, _> =
-        instance.call_async(&func(&prepared, "sums"), 10);
+    let call: CallAsync<'_, Alone<Data>, _, _> = instance.call_async(&func(&prepared, "sums"), 10);
     sent(&call);
     thread::scope(|scope| {
         let sum = scope

@@ -2,10 +2,10 @@
 
 use crate::common;
 
-use common::values::{group, invalid, number};
+use common::values::{Lend as _, group, number};
 use pirn_runtime::{
-    CallError, Group, GroupError, InstantiateError, InvalidCall, LinkError, Linker, NoMember,
-    Region, TrapCode, Value,
+    CallError, Group, GroupError, InstantiateError, LinkError, Linker, NoMember, Region, TrapCode,
+    Value,
 };
 
 const OWNER: &str = r#"(module $owner
@@ -52,46 +52,50 @@ fn memories_tables_globals_and_functions_are_shared() {
     let one = |n| [Value::I32(n)];
 
     assert_eq!(
-        group
-            .memory(owner)
-            .expect("a member")
-            .slice(100, 6)
-            .expect("in it"),
+        group.at(owner).memory().slice(100, 6).expect("in it"),
         b"shared"
     );
     assert_eq!(
-        number(group.call_values(owner, "peek", &one(100))),
+        number(group.lend(owner).call_values("peek", &one(100))),
         i32::from(b's')
     );
     group
-        .call_values(user, "poke", &[Value::I32(3), Value::I32(200)])
+        .lend(user)
+        .call_values("poke", &[Value::I32(3), Value::I32(200)])
         .expect("it returns");
-    assert_eq!(number(group.call_values(owner, "peek", &one(3))), 200);
-    assert_eq!(number(group.call_values(user, "peek", &one(3))), 200);
+    assert_eq!(number(group.lend(owner).call_values("peek", &one(3))), 200);
+    assert_eq!(number(group.lend(user).call_values("peek", &one(3))), 200);
 
-    assert_eq!(number(group.call_values(user, "count", &[])), 6);
-    assert_eq!(group.global(owner, "counter"), Some(Value::I32(6)));
+    assert_eq!(number(group.lend(user).call_values("count", &[])), 6);
+    assert_eq!(group.at(owner).global("counter"), Some(Value::I32(6)));
     let constant = group
-        .call_values(user, "constant", &[])
+        .lend(user)
+        .call_values("constant", &[])
         .expect("it returns");
     assert_eq!(constant, [Value::I64(77)]);
 
     assert_eq!(
-        number(group.call_values(owner, "through", &one(2))),
+        number(group.lend(owner).call_values("through", &one(2))),
         7,
         "the owner calls a function of the user"
     );
-    match group.call_values(owner, "through", &one(1)) {
+    match group.lend(owner).call_values("through", &one(1)) {
         Err(CallError::Trap(trap)) => assert_eq!(trap.code(), TrapCode::UninitializedElement),
         other => panic!("{other:?}"),
     }
 
     // Both members observe the growth, which stops at the owner's maximum.
-    assert_eq!(number(group.call_values(user, "grow", &one(2))), 1);
-    assert_eq!(number(group.call_values(owner, "size", &[])), 3);
-    assert_eq!(number(group.call_values(user, "grow", &one(1))), -1);
-    assert_eq!(number(group.call_values(user, "grow table", &one(4))), 4);
-    assert_eq!(number(group.call_values(user, "grow table", &one(1))), -1);
+    assert_eq!(number(group.lend(user).call_values("grow", &one(2))), 1);
+    assert_eq!(number(group.lend(owner).call_values("size", &[])), 3);
+    assert_eq!(number(group.lend(user).call_values("grow", &one(1))), -1);
+    assert_eq!(
+        number(group.lend(user).call_values("grow table", &one(4))),
+        4
+    );
+    assert_eq!(
+        number(group.lend(user).call_values("grow table", &one(1))),
+        -1
+    );
 }
 
 #[test]
@@ -109,7 +113,10 @@ fn a_trap_in_another_member_names_both_members() {
             .instantiate(&common::wat(USER), &linker)
             .expect("it links");
         for at in [65536, 1 << 20, u32::MAX] {
-            match group.call_values(user, "far", &[Value::I32(at.cast_signed())]) {
+            match group
+                .lend(user)
+                .call_values("far", &[Value::I32(at.cast_signed())])
+            {
                 Err(CallError::Trap(trap)) => {
                     assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds, "{at:#x}");
                     let modules: Vec<_> = trap
@@ -215,7 +222,7 @@ fn a_failed_instantiation_leaves_only_its_earlier_writes() {
         other => panic!("{other:?}"),
     }
     assert_eq!(
-        number(group.call_values(owner, "through", &[Value::I32(0)])),
+        number(group.lend(owner).call_values("through", &[Value::I32(0)])),
         0
     );
 }
@@ -234,16 +241,17 @@ fn a_dropped_group_returns_all_its_slots_clean() {
             .instantiate(&common::wat(USER), &linker)
             .expect("it links");
         assert_eq!(
-            number(group.call_values(user, "count", &[])),
+            number(group.lend(user).call_values("count", &[])),
             6,
             "no state of the last group remains"
         );
         assert_eq!(
-            number(group.call_values(owner, "peek", &[Value::I32(3)])),
+            number(group.lend(owner).call_values("peek", &[Value::I32(3)])),
             0
         );
         group
-            .call_values(user, "poke", &[Value::I32(3), Value::I32(9)])
+            .lend(user)
+            .call_values("poke", &[Value::I32(3), Value::I32(9)])
             .expect("it returns");
         match group.instantiate(&common::wat("(module)"), &linker) {
             Err(GroupError::Instantiate(InstantiateError::Full { slots: 2 })) => {}
@@ -262,14 +270,9 @@ fn a_member_id_is_refused_in_another_group() {
     let id = one.instantiate(&owner, &linker).expect("it fits");
     let own = other.instantiate(&owner, &linker).expect("it fits");
     assert_ne!(id, own);
-    let error = invalid(other.call_values(id, "size", &[]));
-    let (found, count) = (0, 1);
-    assert_eq!(error, InvalidCall::NoMember(NoMember { found, count }));
-    assert!(other.memory(id).is_none() && other.memory_mut(id).is_none());
-    assert!(other.global(id, "counter").is_none() && other.fuel(id).is_none());
-    assert!(other.exported_memory(id, "memory").is_none());
-    assert!(other.exported_memory_mut(id, "memory").is_none());
-    assert!(other.shared_memory(id, "memory").is_none());
+    let error = NoMember { found: 0, count: 1 };
+    assert_eq!(other.member(id).map(drop), Err(error));
+    assert_eq!(other.member_mut(id).map(drop), Err(error));
     // A group cannot import from another group's member, whether or not the id's index exists here.
     let more = one.instantiate(&owner, &linker).expect("it fits");
     for id in [id, more] {

@@ -2,6 +2,7 @@
 //! tests charge exactly the limit, and one byte more.
 
 use crate::common;
+use crate::common::values::Lend as _;
 
 use pirn_runtime::{
     CallError, Caller, Group, HostBytesError, HostError, Instance, Linker, Prepared, Region,
@@ -176,13 +177,14 @@ fn the_members_of_a_group_share_one_sum_of_host_bytes() {
         assert_eq!(group.host_bytes(), 0);
         let first = group.instantiate(&module, &linker).expect("it starts");
         let second = group.instantiate(&module, &linker).expect("it starts");
-        let mut hold = |member, bytes| group.call_values(member, "hold", &[Value::I32(bytes)]);
+        let mut hold = |member, bytes| group.lend(member).call_values("hold", &[Value::I32(bytes)]);
         hold(first, 600).expect("it is allowed");
         hold(second, 400).expect("it is allowed");
         assert_eq!(refused(hold(first, 1)), [LIMIT, 1, LIMIT]);
         assert_eq!(refused(hold(second, 1)), [LIMIT, 1, LIMIT]);
         group
-            .call_values(second, "release", &[Value::I32(600)])
+            .lend(second)
+            .call_values("release", &[Value::I32(600)])
             .expect("the sum is the group's");
         assert_eq!(group.host_bytes(), 400);
     }

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::values::number;
+use common::values::{Lend as _, number};
 use pirn_runtime::{
     CallError, CallState, Caller, FuncType, Group, HostError, Linker, Operation, Region, Step,
     TypedFunc, Value,
@@ -158,7 +158,10 @@ fn any_number_of_values_passes_in_both_directions() {
             (user, "once"),
             (user, "last"),
         ] {
-            let called = group.call_values(at, name, &given).expect("it returns");
+            let called = group
+                .lend(at)
+                .call_values(name, &given)
+                .expect("it returns");
             assert_eq!(called, answers, "{name} of {params} and {results}");
         }
     }
@@ -202,7 +205,7 @@ fn a_reexported_import_keeps_its_instance() {
         ("indirect", 2, 317),
         ("indirect", 3, 9007),
     ] {
-        let called = group.call_values(user, name, &[Value::I32(param)]);
+        let called = group.lend(user).call_values(name, &[Value::I32(param)]);
         assert_eq!(number(called), result, "{name}");
     }
 }

@@ -2,6 +2,7 @@
 //! growth.
 
 use crate::common;
+use crate::common::values::Lend as _;
 
 use pirn_runtime::{
     CallError, ExternType, Group, Growing, Growth, Instance, KillOutcome, KillSwitch, Linker,
@@ -272,7 +273,8 @@ fn the_limiter_of_an_imported_memorys_owner_is_asked() {
     let (user, region) = (common::wat(user), region());
     let grown = |group: &mut Group<Requests>, member| {
         group
-            .call_values(member, "memory", &[Value::I32(1)])
+            .lend(member)
+            .call_values("memory", &[Value::I32(1)])
             .expect("it returns")
     };
     let add = |group: &mut Group<Requests>, module: &Module, linker: &Linker<Requests>| {
@@ -340,11 +342,13 @@ fn a_group_can_be_killed_after_a_limiter_panicked() {
     let instantiated = catch_unwind(AssertUnwindSafe(|| group.instantiate(&array, &linker)));
     instantiated.expect_err("the limiter panics");
     group
-        .call_values(first, "run", &[])
+        .lend(first)
+        .call_values("run", &[])
         .expect("it is not killed yet");
     switch.kill().expect("the group lives");
     let error = group
-        .call_values(first, "run", &[])
+        .lend(first)
+        .call_values("run", &[])
         .expect_err("it is killed");
     assert!(matches!(error, CallError::Killed(_)), "{error}");
 }
@@ -420,6 +424,9 @@ fn a_growth_of_an_import_has_the_owners_index() {
     group.name("owner", owner.expect("there is a slot"));
     let user = group.instantiate(&common::wat(user), &Linker::new());
     let user = user.expect("there is a slot");
-    group.call_values(user, "run", &[]).expect("it returns");
+    group
+        .lend(user)
+        .call_values("run", &[])
+        .expect("it returns");
     assert_eq!(*group.data(), [Growing::Memory(1), Growing::Table(1)]);
 }

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::values::{external, group, instance, levels, number, prepare};
+use common::values::{Lend as _, external, group, instance, levels, number, prepare};
 use pirn_compiler::Options;
 use pirn_runtime::{
     CallError, CompositeKind, FuncType, GroupError, HeapType, LinkError, Linker, Region, TrapCode,
@@ -197,17 +197,17 @@ fn tables_are_initialised_from_imports() {
         let user = user.expect("it links");
         let at = |n| [Value::I32(n)];
         for n in [0, 2] {
-            assert_eq!(number(group.call_values(user, "t", &at(n))), 6);
+            assert_eq!(number(group.lend(user).call_values("t", &at(n))), 6);
         }
         trapped(
-            group.call_values(user, "t", &at(1)),
+            group.lend(user).call_values("t", &at(1)),
             TrapCode::UninitializedElement,
         );
-        assert_eq!(number(group.call_values(user, "u", &at(2))), 6);
-        assert_eq!(number(group.call_values(user, "g", &[])), 7);
-        assert_eq!(number(group.call_values(user, "wide", &[])), 0);
+        assert_eq!(number(group.lend(user).call_values("u", &at(2))), 6);
+        assert_eq!(number(group.lend(user).call_values("g", &[])), 7);
+        assert_eq!(number(group.lend(user).call_values("wide", &[])), 0);
         assert!(matches!(
-            group.global(owner, "g"),
+            group.at(owner).global("g"),
             Some(Value::FuncRef(Some(_)))
         ));
     }
@@ -501,7 +501,11 @@ fn types_of_different_modules_are_compared_by_structure() {
         let text = USER.replace("IMPORT", import).replace("RUN", run);
         let user = group.instantiate(&common::wat(&text), &linker);
         let user = user.unwrap_or_else(|error| panic!("{import}: {error}"));
-        assert_eq!(number(group.call_values(user, "run", &[])), 8, "{import}");
+        assert_eq!(
+            number(group.lend(user).call_values("run", &[])),
+            8,
+            "{import}"
+        );
     }
     for import in refused {
         let text = USER

@@ -1,6 +1,7 @@
 //! Other threads and deadlines stop guests, in every state of a guest.
 
 use crate::common;
+use crate::common::values::Lend as _;
 
 use common::campaign::share;
 use common::random::Random;
@@ -457,7 +458,10 @@ fn a_kill_switch_stops_any_member_of_a_group() {
         "(module (import \"inner\" \"forever\" (func $f)) (func (export \"calls\") (call $f)))",
     );
     let outer = group.instantiate(&outer, &linker).expect("it fits");
-    group.call_values(inner, "ends", &[]).expect("it returns");
+    group
+        .lend(inner)
+        .call_values("ends", &[])
+        .expect("it returns");
     let running = thread::spawn({
         let switch = switch.clone();
         move || {
@@ -468,12 +472,14 @@ fn a_kill_switch_stops_any_member_of_a_group() {
         }
     });
     let error = group
-        .call_values(outer, "calls", &[])
+        .lend(outer)
+        .call_values("calls", &[])
         .expect_err("it is killed");
     assert!(matches!(error, CallError::Killed(_)), "{error}");
     assert_eq!(running.join().expect("no panic"), Ok(KillOutcome::Guest));
     let error = group
-        .call_values(inner, "ends", &[])
+        .lend(inner)
+        .call_values("ends", &[])
         .expect_err("it was killed");
     assert!(matches!(error, CallError::Killed(_)), "{error}");
     drop(group);

@@ -3,6 +3,7 @@
 //! slot's next instance.
 
 use crate::common;
+use crate::common::values::Lend as _;
 
 use pirn_compiler::OptLevel;
 use pirn_runtime::{
@@ -414,7 +415,12 @@ fn a_group_reports_one_sum() {
         group.measure(Measure::CpuTime);
         let second = group.instantiate(&counting(user), &linker);
         let second = second.expect("it starts");
-        let mut call = |member, name| group.call_values(member, name, &[]).expect("it returns");
+        let mut call = |member, name| {
+            group
+                .lend(member)
+                .call_values(name, &[])
+                .expect("it returns")
+        };
         call(second, "both");
         call(first, "io");
         call(first, "grow");
@@ -427,7 +433,7 @@ fn a_group_reports_one_sum() {
         assert_eq!(usage.memory_bytes_peak(), [2 * PAGE, 2 * PAGE]);
         assert!(usage.running_time > Some(Duration::ZERO));
         assert!(usage.cpu_time > Some(Duration::ZERO));
-        let left = |member| group.fuel(member).expect("it counts");
+        let left = |member| group.at(member).fuel().expect("it counts");
         let used = (u64::MAX - left(first)) + (u64::MAX - left(second));
         assert_eq!(usage.fuel, Some(used));
     }

@@ -204,12 +204,15 @@ fn wasi_uses_the_calling_members_memory_in_a_group() {
         let user = group
             .instantiate(&module(&user(exported)), &linker)
             .expect("it links");
-        let results = group.call_values(user, "both", &[]).expect("it returns");
+        let results = group
+            .member_mut(user)
+            .expect("a member")
+            .call_values("both", &[])
+            .expect("it returns");
         assert_eq!(results, [Value::I32(0)]);
         expected = expected + ["two", "six"][exported] + "one";
-        let memory = group
-            .exported_memory(user, "memory")
-            .expect("it is exported");
+        let lent = group.member(user).expect("a member");
+        let memory = lent.exported_memory("memory").expect("it is exported");
         assert_eq!(memory.read_u32(8).expect("it is inside"), 3);
     }
     drop(group);

@@ -8,6 +8,7 @@
 
 use super::{Members, pirn_group_t, pirn_member_t};
 use crate::calls::{Lists, limits, pirn_limits_t};
+use crate::data::Guest;
 use crate::entry::{guard, out, shared, text};
 use crate::error::{Fallible, argument, pirn_error_t};
 use crate::exclusive::with;
@@ -18,22 +19,29 @@ use core::ffi::c_char;
 use pirn_runtime::{CallError, Func};
 
 impl Members {
+    /// Lends any instance of the group: each calls the functions of all.
+    fn any(&mut self) -> Fallible<Guest<'_>> {
+        self.lend(self.number(0))
+    }
+
     /// The exported function `name` of an instance.
-    fn func(&self, member: pirn_member_t, name: &str) -> Fallible<pirn_func_t> {
+    fn func(&mut self, member: pirn_member_t, name: &str) -> Fallible<pirn_func_t> {
         let id = self.member(member)?;
-        let found = self.group.func_values(id, name)?;
+        let member = self.lend(member)?;
+        let found = member.func_values(name)?;
         // The look-up succeeds only for functions over numbers.
-        let flat = self.group.func_flat(id, name).ok();
+        let flat = member.func_flat(name).ok();
         Ok(pirn_func_t::new(found, flat, Some(id)))
     }
 
-    /// Calls a function by values.
+    /// Calls a function by values, in the instance in which it was looked up.
     fn call(&mut self, func: &Func, limits: Option<&pirn_limits_t>, lists: &Lists) -> Fallible<()> {
         let args = lists.args(self.group.data())?;
         lists.check(func.ty().results.len())?;
-        let results = match pirn_limits_t::of(limits, &mut self.group) {
+        let mut lent = self.any()?;
+        let results = match pirn_limits_t::of(limits, &mut lent) {
             Ok(limited) => limited.call_func(func, &args),
-            Err(group) => group.call_func(func, &args),
+            Err(lent) => lent.call_func(func, &args),
         }?;
         lists.store(&results, self.group.data_mut())
     }
@@ -144,8 +152,7 @@ pub unsafe extern "C" fn pirn_group_call_name(
         let bounds = self::limits(limits)?;
         let lists = Lists::new((args, args_count), (results, results_count))?;
         with(group, |members| {
-            let id = members.member(member)?;
-            let func = members.group.func_values(id, name)?;
+            let func = members.lend(member)?.func_values(name)?;
             members.call(&func, bounds, &lists)
         })
     })
@@ -175,7 +182,7 @@ pub unsafe extern "C" fn pirn_group_call_ref(
         let lists = Lists::new((args, args_count), (results, results_count))?;
         with(group, |members| {
             let wanted = func_of(reference.value(&members.group.data().references)?)?;
-            let func = members.group.func_of(wanted)?;
+            let func = members.any()?.func_of(wanted)?;
             members.call(&func, bounds, &lists)
         })
     })
@@ -208,9 +215,10 @@ pub unsafe extern "C" fn pirn_group_call_words(
         let args = words.words(args)?;
         let place = words.place(result)?;
         let found = with(group, |members| {
-            let called = match pirn_limits_t::of(bounds, &mut members.group) {
-                Ok(limited) => limited.call(id, &words.func, flat_params(args)),
-                Err(group) => group.call(id, &words.func, flat_params(args)),
+            let mut lent = members.group.member_mut(id).map_err(CallError::from)?;
+            let called = match pirn_limits_t::of(bounds, &mut lent) {
+                Ok(limited) => limited.call(&words.func, flat_params(args)),
+                Err(lent) => lent.call(&words.func, flat_params(args)),
             };
             called.map_err(|error: CallError| error.into())
         })?;

@@ -31,10 +31,9 @@ pub unsafe extern "C" fn pirn_group_global(
     guard(|| unsafe {
         let (to, name) = (out(value, "value")?, text(name, "name")?);
         let found = with(group, |members| {
-            let id = members.member(member)?;
-            let group = &mut members.group;
-            let found = group.global(id, name).ok_or_else(|| no_global(name))?;
-            pirn_val_t::of(found, &mut group.data_mut().references)
+            let mut lent = members.lend(member)?;
+            let found = lent.global(name).ok_or_else(|| no_global(name))?;
+            pirn_val_t::of(found, &mut lent.data_mut().references)
         })?;
         to.set(found);
         Ok(())
@@ -60,9 +59,9 @@ pub unsafe extern "C" fn pirn_group_set_global(
     guard(|| unsafe {
         let name = text(name, "name")?;
         with(group, |members| {
-            let id = members.member(member)?;
-            let value = value.value(&members.group.data().references)?;
-            Ok(members.group.set_global(id, name, value)?)
+            let mut lent = members.lend(member)?;
+            let value = value.value(&lent.data().references)?;
+            Ok(lent.set_global(name, value)?)
         })
     })
 }
@@ -84,8 +83,8 @@ pub unsafe extern "C" fn pirn_group_table_size(
     guard(|| unsafe {
         let (to, name) = (out(elements, "elements")?, text(name, "name")?);
         let found = with(group, |members| {
-            let id = members.member(member)?;
-            let table = members.group.table(id, name);
+            let lent = members.lend(member)?;
+            let table = lent.table(name);
             Ok(table.ok_or_else(|| no_table(name))?.len())
         })?;
         to.set(found);
@@ -111,12 +110,12 @@ pub unsafe extern "C" fn pirn_group_table_get(
     guard(|| unsafe {
         let (to, name) = (out(value, "value")?, text(name, "name")?);
         let found = with(group, |members| {
-            let id = members.member(member)?;
-            let table = members.group.table(id, name);
+            let mut lent = members.lend(member)?;
+            let table = lent.table(name);
             let table = table.ok_or_else(|| no_table(name))?;
             let found = table.get(index);
             let found = found.ok_or_else(|| past_end(table.len(), index))?;
-            pirn_val_t::of(found, &mut members.group.data_mut().references)
+            pirn_val_t::of(found, &mut lent.data_mut().references)
         })?;
         to.set(found);
         Ok(())
@@ -144,9 +143,9 @@ pub unsafe extern "C" fn pirn_group_table_fill(
     guard(|| unsafe {
         let name = text(name, "name")?;
         with(group, |members| {
-            let id = members.member(member)?;
-            let value = value.value(&members.group.data().references)?;
-            let mut table = members.group.table_mut(id, name)?;
+            let mut lent = members.lend(member)?;
+            let value = value.value(&lent.data().references)?;
+            let mut table = lent.table_mut(name)?;
             Ok(table.fill(index, value, count)?)
         })
     })
@@ -174,9 +173,9 @@ pub unsafe extern "C" fn pirn_group_table_grow(
         let name = text(name, "name")?;
         let to = out_or_null(before, "before")?;
         let found = with(group, |members| -> Fallible<u64> {
-            let id = members.member(member)?;
-            let value = value.value(&members.group.data().references)?;
-            Ok(members.group.table_mut(id, name)?.grow(delta, value)?)
+            let mut lent = members.lend(member)?;
+            let value = value.value(&lent.data().references)?;
+            Ok(lent.table_mut(name)?.grow(delta, value)?)
         })?;
         if let Some(to) = to {
             to.set(found);

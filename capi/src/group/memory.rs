@@ -15,14 +15,19 @@ use core::ffi::{c_char, c_void};
 use pirn_runtime::MemoryMut;
 
 impl Members {
-    /// The exported memory `name` of an instance; memory 0 for `None`.
-    fn memory(&mut self, member: pirn_member_t, name: Option<&str>) -> Fallible<MemoryMut<'_>> {
-        let id = self.member(member)?;
+    /// Runs `body` with the exported memory `name` of an instance; memory 0 for `None`.
+    fn memory<R>(
+        &mut self,
+        member: pirn_member_t,
+        name: Option<&str>,
+        body: impl FnOnce(&mut MemoryMut<'_>) -> Fallible<R>,
+    ) -> Fallible<R> {
+        let mut lent = self.lend(member)?;
         let found = match name {
-            None => self.group.memory_mut(id),
-            Some(name) => self.group.exported_memory_mut(id, name),
+            None => Some(lent.memory_mut()),
+            Some(name) => lent.exported_memory_mut(name),
         };
-        found.ok_or_else(|| no_memory(name.unwrap_or_default()))
+        body(&mut found.ok_or_else(|| no_memory(name.unwrap_or_default()))?)
     }
 }
 
@@ -43,7 +48,9 @@ pub unsafe extern "C" fn pirn_group_memory_size(
     // as `memory`, valid during this call. It also passes a writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
-        let size = with(group, |members| Ok(members.memory(member, name)?.len()))?;
+        let size = with(group, |members| {
+            members.memory(member, name, |memory| Ok(memory.len()))
+        })?;
         to.set(size as u64);
         Ok(())
     })
@@ -70,7 +77,7 @@ pub unsafe extern "C" fn pirn_group_memory_read(
     guard(|| unsafe {
         let name = named(memory)?;
         with(group, |members| {
-            read(&members.memory(member, name)?, address, to, len)
+            members.memory(member, name, |memory| read(memory, address, to, len))
         })
     })
 }
@@ -96,7 +103,7 @@ pub unsafe extern "C" fn pirn_group_memory_write(
     guard(|| unsafe {
         let name = named(memory)?;
         with(group, |members| {
-            write(&mut members.memory(member, name)?, address, from, len)
+            members.memory(member, name, |memory| write(memory, address, from, len))
         })
     })
 }
@@ -123,7 +130,7 @@ pub unsafe extern "C" fn pirn_group_memory_slice(
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
         let place = with(group, |members| {
-            slice(&mut members.memory(member, name)?, address, len)
+            members.memory(member, name, |memory| slice(memory, address, len))
         })?;
         to.set(place);
         Ok(())

@@ -313,14 +313,22 @@ mod tests {
     /// not been entered. Returns the number of frames in the backtrace.
     fn frames_of_killed_call(guest: &mut Instance<()>) -> usize {
         let switch = guest.kill_switch();
-        let members = slice::from_mut(&mut guest.member);
+        let members = slice::from_mut(&mut guest.owner.member);
         let func = members[0].exported_func("nothing").expect("an export");
         let target = members[0].target(func).expect("a function of the module");
         let control = members[0].watch().control();
         let watched = Watched::begin(control, Bounds::default());
         let watched = watched.unwrap_or_else(|_| panic!("nothing has stopped the instance"));
         switch.kill().expect("the instance lives");
-        let ended = enter_watched(members, 0, target, 0, &mut guest.store, control, &watched);
+        let ended = enter_watched(
+            members,
+            0,
+            target,
+            0,
+            &mut guest.owner.store,
+            control,
+            &watched,
+        );
         let Err(CallError::Killed(interruption)) = ended else {
             panic!("{ended:?}");
         };

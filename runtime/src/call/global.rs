@@ -16,7 +16,7 @@ use pirn_format::metadata::ExportItem;
 ///
 /// # Errors
 ///
-/// All variants of [`SetGlobalError`] but `State` and `NoMember`. Nothing has changed then.
+/// All variants of [`SetGlobalError`] but `State`. Nothing has changed then.
 pub(crate) fn set<T>(
     members: &mut [Member<T>],
     at: usize,

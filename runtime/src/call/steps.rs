@@ -20,7 +20,7 @@ use crate::sys;
 use crate::trap::Trap;
 use crate::trap::backtrace::Trace;
 use core::panic::AssertUnwindSafe;
-use core::{ptr, slice};
+use core::ptr;
 use std::panic;
 
 /// Makes a step of a call of member `root`. `first` says whether the call begins or the suspended
@@ -265,15 +265,16 @@ pub(crate) fn may_resume<T>(members: &[Member<T>], root: usize) -> Result<(), Ca
 ///
 /// The error of the guest's call, if the host function returns an error or panics.
 pub(crate) fn reply<T, D, A>(
-    member: &Member<T>,
+    members: &[Member<T>],
+    root: usize,
     reply: Reply<D, A>,
     data: &mut D,
     answer: A,
 ) -> Result<(), CallError> {
     // SAFETY: the guest has waited for the answer since the reply was stored. The caller's borrow
-    // of the host data implies a borrow of the instance.
+    // of the host data implies a borrow of the instance or its group.
     let given = panic::catch_unwind(AssertUnwindSafe(|| unsafe { reply.give(data, answer) }));
-    ended_waiting(slice::from_ref(member), 0, given)
+    ended_waiting(members, root, given)
 }
 
 /// The result of a host function that a suspended guest waited for.

@@ -1,7 +1,7 @@
 //! [`ValueError`], [`SetGlobalError`] and [`TableError`]: why the host did not change a guest's
 //! state.
 
-use super::{NoMember, StateError};
+use super::StateError;
 use crate::value::{ForeignRef, ValType};
 use thiserror::Error;
 
@@ -64,9 +64,6 @@ pub enum SetGlobalError {
         /// The reason.
         error: ValueError,
     },
-    /// The id of a member comes from another group.
-    #[error(transparent)]
-    NoMember(#[from] NoMember),
 }
 
 /// Why a table was not changed.
@@ -84,9 +81,6 @@ pub enum TableError {
         /// The exports that the module has.
         found: String,
     },
-    /// The id of a member comes from another group.
-    #[error(transparent)]
-    NoMember(#[from] NoMember),
     /// The table has fewer elements than the operation needs.
     #[error("table has {elements} elements, {len} from {index} on were to be set; grow it first")]
     OutOfBounds {

@@ -1,23 +1,29 @@
-//! [`Callee`]: the borrowed state of a stepwise or asynchronous call. An
-//! [`Instance`](super::Instance) or a [`Group`](super::Group) lends it.
+//! [`Callee`]: the borrowed state of a call. The [`Owner`](super::Owner) of an instance lends it.
 //!
 //! # Safety
 //!
-//! This file owns one fact. A call of a group's member enters a function of that member.
+//! This file owns two facts. Before a call of a group's member, each member's context gets the
+//! address of the call's activation, and the signal handler gets a list of all members. A suspended
+//! call is resumed in the member that was called.
 #![allow(unsafe_code)]
 
 use super::suspended::{Step, Suspended};
 use crate::account::Clocks;
 use crate::call::host_state::Mode;
 use crate::call::parameters::looked_up_elsewhere;
-use crate::call::{HostState, Progress, TypedFunc, steps};
-use crate::error::{CallError, CallState, Operation};
+use crate::call::{Func, HostState, Progress, TypedFunc, Wanted, enter, start, steps, untyped};
+use crate::error::{CallError, CallState, Operation, StateError};
 use crate::memory::wait::Blocking;
-use crate::stop::{Bounds, Watch};
-use crate::store::member::Member;
+use crate::stop::kill::KillSwitch;
+use crate::stop::{Bounds, Owned, Watch};
+use crate::store::member::{Member, Target};
+use crate::switch::Record;
+use crate::switch::activation::LAST;
 use crate::sys;
+use crate::value::Value;
 use crate::value::typed::{Params, Results};
 use core::mem;
+use pirn_format::layout::CONTEXT_ACTIVATION;
 
 /// The instances that a call can reach, and the host's state of these instances.
 pub(crate) struct Callee<'a, T, Q, A> {
@@ -26,81 +32,82 @@ pub(crate) struct Callee<'a, T, Q, A> {
     pub(super) root: usize,
     pub(super) store: &'a mut HostState<T, Q, A>,
     pub(super) suspended: &'a mut Option<Suspended>,
-    /// The group's watch; `None` for a single instance, whose member has the watch.
-    pub(super) group_watch: Option<&'a mut Option<Watch>>,
+    /// The means to stop the calls of a group; `None` for a single instance, whose member has the
+    /// watch.
+    pub(super) group: Option<&'a mut GroupStop>,
 }
 
-/// The type that a [`CallAsync`](crate::CallAsync) borrows. Only [`Instance`](crate::Instance) and
-/// [`Group`](crate::Group) implement this trait.
-///
-/// Generic code is monomorphised for each owner, so the compiler knows that an instance has one
-/// member and no watch of a group. With look-ups of members and watch in fields, a call by a future
-/// took a tenth more time (bench `compare`, row "async call of null").
-pub trait CallOwner: sealed::Parts {}
+/// The means to stop a call of any member of a group, created at the first use.
+#[derive(Debug, Default)]
+pub(crate) struct GroupStop {
+    /// The watch must be dropped before `control`.
+    pub(super) watch: Option<Watch>,
+    control: Option<Owned>,
+}
 
-#[expect(
-    private_interfaces,
-    reason = "the crate's types, which only the crate uses"
-)]
-pub(crate) mod sealed {
-    use super::{Callee, Watch};
-    use crate::call::HostState;
-    use crate::store::member::Member;
-    use core::ptr::NonNull;
+impl GroupStop {
+    pub(super) fn watch(&mut self) -> &mut Watch {
+        let control = self.control.get_or_insert_with(Owned::new);
+        self.watch.get_or_insert_with(|| Watch::new(control))
+    }
+}
 
-    /// The parts of an owner of calls.
-    pub trait Parts {
-        /// The host's data.
-        type Data;
-        /// A question of the guest.
-        type Question;
-        /// The host's answer.
-        type Answer;
-
-        /// Borrows the parts for a call. For a group, the call is of the member that was called
-        /// last.
-        fn callee(&mut self) -> Callee<'_, Self::Data, Self::Question, Self::Answer>;
-
-        /// The instances, and the index of the called member.
-        ///
-        /// # Safety
-        ///
-        /// The caller must borrow `this` mutably for `'a`. A future of a host function may borrow
-        /// the host's data and the memories at the same time.
-        unsafe fn members<'a>(this: NonNull<Self>) -> (&'a [MemberOf<Self>], usize);
-
-        /// The means to stop the call; `None` if the call cannot be stopped.
-        ///
-        /// # Safety
-        ///
-        /// As [`members`](Self::members), and the members must not be borrowed.
-        unsafe fn watch<'a>(this: NonNull<Self>) -> Option<&'a mut Watch>;
+impl<'a, T, Q, A> Callee<'a, T, Q, A> {
+    /// The called member.
+    #[inline(always)]
+    pub(super) fn member(&mut self) -> &mut Member<HostState<T, Q, A>> {
+        &mut self.members[self.root]
     }
 
-    /// A member of an owner of calls.
-    pub(crate) type MemberOf<C> =
-        Member<HostState<<C as Parts>::Data, <C as Parts>::Question, <C as Parts>::Answer>>;
-}
-
-impl<T, Q, A> Callee<'_, T, Q, A> {
-    fn member(&mut self) -> &mut Member<HostState<T, Q, A>> {
-        &mut self.members[self.root]
+    /// The called member, and the host's data.
+    #[inline(always)]
+    pub(super) fn split(self) -> (&'a mut Member<HostState<T, Q, A>>, &'a mut T) {
+        (&mut self.members[self.root], &mut self.store.data)
     }
 
     /// The means to stop the call, created at the first use.
     pub(super) fn watch(&mut self) -> &mut Watch {
-        match &mut self.group_watch {
-            // The group makes its watch before each call with limits and each call by a future.
-            Some(Some(watch)) => watch,
-            _ => self.members[self.root].watch(),
+        match &mut self.group {
+            Some(group) => group.watch(),
+            None => self.members[self.root].watch(),
         }
     }
 
     /// The means to stop the call; `None` if the call cannot be stopped.
     pub(super) fn watch_made(&self) -> Option<&Watch> {
-        match &self.group_watch {
-            Some(watch) => watch.as_ref(),
+        match &self.group {
+            Some(group) => group.watch.as_ref(),
             None => self.members[self.root].watch.as_ref(),
+        }
+    }
+
+    /// A switch that ends the running call, and prevents all later calls.
+    pub(super) fn kill_switch(&mut self) -> KillSwitch {
+        let is_suspended = self.suspended.is_some();
+        let control = self.watch().control();
+        if is_suspended {
+            control.is_suspended();
+        }
+        KillSwitch::new(control)
+    }
+
+    /// Checks that no call is suspended.
+    ///
+    /// # Errors
+    ///
+    /// The error of an operation that the suspended call does not allow.
+    #[inline]
+    pub(super) fn refuse(&self, operation: Operation) -> Result<(), StateError> {
+        Suspended::none(self.suspended.as_ref(), operation)
+    }
+
+    /// Prepares a call of a group's member. Every member's context gets the address of the call's
+    /// activation. The signal handler gets a list of all members that begins at the called member.
+    /// No call may be suspended.
+    #[inline(always)]
+    fn link(&mut self) {
+        if self.group.is_some() {
+            link(self.members, self.root);
         }
     }
 
@@ -115,10 +122,10 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
         if func.prepared != self.members[self.root].inner.id {
             return Err(looked_up_elsewhere());
         }
-        Ok(Suspended::none(self.suspended.as_ref(), Operation::Call)?)
+        Ok(self.refuse(Operation::Call)?)
     }
 
-    /// Writes the parameters to the cells from which a call reads them.
+    /// Prepares a call, and writes the parameters to the cells from which the call reads them.
     ///
     /// # Errors
     ///
@@ -130,18 +137,97 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
         params: P,
     ) -> Result<(), CallError> {
         self.check(func)?;
+        self.link();
         func.store(self.member(), params)
     }
 
-    /// Runs a call or a step, during which the called member has the watch of its group.
+    /// The target of a call of a function that [`begin`](Self::begin) has checked.
     #[inline(always)]
-    pub(super) fn lend<R>(
+    fn target<P, R>(&mut self, func: &TypedFunc<P, R>) -> Target {
+        let vmctx = self.member().vmctx();
+        match &self.group {
+            None => func.target(vmctx),
+            // SAFETY: the members of a group are initialised, and `begin` compared the
+            // preparations.
+            Some(_) => unsafe { func.linked_target(vmctx) },
+        }
+    }
+
+    /// Makes a call that runs until it returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin), and the reason why the call ended.
+    #[inline(always)]
+    pub(super) fn call<P: Params, R: Results>(
+        &mut self,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
+        self.begin(func, params)?;
+        let (root, target) = (self.root, self.target(func));
+        let cells = func.cells();
+        // Not by `lend`: with two calls of its closure, a call of an instance alone is not inlined,
+        // and a null call executes 17 more instructions.
+        match &mut self.group {
+            None => enter::run(self.members, root, target, cells, self.store),
+            Some(group) => {
+                let lent = LentWatch::to(self.members, root, &mut group.watch);
+                enter::run(lent.members, root, target, cells, self.store)
+            }
+        }?;
+        Ok(func.load(self.member()))
+    }
+
+    /// Makes a call with untyped values. A function that was looked up before, or that a reference
+    /// refers to, is called in its own member.
+    ///
+    /// # Errors
+    ///
+    /// The function or the values are invalid, a call is suspended, or the reason why the call
+    /// ended.
+    pub(super) fn call_untyped(
+        &mut self,
+        wanted: Wanted<'_>,
+        params: &[Value],
+    ) -> Result<Vec<Value>, CallError> {
+        self.refuse(Operation::Call)?;
+        let referred;
+        let wanted = match wanted {
+            Wanted::Export(name) => Wanted::Export(name),
+            Wanted::Func(func) => {
+                self.root = func.member(self.members)?;
+                Wanted::Func(func)
+            }
+            Wanted::Reference(reference) => {
+                (self.root, referred) = Func::referred(self.members, reference)?;
+                Wanted::Func(&referred)
+            }
+        };
+        self.link();
+        let root = self.root;
+        self.lend(|members, store| untyped::call(members, root, wanted, params, store))
+    }
+
+    /// Runs the rest of the start of the member: see [`start::start`].
+    pub(super) fn start(&mut self) -> Result<(), CallError> {
+        self.link();
+        let root = self.root;
+        self.lend(|members, store| start::start(members, root, store))
+    }
+
+    /// Runs a call, during which the called member has the watch of its group.
+    fn lend<R>(
         &mut self,
         run: impl FnOnce(&mut [Member<HostState<T, Q, A>>], &mut HostState<T, Q, A>) -> R,
     ) -> R {
-        let group_watch = self.group_watch.as_deref_mut();
-        let lent = LentWatch::to(self.members, self.root, group_watch);
-        run(lent.members, self.store)
+        match &mut self.group {
+            None => run(self.members, self.store),
+            Some(group) => {
+                let lent = LentWatch::to(self.members, self.root, &mut group.watch);
+                run(lent.members, self.store)
+            }
+        }
     }
 
     /// Sets the limits of the next call or step.
@@ -173,16 +259,15 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
         for member in &mut *self.members {
             member.blocking = blocking;
         }
-        let vmctx = self.member().vmctx();
-        let target = match &self.group_watch {
-            None => func.target(vmctx),
-            // SAFETY: the members of a group are initialised, and `begin` compared the
-            // preparations.
-            Some(_) => unsafe { func.linked_target(vmctx) },
+        let (root, target) = (self.root, self.target(func));
+        // Not by `lend`, as in `call`.
+        let stepped = match &mut self.group {
+            None => steps::step(self.members, root, target, first, count, self.store),
+            Some(group) => {
+                let lent = LentWatch::to(self.members, root, &mut group.watch);
+                steps::step(lent.members, root, target, first, count, self.store)
+            }
         };
-        let root = self.root;
-        let stepped =
-            self.lend(|members, store| steps::step(members, root, target, first, count, store));
         self.store.mode = Mode::Call;
         for member in &mut *self.members {
             member.blocking = Blocking::Blocks;
@@ -208,13 +293,69 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
             (Progress::Preempted, _) => (Step::Preempted, CallState::Preempted),
         };
         let func = func.identity();
-        *self.suspended = Some(Suspended { func, state });
+        // A region has at most 2^32 slots.
+        let root = self.root as u32;
+        *self.suspended = Some(Suspended { func, state, root });
         Ok(step)
+    }
+
+    /// Checks that a call of this function of the called member is suspended in the wanted state.
+    ///
+    /// # Errors
+    ///
+    /// The state of the instance, or of its group.
+    pub(super) fn expect<P, R>(
+        &self,
+        func: &TypedFunc<P, R>,
+        operation: Operation,
+        wanted: CallState,
+    ) -> Result<(), StateError> {
+        let state = match &*self.suspended {
+            None => CallState::Idle,
+            Some(call) if call.state != wanted => call.state,
+            Some(call)
+                if (call.root as usize, call.func) == (self.root, func.identity())
+                    && func.prepared == self.members[self.root].inner.id =>
+            {
+                return Ok(());
+            }
+            Some(_) => CallState::Another,
+        };
+        Err(StateError::new(operation, state))
+    }
+
+    /// Resumes a call that has asked, and gives it the answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`expect`](Self::expect), and the reason why the call ended.
+    pub(super) fn answer<P: Params, R: Results>(
+        &mut self,
+        func: &TypedFunc<P, R>,
+        answer: A,
+    ) -> Result<Step<R, Q>, CallError> {
+        self.expect(func, Operation::ResumeWith, CallState::Asked)?;
+        let Some(reply) = self.store.reply.take() else {
+            return Err(StateError::new(Operation::ResumeWith, CallState::Idle).into());
+        };
+        let root = self.root;
+        let given = self.lend(|members, store| {
+            steps::may_resume(members, root)?;
+            steps::reply(members, root, reply, &mut store.data, answer)
+        });
+        match given {
+            Ok(()) => self.advance(func, false, Mode::Steps),
+            Err(error) => {
+                self.cancel();
+                Err(error)
+            }
+        }
     }
 
     /// Ends the suspended call, if there is one. The guest's changes stay, as after a deadline.
     pub(super) fn cancel(&mut self) {
-        if self.suspended.take().is_some() {
+        if let Some(call) = self.suspended.take() {
+            self.root = call.root as usize;
             self.give_up();
         }
     }
@@ -239,27 +380,40 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
     }
 }
 
+/// Links the members of a group for a call of member `root`.
+fn link<T>(members: &[Member<T>], root: usize) {
+    let activation = Record::of(members[root].vmctx());
+    let mut next = LAST;
+    let others = (0..members.len()).filter(|at| *at != root);
+    for at in others.chain([root]) {
+        let member = &members[at];
+        let record = Record::of(member.vmctx());
+        // SAFETY: record and context belong to an initialised member, and no guest runs or is
+        // suspended.
+        unsafe {
+            (*record).guest.next = next;
+            next = &raw const (*record).guest;
+            member
+                .cell::<u64>(CONTEXT_ACTIVATION)
+                .write(activation as u64);
+        }
+    }
+}
+
 /// While this value lives, the called member has the watch of its group.
 struct LentWatch<'a, T> {
     members: &'a mut [Member<T>],
     root: usize,
-    group_watch: Option<&'a mut Option<Watch>>,
+    watch: &'a mut Option<Watch>,
 }
 
 impl<'a, T> LentWatch<'a, T> {
-    #[inline(always)]
-    fn to(
-        members: &'a mut [Member<T>],
-        root: usize,
-        mut group_watch: Option<&'a mut Option<Watch>>,
-    ) -> Self {
-        if let Some(watch) = &mut group_watch {
-            mem::swap(*watch, &mut members[root].watch);
-        }
+    fn to(members: &'a mut [Member<T>], root: usize, watch: &'a mut Option<Watch>) -> Self {
+        mem::swap(watch, &mut members[root].watch);
         Self {
             members,
             root,
-            group_watch,
+            watch,
         }
     }
 }
@@ -267,10 +421,7 @@ impl<'a, T> LentWatch<'a, T> {
 /// Gives the watch back to the group, also during unwinding. Otherwise a panic of the embedder's
 /// code would make the group's kill switch ineffective.
 impl<T> Drop for LentWatch<'_, T> {
-    #[inline(always)]
     fn drop(&mut self) {
-        if let Some(watch) = &mut self.group_watch {
-            mem::swap(*watch, &mut self.members[self.root].watch);
-        }
+        mem::swap(self.watch, &mut self.members[self.root].watch);
     }
 }

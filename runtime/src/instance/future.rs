@@ -10,7 +10,7 @@
 //! the instance. If a [`CallAsync`] is leaked (`mem::forget`), the stored future is leaked, too.
 #![allow(unsafe_code)]
 
-use super::callee::CallOwner;
+use super::owner::OwnerMut;
 use super::suspended::Step;
 use crate::call::TypedFunc;
 use crate::call::host_state::{HostCall, Mode, Polled};
@@ -31,16 +31,16 @@ use core::ptr::NonNull;
 use core::task::{Context, Poll};
 use std::panic::{catch_unwind, resume_unwind};
 
-/// A call of a guest as a future, made by [`Instance::call_async`](crate::Instance::call_async) or
-/// [`Group::call_async`](crate::Group::call_async). `C` is the instance or the group.
+/// A call of a guest as a future, made by [`Instance::call_async`](crate::Instance::call_async).
+/// `O` is the [`OwnerMut`] of the instance.
 ///
 /// Each poll runs the guest on the polling thread. The poll ends when the guest returns, waits for
 /// an async host function, or has used up its time slice. Dropping the future cancels the call.
 #[must_use = "a future does nothing unless it is polled"]
-pub struct CallAsync<'a, C: CallOwner, P, R> {
+pub struct CallAsync<'a, O: OwnerMut, P, R> {
     /// A pointer, not a reference: a host function's future borrows the host's data.
-    owner: NonNull<C>,
-    borrowed: PhantomData<&'a mut C>,
+    owner: NonNull<O>,
+    borrowed: PhantomData<&'a mut O>,
     func: TypedFunc<P, R>,
     state: Stage,
     /// The task context of the current poll, and the host function that the guest waits for.
@@ -60,9 +60,9 @@ pub struct CallAsync<'a, C: CallOwner, P, R> {
     turn: Option<HostFuture<'static, ()>>,
 }
 
-// SAFETY: the fields are a mutable borrow of a `Send` instance or group, and a host function's
+// SAFETY: the fields are a mutable borrow of a `Send` owner, and a host function's
 // future that is `Send`.
-unsafe impl<C: CallOwner + Send, P, R> Send for CallAsync<'_, C, P, R> {}
+unsafe impl<O: OwnerMut + Send, P, R> Send for CallAsync<'_, O, P, R> {}
 
 /// The progress of the call.
 enum Stage {
@@ -77,16 +77,10 @@ enum Stage {
     Ended,
 }
 
-impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
-    /// A call of a function of `owner`. `begun` is an error if the call cannot begin.
-    pub(super) fn new(
-        owner: &'a mut C,
-        func: &TypedFunc<P, R>,
-        params: P,
-        bounds: Bounds,
-        begun: Result<(), CallError>,
-    ) -> Self {
-        let begun = begun.and_then(|()| owner.callee().begin(func, params));
+impl<'a, O: OwnerMut, P: Params, R: Results> CallAsync<'a, O, P, R> {
+    /// A call of a function of the instance of `owner`.
+    pub(super) fn new(owner: &'a mut O, func: &TypedFunc<P, R>, params: P, bounds: Bounds) -> Self {
+        let begun = owner.callee().begin(func, params);
         Self {
             state: Stage::New(begun),
             owner: NonNull::from(owner),
@@ -126,7 +120,7 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
     /// Why the call ends.
     fn watch(&mut self, context: &Context<'_>) -> Result<(), CallError> {
         // SAFETY: this future borrows the owner.
-        let Some(watch) = (unsafe { C::watch(self.owner) }) else {
+        let Some(watch) = (unsafe { O::watch_only(self.owner) }) else {
             return Ok(());
         };
         let control = watch.control();
@@ -134,7 +128,7 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
         control.waits(context.waker());
         let bounds = self.bounds;
         // SAFETY: this future borrows the owner.
-        let (members, root) = unsafe { C::members(self.owner) };
+        let (members, root) = unsafe { O::members_only(self.owner) };
         let ended = |why| Err(steps::stopped_waiting(members, root, why, bounds));
         if control.is_killed() {
             return ended(Why::Killed);
@@ -177,14 +171,14 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
         self.polled.host = None;
         self.state = Stage::Suspended;
         // SAFETY: this future borrows the owner.
-        let (members, root) = unsafe { C::members(self.owner) };
+        let (members, root) = unsafe { O::members_only(self.owner) };
         Poll::Ready(steps::ended_waiting(members, root, ended))
     }
 
     /// Whether the guest waits in `memory.atomic.wait32` or `memory.atomic.wait64`.
     fn waits_in_memory(&self) -> bool {
         // SAFETY: this future borrows the owner.
-        let (members, _) = unsafe { C::members(self.owner) };
+        let (members, _) = unsafe { O::members_only(self.owner) };
         members.iter().any(|member| member.waiting.is_some())
     }
 
@@ -235,7 +229,7 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
         let step = callee.advance(&self.func, first, mode);
         // From this point on, access only parts that a host function's future does not borrow.
         // SAFETY: this future borrows the owner.
-        if let Some(watch) = unsafe { C::watch(self.owner) } {
+        if let Some(watch) = unsafe { O::watch_only(self.owner) } {
             self.bounds.cpu_ns = watch.bounds.cpu_ns;
             watch.bounds = Bounds::default();
         }
@@ -290,7 +284,7 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
         };
         if self.polled.host.is_some() {
             // SAFETY: this future borrows the owner.
-            let (members, root) = unsafe { C::members(self.owner) };
+            let (members, root) = unsafe { O::members_only(self.owner) };
             steps::may_resume(members, root)?;
         }
         if self.poll_turn(context)?.is_pending() || self.poll_host(context)?.is_pending() {
@@ -300,7 +294,7 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
     }
 }
 
-impl<C: CallOwner, P, R> CallAsync<'_, C, P, R> {
+impl<O: OwnerMut, P, R> CallAsync<'_, O, P, R> {
     /// Ends the call, unless it has ended.
     fn end(&mut self) {
         if self.polled.host.is_some() {
@@ -330,7 +324,7 @@ impl<C: CallOwner, P, R> CallAsync<'_, C, P, R> {
     }
 }
 
-impl<C: CallOwner, P: Params, R: Results> Future for CallAsync<'_, C, P, R> {
+impl<O: OwnerMut, P: Params, R: Results> Future for CallAsync<'_, O, P, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -346,7 +340,7 @@ impl<C: CallOwner, P: Params, R: Results> Future for CallAsync<'_, C, P, R> {
     }
 }
 
-impl<C: CallOwner, P, R> Drop for CallAsync<'_, C, P, R> {
+impl<O: OwnerMut, P, R> Drop for CallAsync<'_, O, P, R> {
     fn drop(&mut self) {
         if !matches!(self.state, Stage::Ended | Stage::New(_)) {
             self.end();
@@ -354,7 +348,7 @@ impl<C: CallOwner, P, R> Drop for CallAsync<'_, C, P, R> {
     }
 }
 
-impl<C: CallOwner, P, R> fmt::Debug for CallAsync<'_, C, P, R> {
+impl<O: OwnerMut, P, R> fmt::Debug for CallAsync<'_, O, P, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallAsync")
             .field("waits", &self.polled.host.is_some())

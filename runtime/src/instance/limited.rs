@@ -2,6 +2,7 @@
 
 use super::future::CallAsync;
 use super::handle::Instance;
+use super::owner::OwnerMut;
 use super::suspended::Step;
 use crate::call::{Func, TypedFunc};
 use crate::error::{CallError, CallState, Operation, StateError};
@@ -11,9 +12,7 @@ use crate::value::{FuncRef, Value};
 use core::time::Duration;
 
 /// One call, or one step of a call, with limits. [`Instance::deadline`], [`Instance::cpu_budget`]
-/// and [`Instance::timeslice`] make a limited call, and so do the methods of a
-/// [`Group`](crate::Group) with these names. `C` is a mutable reference to the instance or the
-/// group.
+/// and [`Instance::timeslice`] make a limited call. `C` is a mutable reference to the instance.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -70,7 +69,7 @@ impl<C> LimitedCall<C> {
     }
 }
 
-impl<T, Q, A> Instance<T, Q, A> {
+impl<T, Q, A, O: OwnerMut<Data = T, Question = Q, Answer = A>> Instance<T, Q, A, O> {
     /// Calls a function as a future, on any executor.
     ///
     /// Async host functions ([`Linker::func_async`](crate::Linker::func_async)) suspend the guest.
@@ -87,7 +86,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         &mut self,
         func: &TypedFunc<P, R>,
         params: P,
-    ) -> CallAsync<'_, Self, P, R> {
+    ) -> CallAsync<'_, O, P, R> {
         LimitedCall::new(self).call_async(func, params)
     }
 
@@ -96,7 +95,7 @@ impl<T, Q, A> Instance<T, Q, A> {
     ///
     /// Guest code is interrupted at any instruction. A host function first runs to its end, and its
     /// result is discarded.
-    pub fn deadline(&mut self, limit: Duration) -> LimitedCall<&mut Instance<T, Q, A>> {
+    pub fn deadline(&mut self, limit: Duration) -> LimitedCall<&mut Self> {
         LimitedCall::new(self).deadline(limit)
     }
 
@@ -105,19 +104,22 @@ impl<T, Q, A> Instance<T, Q, A> {
     ///
     /// The limit counts the processor time that the call's thread uses for the call. The guest is
     /// interrupted as by a [`deadline`](Self::deadline).
-    pub fn cpu_budget(&mut self, limit: Duration) -> LimitedCall<&mut Instance<T, Q, A>> {
+    pub fn cpu_budget(&mut self, limit: Duration) -> LimitedCall<&mut Self> {
         LimitedCall::new(self).cpu_budget(limit)
     }
 
     /// Suspends the next call each time that it has run for the time `slice`, at any instruction.
     ///
     /// The time slice applies to calls by [`LimitedCall::start`] and [`LimitedCall::call_async`].
-    pub fn timeslice(&mut self, slice: Duration) -> LimitedCall<&mut Instance<T, Q, A>> {
+    pub fn timeslice(&mut self, slice: Duration) -> LimitedCall<&mut Self> {
         LimitedCall::new(self).timeslice(slice)
     }
 }
 
-impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
+impl<'a, T, Q, A, O> LimitedCall<&'a mut Instance<T, Q, A, O>>
+where
+    O: OwnerMut<Data = T, Question = Q, Answer = A>,
+{
     /// Calls a function within the limits.
     ///
     /// # Errors
@@ -210,13 +212,13 @@ impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
         self,
         func: &TypedFunc<P, R>,
         params: P,
-    ) -> CallAsync<'a, Instance<T, Q, A>, P, R> {
-        CallAsync::new(self.callee, func, params, self.bounds, Ok(()))
+    ) -> CallAsync<'a, O, P, R> {
+        CallAsync::new(&mut self.callee.owner, func, params, self.bounds)
     }
 
     fn step<R>(
         self,
-        call: impl FnOnce(&mut Instance<T, Q, A>) -> Result<R, CallError>,
+        call: impl FnOnce(&mut Instance<T, Q, A, O>) -> Result<R, CallError>,
     ) -> Result<R, CallError> {
         self.callee.within(self.bounds, call)
     }

@@ -317,12 +317,12 @@ impl<T, Q, A> Prepared<T, Q, A> {
         let member = Member::new(slot, Arc::clone(share), self.memories.clone());
         let mut instance = Instance::new(member, data);
         if let Some(measure) = self.measure {
-            instance.member.clocks = measure.clocks();
+            instance.owner.member.clocks = measure.clocks();
         }
         // The caller may access the memory before any guest runs, and faults need the signal
         // handler.
         sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
-        let member = &mut instance.member;
+        let member = &mut instance.owner.member;
         member.initialise(0);
         if self.measure.is_some() {
             member.count_usage();
@@ -342,7 +342,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
     /// under the limits of a start.
     #[inline(never)]
     fn run_start(&self, instance: &mut Instance<T, Q, A>) -> Result<(), CallError> {
-        if instance.member.inner.starts() {
+        if instance.owner.member.inner.starts() {
             self.limited(instance, Instance::run_start)?;
         }
         match &self.first {

@@ -1,6 +1,7 @@
 //! [`Instance::snapshot`]: the state of an instance as the initial state of a module.
 
 use super::handle::Instance;
+use super::owner::Alone;
 use super::suspended::Suspended;
 use crate::call::is_whole;
 use crate::error::{Operation, SnapshotError};
@@ -50,13 +51,16 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// As [`snapshot`](Self::snapshot). [`SnapshotError::NoExport`] for a name that is not the name
     /// of an exported function.
     pub fn snapshot_after(self, exports: &[&str]) -> Result<Module, SnapshotError> {
-        Suspended::none(self.suspended.as_ref(), Operation::Snapshot)?;
-        if !is_whole(core::slice::from_ref(&self.member)) {
+        let Alone {
+            member, suspended, ..
+        } = self.owner;
+        Suspended::none(suspended.as_ref(), Operation::Snapshot)?;
+        if !is_whole(core::slice::from_ref(&member)) {
             return Err(SnapshotError::Fork);
         }
-        if self.member.has_failed() {
+        if member.has_failed() {
             return Err(SnapshotError::Failed);
         }
-        self.member.snapshot(exports)
+        member.snapshot(exports)
     }
 }

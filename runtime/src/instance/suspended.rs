@@ -21,6 +21,9 @@ pub enum Step<R, Q = core::convert::Infallible> {
 pub(crate) struct Suspended {
     /// The function that was called, see `TypedFunc::identity`.
     pub(super) func: (usize, i32),
+    /// The index of the called member, on whose stack the call is suspended. A single instance has
+    /// index 0. Not `usize`: with 8 bytes more, each instance would be 8 bytes larger.
+    pub(super) root: u32,
     /// Why the call was suspended.
     pub(super) state: CallState,
 }

@@ -1,8 +1,7 @@
 //! [`Table`] and [`TableMut`]: the host's views of a guest's tables between calls.
 
-use super::group::{Group, MemberId};
 use super::handle::Instance;
-use super::suspended::Suspended;
+use super::owner::{Owner, OwnerMut};
 use crate::call::{HostState, table};
 use crate::error::{Operation, TableError};
 use crate::store::member::Member;
@@ -141,15 +140,20 @@ fn no_export<T>(member: &Member<T>, name: &str) -> TableError {
 }
 
 /// Tables.
-impl<T, Q, A> Instance<T, Q, A> {
-    /// The exported table `name`.
+impl<T, Q, A, O: Owner<Data = T, Question = Q, Answer = A>> Instance<T, Q, A, O> {
+    /// The exported table `name`. A member of a group may import that table from another member.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<Table<'_>> {
-        let index = table::exported(&self.member, name)?;
-        Some(Table::new(&self.member, index))
+        let (members, at) = self.owner.members();
+        let index = table::exported(&members[at], name)?;
+        Some(Table::new(&members[at], index))
     }
+}
 
-    /// The exported table `name`, to change it.
+/// Tables to change.
+impl<T, Q, A, O: OwnerMut<Data = T, Question = Q, Answer = A>> Instance<T, Q, A, O> {
+    /// The exported table `name`, to change it. Other members of the group that import the table
+    /// see the changes.
     ///
     /// # Errors
     ///
@@ -157,50 +161,15 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// suspended, because a preempted call may be in the middle of an instruction that writes to
     /// the table.
     pub fn table_mut(&mut self, name: &str) -> Result<TableMut<'_, T, Q, A>, TableError> {
-        Suspended::none(self.suspended.as_ref(), Operation::ChangeTable)?;
-        let index = table::exported(&self.member, name);
-        let index = index.ok_or_else(|| no_export(&self.member, name))?;
+        let mut callee = self.owner.callee();
+        callee.refuse(Operation::ChangeTable)?;
+        let index = table::exported(callee.member(), name);
+        let index = index.ok_or_else(|| no_export(callee.member(), name))?;
         Ok(TableMut {
-            members: core::slice::from_mut(&mut self.member),
-            at: 0,
+            members: callee.members,
+            at: callee.root,
             index,
-            store: &mut self.store,
-        })
-    }
-}
-
-/// Tables.
-impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
-    /// The exported table `name` of an instance. The instance may import that table from another
-    /// instance of the group.
-    #[must_use]
-    pub fn table(&self, member: MemberId, name: &str) -> Option<Table<'_>> {
-        let member = self.member(member).ok()?;
-        let index = table::exported(member, name)?;
-        Some(Table::new(member, index))
-    }
-
-    /// The exported table `name` of an instance, to change it. Other instances that import the
-    /// table see the changes.
-    ///
-    /// # Errors
-    ///
-    /// [`TableError::NoExport`] if there is no such table; [`TableError::State`] while a call is
-    /// suspended; [`TableError::NoMember`] for an id of another group.
-    pub fn table_mut(
-        &mut self,
-        member: MemberId,
-        name: &str,
-    ) -> Result<TableMut<'_, T, Q, A>, TableError> {
-        self.refuse(Operation::ChangeTable)?;
-        let at = self.position(member)?;
-        let index = table::exported(&self.members[at], name);
-        let index = index.ok_or_else(|| no_export(&self.members[at], name))?;
-        Ok(TableMut {
-            members: &mut self.members,
-            at,
-            index,
-            store: &mut self.store,
+            store: callee.store,
         })
     }
 }

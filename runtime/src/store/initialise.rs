@@ -315,7 +315,7 @@ mod tests {
                 let region = Region::builder().slots(1).reset(reset).build();
                 let Ok(region) = region else { continue };
                 let first = |instance: &Instance<()>| {
-                    let member = &instance.member;
+                    let member = &instance.owner.member;
                     let element = member.slot.table(&member.inner.region, 0);
                     // SAFETY: the region has room for at least one element of each table.
                     unsafe { element.read() }

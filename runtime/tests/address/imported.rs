@@ -4,6 +4,7 @@
 use super::shapes::{CONSTANTS, SHAPES, ends};
 use super::{LEVELS, common, function, image, is_rewritten, region};
 use crate::common::campaign::sampled;
+use crate::common::values::Lend as _;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, Group, Linker, MemberId, TrapCode, Value};
 
@@ -34,15 +35,17 @@ impl Pair {
     }
 
     fn call(&mut self, name: &str, params: [u32; 3], image: &[u8]) -> Left {
-        let mut memory = self.group.memory_mut(self.owner).expect("a member");
+        let mut lent = self.group.lend(self.owner);
+        let mut memory = lent.memory_mut();
         memory.write(0, image).expect("it is inside");
         let params = params.map(|param| Value::I32(param.cast_signed()));
-        let result = match self.group.call_values(self.user, name, &params) {
+        let result = match self.group.lend(self.user).call_values(name, &params) {
             Ok(results) => Ok(results),
             Err(CallError::Trap(trap)) => Err(trap.code()),
             Err(other) => panic!("{name} {params:x?}: {other}"),
         };
-        let memory = self.group.memory(self.owner).expect("a member");
+        let lent = self.group.at(self.owner);
+        let memory = lent.memory();
         (result, memory.as_slice().to_vec())
     }
 }

@@ -1,11 +1,10 @@
 //! Calls by untyped function handles, and by references that guests give to the host.
 
 use crate::common;
-use common::values::{external, group, region};
+use common::values::{Lend as _, external, group, region};
 use pirn_runtime::{
-    CallError, CallState, Caller, Func, FuncRef, FuncType, Group, GroupError, HostError, Instance,
-    InvalidCall, LinkError, Linker, NoMember, Operation, Prepared, Region, Step, TrapCode, ValType,
-    Value,
+    CallError, CallState, Caller, Func, FuncRef, FuncType, Group, HostError, Instance, InvalidCall,
+    LinkError, Linker, NoMember, Operation, Prepared, Region, Step, TrapCode, ValType, Value,
 };
 use std::time::Duration;
 
@@ -123,7 +122,9 @@ fn a_handle_is_refused_by_another_preparation() {
         "refused calls must not run the guest"
     );
     let mut group = group(1);
-    let found = invalid(group.call_func(&next, &[Value::I32(1)]));
+    let member = group.instantiate(&common::wat("(module)"), &Linker::new());
+    let mut member = group.lend(member.expect("it starts"));
+    let found = invalid(member.call_func(&next, &[Value::I32(1)]));
     assert_eq!(found, InvalidCall::OtherPreparation);
 }
 
@@ -371,9 +372,10 @@ fn functions_of_a_group_run_in_their_members() {
         [owner, user]
     };
     let [owner, user] = start(&mut one);
-    start(&mut another);
-    let get = one.func_values(user, "get").expect("the export exists");
+    let [other, _] = start(&mut another);
+    let get = one.at(user).func_values("get").expect("the export exists");
     let mut reference = |at| match one
+        .lend(user)
         .call_func(&get, &[Value::I32(at)])
         .expect("the call returns")[..]
     {
@@ -384,52 +386,60 @@ fn functions_of_a_group_run_in_their_members() {
     let calls: [(FuncRef, i32, i32, i32); 3] =
         [(next, 1, 11, 20), (own, 2, 13, 2), (next, 3, 16, 2)];
     for (reference, by, of_owner, of_user) in calls {
-        let called = one.call_ref(reference, &[Value::I32(by)]);
+        let called = one.lend(owner).call_ref(reference, &[Value::I32(by)]);
         assert_eq!(called.expect("the call returns"), [Value::I32(of_owner)]);
-        assert_eq!(one.global(owner, "n"), Some(Value::I32(of_owner)));
-        assert_eq!(one.global(user, "n"), Some(Value::I32(of_user)));
+        assert_eq!(one.at(owner).global("n"), Some(Value::I32(of_owner)));
+        assert_eq!(one.at(user).global("n"), Some(Value::I32(of_user)));
     }
     // Get the handles of an export of each member, and of a reference.
     let funcs: [Func; 3] = [
-        one.func_values(owner, "next").expect("the export exists"),
-        one.func_values(user, "own").expect("the export exists"),
-        one.func_of(own).expect("the group owns the reference"),
+        one.at(owner)
+            .func_values("next")
+            .expect("the export exists"),
+        one.at(user).func_values("own").expect("the export exists"),
+        one.at(owner)
+            .func_of(own)
+            .expect("the group owns the reference"),
     ];
     for (func, sum) in funcs.iter().zip([17, 18, 19]) {
         assert_eq!(func.ty().to_string(), "(i32) -> i32");
-        let called = one.call_func(func, &[Value::I32(1)]);
+        let called = one.lend(owner).call_func(func, &[Value::I32(1)]);
         assert_eq!(called.expect("the call returns"), [Value::I32(sum)]);
-        let found = invalid(another.call_func(func, &[Value::I32(1)]));
+        let found = invalid(another.lend(other).call_func(func, &[Value::I32(1)]));
         assert_eq!(found, InvalidCall::OtherPreparation);
     }
     for reference in [next, own] {
-        let found = invalid(another.call_ref(reference, &[Value::I32(1)]));
+        let found = invalid(another.lend(other).call_ref(reference, &[Value::I32(1)]));
         assert_eq!(found, InvalidCall::ForeignRef);
-        let found = invalid(group(1).call_ref(reference, &[Value::I32(1)]));
+        let mut third = group(1);
+        let member = third.instantiate(&common::wat("(module)"), &linker);
+        let mut member = third.lend(member.expect("the module links"));
+        let found = invalid(member.call_ref(reference, &[Value::I32(1)]));
         assert_eq!(found, InvalidCall::ForeignRef);
     }
-    let found = one.func_values(owner, "own");
+    let found = one.at(owner).func_values("own");
     assert!(
-        matches!(found, Err(GroupError::Link(LinkError::NoExport { .. }))),
+        matches!(found, Err(LinkError::NoExport { .. })),
         "{found:?}"
     );
-    let found = another.func_values(owner, "next");
-    assert!(
-        matches!(
-            found,
-            Err(GroupError::NoMember(NoMember { found: 0, count: 2 }))
-        ),
-        "{found:?}"
-    );
+    let found = another.member(owner).map(drop);
+    assert_eq!(found, Err(NoMember { found: 0, count: 2 }));
     // Deadlines apply to calls by handle and by reference. The group refuses time slices.
     let limit = Duration::from_secs(3600);
-    let called = one.deadline(limit).call_func(&funcs[0], &[Value::I32(1)]);
+    let mut member = one.lend(owner);
+    let called = member
+        .deadline(limit)
+        .call_func(&funcs[0], &[Value::I32(1)]);
     assert_eq!(called.expect("the call returns"), [Value::I32(20)]);
-    let called = one.deadline(limit).call_ref(own, &[Value::I32(1)]);
+    let called = member.deadline(limit).call_ref(own, &[Value::I32(1)]);
     assert_eq!(called.expect("the call returns"), [Value::I32(21)]);
-    let called = one.deadline(Duration::ZERO).call_ref(own, &[Value::I32(1)]);
+    let called = member
+        .deadline(Duration::ZERO)
+        .call_ref(own, &[Value::I32(1)]);
     assert!(matches!(called, Err(CallError::Deadline(_))), "{called:?}");
-    let called = one.timeslice(limit).call_func(&funcs[0], &[Value::I32(1)]);
+    let called = member
+        .timeslice(limit)
+        .call_func(&funcs[0], &[Value::I32(1)]);
     assert!(matches!(called, Err(CallError::State(_))), "{called:?}");
 }
 
@@ -573,8 +583,8 @@ fn a_host_function_calls_a_function_of_another_member() {
         .instantiate(&common::wat(OTHER), &linker)
         .expect("the module links");
     for (at, result) in [(0, 13), (1, 53), (0, 16)] {
-        let called = group.call_values(user, "calls", &[Value::I32(at)]);
+        let called = group.lend(user).call_values("calls", &[Value::I32(at)]);
         assert_eq!(called.expect("the call returns"), [Value::I32(result)]);
     }
-    assert_eq!(group.global(owner, "n"), Some(Value::I32(16)));
+    assert_eq!(group.at(owner).global("n"), Some(Value::I32(16)));
 }

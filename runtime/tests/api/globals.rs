@@ -1,7 +1,7 @@
 //! The host reads globals by a shared reference to the instance, and sets them.
 
 use crate::common;
-use common::values::{external, group, instance, number, prepare, region};
+use common::values::{Lend as _, external, group, instance, number, prepare, region};
 use pirn_compiler::Options;
 use pirn_runtime::{
     AnyRef, CallError, CallState, Instance, Linker, NoMember, Operation, Region, SetGlobalError,
@@ -470,43 +470,44 @@ fn members_of_a_group_share_what_is_set() {
         .instantiate(&common::wat(USER), &linker)
         .expect("the module links");
     let read = |group: &pirn_runtime::Group<()>, member, name| {
-        group.global(member, name).expect("the export exists")
+        group.at(member).global(name).expect("the export exists")
     };
     let (seven, eight) = (read(&one, owner, "constant"), read(&one, user, "own"));
     for (member, value, result) in [(owner, eight, 8), (user, seven, 7), (user, eight, 8)] {
-        one.set_global(member, "g", value).expect("the types match");
+        one.lend(member)
+            .set_global("g", value)
+            .expect("the types match");
         assert_eq!(read(&one, owner, "g"), value);
         assert_eq!(read(&one, user, "g"), value);
-        assert_eq!(number(one.call_values(owner, "calls", &[])), result);
+        assert_eq!(number(one.lend(owner).call_values("calls", &[])), result);
     }
     let long = read(&one, user, "long");
     for member in [owner, user] {
-        match one.set_global(member, "g", long) {
+        match one.lend(member).set_global("g", long) {
             Err(SetGlobalError::Value { error, .. }) => {
                 assert!(matches!(error, ValueError::Type { .. }), "{error}");
             }
             set => panic!("{set:?}"),
         }
-        let error = one.set_global(member, "constant", seven);
+        let error = one.lend(member).set_global("constant", seven);
         let error = error.expect_err("the global is immutable");
         assert!(matches!(error, SetGlobalError::Immutable { .. }), "{error}");
     }
     assert_eq!(
-        number(one.call_values(owner, "calls", &[])),
+        number(one.lend(owner).call_values("calls", &[])),
         8,
         "refused values must not change the global"
     );
     // Another group refuses the member ids and the references of this group.
-    let found = another.set_global(owner, "g", Value::FuncRef(None));
-    let none = SetGlobalError::NoMember(NoMember { found: 0, count: 0 });
-    assert_eq!(found, Err(none));
+    let found = another.member_mut(owner).map(drop);
+    assert_eq!(found, Err(NoMember { found: 0, count: 0 }));
     let own = another
         .instantiate(&common::wat(OWNER), &linker)
         .expect("the module links");
-    match another.set_global(own, "g", eight) {
+    match another.lend(own).set_global("g", eight) {
         Err(SetGlobalError::Value { error, .. }) => assert_eq!(error, ValueError::Foreign),
         set => panic!("{set:?}"),
     }
-    let called = another.call_values(own, "calls", &[]);
+    let called = another.lend(own).call_values("calls", &[]);
     assert!(matches!(called, Err(CallError::Trap(_))), "{called:?}");
 }

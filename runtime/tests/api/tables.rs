@@ -1,7 +1,7 @@
 //! The host reads and changes tables.
 
 use crate::common;
-use common::values::{external, group, levels, number};
+use common::values::{Lend as _, external, group, levels, number};
 use pirn_compiler::Options;
 use pirn_runtime::{
     AddrType, AnyRef, CallError, CallState, Group, Growing, Growth, GrowthError, Instance, Linker,
@@ -700,7 +700,8 @@ fn members_of_a_group_share_a_table() {
         .instantiate(&common::wat(USER), &Linker::new())
         .expect("the module links");
     let get = |group: &mut Group<Asked>, member, name: &str| match group
-        .call_values(member, name, &[])
+        .lend(member)
+        .call_values(name, &[])
         .expect("the call returns")[..]
     {
         [value] => value,
@@ -710,19 +711,22 @@ fn members_of_a_group_share_a_table() {
     let eight = get(&mut allowing, user, "f");
     let long = get(&mut allowing, user, "long");
     for (through, value, result) in [(owner, eight, 8), (user, seven, 7), (user, eight, 8)] {
-        let mut table = allowing.table_mut(through, "t").expect("the export exists");
+        let mut lent = allowing.lend(through);
+        let mut table = lent.table_mut("t").expect("the export exists");
         table.set(0, value).expect("the types match");
         for member in [owner, user] {
-            let table = allowing.table(member, "t").expect("the export exists");
+            let lent = allowing.at(member);
+            let table = lent.table("t").expect("the export exists");
             assert_eq!(table.get(0), Some(value));
             assert_eq!(
-                number(allowing.call_values(member, "call", &[Value::I32(0)])),
+                number(allowing.lend(member).call_values("call", &[Value::I32(0)])),
                 result
             );
         }
     }
     for through in [owner, user] {
-        let mut table = allowing.table_mut(through, "t").expect("the export exists");
+        let mut lent = allowing.lend(through);
+        let mut table = lent.table_mut("t").expect("the export exists");
         for result in [table.set(0, long), table.grow(1, long).map(drop)] {
             let error = result.expect_err("the function has another type");
             assert!(
@@ -732,11 +736,14 @@ fn members_of_a_group_share_a_table() {
         }
     }
     // The declared types differ. The owner's maximum applies to both members.
-    let mut table = allowing.table_mut(user, "t").expect("the export exists");
+    let mut lent = allowing.lend(user);
+    let mut table = lent.table_mut("t").expect("the export exists");
     assert_eq!((table.ty().max, table.grow(2, seven)), (None, Ok(1)));
-    let mut table = allowing.table_mut(owner, "t").expect("the export exists");
+    let mut lent = allowing.lend(owner);
+    let mut table = lent.table_mut("t").expect("the export exists");
     assert_eq!((table.ty().max, table.grow(3, eight)), (Some(6), Ok(3)));
-    let mut table = allowing.table_mut(user, "t").expect("the export exists");
+    let mut lent = allowing.lend(user);
+    let mut table = lent.table_mut("t").expect("the export exists");
     assert_eq!(
         table.grow(1, seven),
         Err(TableError::Limit {
@@ -744,14 +751,15 @@ fn members_of_a_group_share_a_table() {
             limit: 6
         })
     );
+    let lent = [allowing.at(owner), allowing.at(user)];
     assert_eq!(
-        sizes([owner, user].map(|member| allowing.table(member, "t"))),
+        sizes(lent.each_ref().map(|member| member.table("t"))),
         [6, 6]
     );
     for (at, result) in [(0, 8), (2, 7), (5, 8)] {
         for member in [owner, user] {
             assert_eq!(
-                number(allowing.call_values(member, "call", &[Value::I32(at)])),
+                number(allowing.lend(member).call_values("call", &[Value::I32(at)])),
                 result
             );
         }
@@ -770,22 +778,21 @@ fn members_of_a_group_share_a_table() {
     assert_eq!(asked(&allowing.data().failed), [(of_owner, 7)]);
     // Another group refuses the member ids and the references of this group.
     let mut another = group(1);
-    assert!(another.table(owner, "t").is_none());
-    let found = another.table_mut(owner, "t").map(drop);
-    assert_eq!(
-        found,
-        Err(TableError::NoMember(NoMember { found: 0, count: 0 }))
-    );
+    let none = NoMember { found: 0, count: 0 };
+    assert_eq!(another.member(owner).map(drop), Err(none));
+    assert_eq!(another.member_mut(owner).map(drop), Err(none));
     let own = another
         .instantiate(&common::wat(OWNER), &Linker::new())
         .expect("the module links");
-    let mut table = another.table_mut(own, "t").expect("the export exists");
+    let mut lent = another.lend(own);
+    let mut table = lent.table_mut("t").expect("the export exists");
     assert_eq!(
         table.set(0, seven),
         Err(TableError::Value(ValueError::Foreign))
     );
     assert_eq!(table.get(0), Some(NULL));
-    let found = another.table_mut(own, "f").map(drop);
+    let mut lent = another.lend(own);
+    let found = lent.table_mut("f").map(drop);
     assert!(
         matches!(found, Err(TableError::NoExport { .. })),
         "{found:?}"

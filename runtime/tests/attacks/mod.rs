@@ -8,7 +8,7 @@ mod relaxed;
 use common::campaign::share;
 use common::file::File;
 use common::random::Random;
-use common::values::{external, group, instance, levels, number};
+use common::values::{Lend as _, external, group, instance, levels, number};
 use pirn_compiler::Options;
 use pirn_format::cpu::{self, Arch};
 use pirn_runtime::{CallError, Group, GroupError, LinkError, Linker, Region, TrapCode, Value};
@@ -175,7 +175,7 @@ fn compiler_runtime_and_linker_agree_on_equal_types() {
             for (by, wanted) in written.iter().enumerate() {
                 for (at, found) in elements.iter().enumerate() {
                     let at = [Value::I32(at as i32)];
-                    let found_code = code(group.call_values(*member, &format!("by{by}"), &at));
+                    let found_code = code(group.lend(*member).call_values(&format!("by{by}"), &at));
                     assert_eq!(found_code, is_equal(found, wanted), "{found} by {wanted}");
                 }
             }
@@ -540,13 +540,18 @@ fn references_of_dropped_guests_are_refused() {
         member.expect("it starts")
     });
     let of_group = group
-        .call_values(members[0], "get", &[])
+        .lend(members[0])
+        .call_values("get", &[])
         .expect("it returns")[0];
     for name in ["typed", "null"] {
-        assert_eq!(number(group.call_values(members[1], name, &[of_group])), 5);
+        assert_eq!(
+            number(group.lend(members[1]).call_values(name, &[of_group])),
+            5
+        );
         for reference in &old {
             group
-                .call_values(members[1], name, &[*reference])
+                .lend(members[1])
+                .call_values(name, &[*reference])
                 .expect_err("it is refused");
         }
     }

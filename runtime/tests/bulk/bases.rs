@@ -3,6 +3,7 @@
 
 use super::common::random::Random;
 use super::{common, options, returned};
+use crate::common::values::Lend as _;
 use pirn_compiler::OptLevel;
 use pirn_runtime::{Group, Linker, Module, Region, Value};
 
@@ -145,21 +146,27 @@ fn members_of_a_group_use_their_own_bases() {
             let owner = add("owner", &owner);
             let neighbour = add("neighbour", &neighbour);
             let borrower = add("borrower", &borrower);
-            let found = group.call_values(neighbour, "both", &[]).expect("inside");
+            let found = group
+                .lend(neighbour)
+                .call_values("both", &[])
+                .expect("inside");
             assert_eq!(found, [Value::I32(32)]);
-            let found = group.call_values(borrower, "bulk", &[Value::I32(72)]);
+            let found = group.lend(borrower).call_values("bulk", &[Value::I32(72)]);
             assert_eq!(found.expect("inside"), [Value::I32(3)]);
-            let before = group.memory(owner).expect("it has one").as_slice().to_vec();
+            let lent = group.at(owner);
+            let before = lent.memory().as_slice().to_vec();
             assert!(
                 group
-                    .call_values(borrower, "out", &[Value::I32(73)])
+                    .lend(borrower)
+                    .call_values("out", &[Value::I32(73)])
                     .is_err()
             );
-            assert!(group.call_values(borrower, "few_out", &[]).is_err());
-            assert!(group.memory(owner).expect("it has one").as_slice() == before);
+            assert!(group.lend(borrower).call_values("few_out", &[]).is_err());
+            assert!(group.at(owner).memory().as_slice() == before);
             assert!(
                 group
-                    .call_values(borrower, "out", &[Value::I32(72)])
+                    .lend(borrower)
+                    .call_values("out", &[Value::I32(72)])
                     .is_ok()
             );
         }

@@ -5,6 +5,7 @@
 use super::{FUNCS, MEMORY, Operation, common, options, returned};
 use crate::common::campaign::sampled;
 use crate::common::retry::with_more_iterations;
+use crate::common::values::Lend as _;
 use pirn_compiler::OptLevel;
 use pirn_runtime::{Group, Instance, Linker, Prepared, Region, Step, Value};
 use std::sync::LazyLock;
@@ -206,12 +207,19 @@ fn bulk_operations_on_an_imported_memory_change_the_owners() {
         .instantiate(&common::wat(user), &linker)
         .expect("it fits");
     group
-        .call_values(user, "fill", &[Value::I32(100)])
+        .lend(user)
+        .call_values("fill", &[Value::I32(100)])
         .expect("inside");
     group
-        .call_values(user, "copy", &[Value::I32(100)])
+        .lend(user)
+        .call_values("copy", &[Value::I32(100)])
         .expect("inside");
-    assert!(group.call_values(user, "copy", &[Value::I32(101)]).is_err());
+    assert!(
+        group
+            .lend(user)
+            .call_values("copy", &[Value::I32(101)])
+            .is_err()
+    );
     for (at, wanted) in [
         (99, 0),
         (100, 7),
@@ -222,7 +230,8 @@ fn bulk_operations_on_an_imported_memory_change_the_owners() {
         (65535, 7),
     ] {
         let found = group
-            .call_values(owner, "peek", &[Value::I32(at)])
+            .lend(owner)
+            .call_values("peek", &[Value::I32(at)])
             .expect("inside");
         assert!(
             matches!(found[..], [Value::I32(found)] if found == wanted),

@@ -2,8 +2,8 @@
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{
-    AddrType, CallError, ExternRef, Group, Instance, InvalidCall, Linker, MemoryType, PageSize,
-    Prepared, Region, SharedMemory, Value,
+    AddrType, CallError, ExternRef, Group, Instance, InvalidCall, Linker, MemberId, MemberMut,
+    MemberRef, MemoryType, PageSize, Prepared, Region, SharedMemory, Value,
 };
 use std::fmt::Debug;
 use std::num::NonZeroU64;
@@ -26,6 +26,22 @@ pub(crate) fn region(slots: u32) -> Region {
 /// An empty group in a new region of `slots` slots.
 pub(crate) fn group(slots: u32) -> Group<()> {
     Group::new(&region(slots), ())
+}
+
+/// Lends members of groups for tests that use only the groups' own ids.
+pub(crate) trait Lend<T, Q, A> {
+    fn at(&self, member: MemberId) -> MemberRef<'_, T, Q, A>;
+    fn lend(&mut self, member: MemberId) -> MemberMut<'_, T, Q, A>;
+}
+
+impl<T: 'static, Q: 'static, A: 'static> Lend<T, Q, A> for Group<T, Q, A> {
+    fn at(&self, member: MemberId) -> MemberRef<'_, T, Q, A> {
+        self.member(member).expect("the id is of this group")
+    }
+
+    fn lend(&mut self, member: MemberId) -> MemberMut<'_, T, Q, A> {
+        self.member_mut(member).expect("the id is of this group")
+    }
 }
 
 /// A shared memory with 32-bit addresses. `min` and `max` are numbers of pages.

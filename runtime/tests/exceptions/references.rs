@@ -3,7 +3,7 @@
 
 use crate::common;
 use common::campaign::{sampled, share};
-use common::values::{invalid, levels};
+use common::values::{Lend as _, invalid, levels};
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{
     CallError, FuncType, Group, HostError, Instance, InvalidCall, LinkError, Linker, Region,
@@ -362,14 +362,17 @@ fn tags_of_two_instances_differ() {
         }
         let user = common::wat_with(USER, &options);
         let user = group.instantiate(&user, &Linker::new()).expect("it starts");
-        let run = |group: &mut Group<()>, n| group.call_values(user, "run", &[Value::I32(n)]);
+        let run = |group: &mut Group<()>, n| group.lend(user).call_values("run", &[Value::I32(n)]);
         assert_eq!(run(&mut group, 0).expect("it returns"), [Value::I32(10)]);
         assert_eq!(run(&mut group, 1).expect("it returns"), [Value::I32(1020)]);
         assert_eq!(
-            group.call_values(user, "passes", &[]).expect("it returns"),
+            group
+                .lend(user)
+                .call_values("passes", &[])
+                .expect("it returns"),
             [Value::I32(-5)]
         );
-        match group.call_values(user, "uncaught", &[]) {
+        match group.lend(user).call_values("uncaught", &[]) {
             Err(CallError::Exception(thrown)) => {
                 assert_eq!(
                     (thrown.tag(), thrown.values()),
@@ -406,7 +409,7 @@ fn an_exception_outlives_the_failed_start_of_its_instance() {
     let thrown = thrown.expect_err("it throws").to_string();
     assert!(thrown.contains("uncaught exception (7, 8)"), "{thrown}");
     for _ in 0..2 {
-        match group.call_values(member, "again", &[]) {
+        match group.lend(member).call_values("again", &[]) {
             Err(CallError::Exception(thrown)) => {
                 assert_eq!(thrown.values(), [5, 6].map(Value::I64));
             }

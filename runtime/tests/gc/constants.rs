@@ -1,6 +1,7 @@
 //! Constant expressions that convert a reference of the host which does not fit into a word, so
 //! that it is in a box of the heap.
 
+use crate::common::values::Lend as _;
 use crate::common::{self, values::external};
 use pirn_runtime::{ExternRef, Group, Linker, Value};
 use std::num::NonZeroU64;
@@ -64,7 +65,7 @@ fn constants_take_numbers_of_the_host_out_of_their_box() {
             "passive segment",
             "array of a segment",
         ] {
-            let found = group.call_values(user, name, &[]).expect(name);
+            let found = group.lend(user).call_values(name, &[]).expect(name);
             assert_eq!(found, [Value::ExternRef(wanted)], "{name} of {number:#x}");
         }
     }

@@ -2,6 +2,7 @@
 //! chose.
 
 use crate::common;
+use crate::common::values::Lend as _;
 use crate::gc::{GUEST, call, instance, is_invalid, trap};
 use pirn_runtime::{
     CallError, Caller, ExternRef, FuncType, Instance, Linker, Region, TrapCode, ValType, Value,
@@ -188,13 +189,19 @@ fn casts_distinguish_types_with_one_different_reference() {
         [(); 2].map(|()| group.instantiate(&module, &linker).expect("it fits"))
     });
     for (makes, [maker, _]) in members.iter().enumerate() {
-        let made = group.call_values(*maker, "make", &[]).expect("it is made");
+        let made = group
+            .lend(*maker)
+            .call_values("make", &[])
+            .expect("it is made");
         for (tests, tested) in members.iter().enumerate() {
             for member in tested {
-                let is_it = group.call_values(*member, "is", &made).expect("it runs");
+                let is_it = group
+                    .lend(*member)
+                    .call_values("is", &made)
+                    .expect("it runs");
                 let wanted = makes == tests;
                 assert_eq!(is_it, [Value::I32(i32::from(wanted))], "{makes} {tests}");
-                let cast = group.call_values(*member, "cast", &made);
+                let cast = group.lend(*member).call_values("cast", &made);
                 assert_eq!(cast.is_ok(), wanted, "{makes} {tests}");
             }
         }

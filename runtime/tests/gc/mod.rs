@@ -3,6 +3,7 @@
 
 mod attacks;
 use crate::common;
+use crate::common::values::Lend as _;
 mod constants;
 mod forged;
 mod model;
@@ -408,7 +409,7 @@ fn groups_pass_objects() {
         ("array", Value::I32(9)),
         ("throw", Value::I32(77)),
     ] {
-        let found = group.call_values(user, name, &[]).expect(name);
+        let found = group.lend(user).call_values(name, &[]).expect(name);
         assert_eq!(found, [wanted], "{name}");
     }
     let other = "(module (type (sub (func (result i32)))) (import \"m\" \"make\" (func (type 0))))";

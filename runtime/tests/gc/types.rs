@@ -6,7 +6,7 @@ use crate::common;
 use crate::common::campaign::{sampled, share};
 use crate::common::file::File;
 use crate::common::random::Random;
-use crate::common::values::levels;
+use crate::common::values::{Lend as _, levels};
 use pirn_runtime::{CallError, Group, Linker, MemberId, TrapCode, Value};
 use std::fmt::Write as _;
 
@@ -167,7 +167,7 @@ fn nearly_equal_types_are_different() {
         let both: [(&[Type], MemberId); 2] = [(&first, add(&first)), (&second, add(&second))];
         for (makes, maker) in both {
             for (made, _) in makes.iter().enumerate() {
-                let value = one(members.call_values(maker, &format!("new{made}"), &[]));
+                let value = one(members.lend(maker).call_values(&format!("new{made}"), &[]));
                 let mut above = vec![];
                 let mut next = Some(made);
                 while let Some(at) = next {
@@ -179,7 +179,9 @@ fn nearly_equal_types_are_different() {
                         let is_it = above.contains(&written(asks, asked));
                         let bit = Value::I32(is_it.into());
                         let mut call = |name: &str| {
-                            members.call_values(who, &format!("{name}{asked}"), &[value])
+                            members
+                                .lend(who)
+                                .call_values(&format!("{name}{asked}"), &[value])
                         };
                         assert_eq!(one(call("is")), bit, "{makes:?} {made} {asks:?} {asked}");
                         assert_eq!(
@@ -390,7 +392,9 @@ fn long_chains_of_types_and_casts_compile_fast() {
     let region = region(1 << 20);
     let mut members = Group::new(&region, ());
     let member = members.instantiate(&module, &Linker::new());
-    let found = members.call_values(member.expect("it starts"), "f", &[Value::AnyRef(None)]);
+    let found = members
+        .lend(member.expect("it starts"))
+        .call_values("f", &[Value::AnyRef(None)]);
     assert_eq!(one(found), Value::I32(0));
 }
 

@@ -3,6 +3,7 @@
 
 use super::common::campaign::{every, sampled};
 use super::{both, common, compare, is_known, module, options, region};
+use crate::common::values::Lend as _;
 use pirn_compiler::Options;
 use pirn_runtime::{Group, Linker, Region, Value};
 
@@ -181,7 +182,7 @@ fn each_call_runs_with_the_callees_own_state() {
         let module = common::wat(&text);
         let member = group.instantiate(&module, &linker).expect("it starts");
         let mut call = |index| {
-            let result = group.call_values(member, "get", &[Value::I32(index)]);
+            let result = group.lend(member).call_values("get", &[Value::I32(index)]);
             result.expect("it returns")[0]
         };
         assert_eq!(call(1), Value::I32(start + 5));

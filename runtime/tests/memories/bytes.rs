@@ -8,6 +8,7 @@ mod operands;
 mod tenants;
 
 use crate::common;
+use crate::common::values::Lend as _;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, Group, Linker, MemberId, Region, TrapCode, Value};
 use std::fmt::Write;
@@ -102,7 +103,7 @@ impl Guest {
     /// Calls a function whose parameters are addresses and lengths.
     fn call(&mut self, name: &str, params: &[u64]) -> Outcome {
         let params: Vec<_> = params.iter().map(|at| self.address(*at)).collect();
-        outcome(self.group.call_values(self.member, name, &params))
+        outcome(self.group.lend(self.member).call_values(name, &params))
     }
 
     /// The result of a `memory.grow` that must succeed.
@@ -115,12 +116,14 @@ impl Guest {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let memory = self.group.exported_memory(self.member, "m");
+        let lent = self.group.at(self.member);
+        let memory = lent.exported_memory("m");
         memory.expect("it is exported").as_slice().to_vec()
     }
 
     fn write(&mut self, at: usize, bytes: &[u8]) {
-        let memory = self.group.exported_memory_mut(self.member, "m");
+        let mut lent = self.group.lend(self.member);
+        let memory = lent.exported_memory_mut("m");
         let mut memory = memory.expect("it is exported");
         memory.write(at as u32, bytes).expect("inside");
     }

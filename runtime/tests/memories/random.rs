@@ -3,6 +3,7 @@
 
 use crate::common::campaign::share;
 use crate::common::random::Random;
+use crate::common::values::Lend as _;
 use crate::common::{self, values};
 use core::fmt::Write;
 use pirn_compiler::{OptLevel, Options};
@@ -443,7 +444,7 @@ fn check(program: &Program, options: &Options, calls: &[[u32; 3]], region: &Regi
     let mut counts = [0; 2];
     for params in calls {
         let values = params.map(|param| Value::I32(param.cast_signed()));
-        let ended = match group.call_values(member, "run", &values) {
+        let ended = match group.lend(member).call_values("run", &values) {
             Ok(_) => Some(()),
             Err(CallError::Trap(trap)) => {
                 assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds, "{guest}");
@@ -453,10 +454,11 @@ fn check(program: &Program, options: &Options, calls: &[[u32; 3]], region: &Regi
         };
         assert_eq!(ended, model.run(*params), "{params:?} {guest}");
         counts[usize::from(ended.is_none())] += 1;
-        let sum = group.global(member, "sum");
+        let sum = group.at(member).global("sum");
         assert_eq!(sum, Some(Value::I64(model.sum)), "{params:?} {guest}");
         for n in 0..program.memories.len() {
-            let memory = group.exported_memory(member, &format!("g{n}"));
+            let lent = group.at(member);
+            let memory = lent.exported_memory(&format!("g{n}"));
             let memory = memory.expect("it is exported");
             // Not `assert_eq!`, which would print both memories.
             assert!(
@@ -464,7 +466,8 @@ fn check(program: &Program, options: &Options, calls: &[[u32; 3]], region: &Regi
                 "memory {n} {params:?} {guest}"
             );
         }
-        let first = group.memory(member).expect("a member");
+        let lent = group.at(member);
+        let first = lent.memory();
         assert!(first.as_slice() == model.of(0), "{params:?} {guest}");
     }
     counts

@@ -1,6 +1,7 @@
 //! The type of a 64-bit memory or table when it is imported or prepared.
 
 use super::{common, region};
+use crate::common::values::Lend as _;
 use pirn_runtime::{
     AddrType, ExternType, Group, GroupError, LinkError, Linker, Module, Region, TrapCode, Value,
 };
@@ -196,7 +197,7 @@ fn an_importer_uses_64_bit_addresses() {
     }
     let (mut group, member) = linked(last, two).expect("both fit");
     let mut call = |name: &str, operand: u64| {
-        super::outcome(group.call_values(member, name, &[super::i64(operand)]))
+        super::outcome(group.lend(member).call_values(name, &[super::i64(operand)]))
     };
     let (memory, element) = (TrapCode::MemoryOutOfBounds, TrapCode::UndefinedElement);
     assert_eq!(call("load", 65_535), Ok(vec![Value::I32(b'b'.into())]));

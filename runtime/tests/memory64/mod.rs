@@ -2,6 +2,7 @@
 //! address. The tests compare them with a model, and with guests that have 32-bit memories.
 
 use crate::common;
+use crate::common::values::Lend as _;
 
 mod access;
 mod bulk;
@@ -74,7 +75,7 @@ impl Guest {
     fn call(&mut self, name: &str, params: &[Value]) -> Outcome {
         outcome(match self {
             Self::Alone(instance) => instance.call_values(name, params),
-            Self::Importing(group, member) => group.call_values(*member, name, params),
+            Self::Importing(group, member) => group.lend(*member).call_values(name, params),
         })
     }
 
@@ -82,9 +83,7 @@ impl Guest {
     fn memory<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             Self::Alone(instance) => look(instance.memory().as_slice()),
-            Self::Importing(group, member) => {
-                look(group.memory(*member).expect("a member").as_slice())
-            }
+            Self::Importing(group, member) => look(group.at(*member).memory().as_slice()),
         }
     }
 
@@ -102,7 +101,8 @@ impl Guest {
         match self {
             Self::Alone(instance) => instance.memory_mut().as_mut_slice().copy_from_slice(bytes),
             Self::Importing(group, member) => {
-                let mut memory = group.memory_mut(*member).expect("a member");
+                let mut lent = group.lend(*member);
+                let mut memory = lent.memory_mut();
                 memory.as_mut_slice().copy_from_slice(bytes);
             }
         }

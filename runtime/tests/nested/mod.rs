@@ -3,7 +3,7 @@
 use crate::common;
 mod stopped;
 
-use common::values::{invalid, region, shared_memory};
+use common::values::{Lend as _, invalid, region, shared_memory};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -681,11 +681,13 @@ fn the_members_of_a_group_make_nested_calls_of_their_own_functions() {
         .expect("the module links");
     // The user calls the owner, which calls the host function on the user's stack.
     let result = group
-        .call_values(user, "run", &[Value::I32(3)])
+        .lend(user)
+        .call_values("run", &[Value::I32(3)])
         .expect("the call returns");
     assert_eq!(result, [Value::I32(206)]);
     let result = group
-        .call_values(owner, "enter", &[Value::I32(3)])
+        .lend(owner)
+        .call_values("enter", &[Value::I32(3)])
         .expect("the call returns");
     assert_eq!(result, [Value::I32(103)]);
     assert_eq!(group.data().as_slice(), [1, 1]);

@@ -3,6 +3,7 @@
 
 use super::common::values::region;
 use super::{ACT, Data, common};
+use crate::common::values::Lend as _;
 use pirn_runtime::{CallError, CallState, Caller, Group, Linker, Operation, TrapCode, Value};
 
 /// The member that defines the functions which the other member imports.
@@ -109,7 +110,7 @@ fn an_import_of_another_member_is_called_in_that_member() {
     let user = group
         .instantiate(&common::wat(USER), &linker)
         .expect("the module links");
-    let result = group.call_values(user, "run", &[Value::I32(5)]);
+    let result = group.lend(user).call_values("run", &[Value::I32(5)]);
     assert_eq!(result.expect("the call returns"), [Value::I32(5 + 102)]);
     // The owner calls the same host function. That function's `Caller` then finds only the
     // functions of the owner.
@@ -127,7 +128,7 @@ fn an_import_of_another_member_is_called_in_that_member() {
         assert_eq!(first + 1, second);
         Ok(second)
     };
-    let result = group.call_values(user, "run owner", &[Value::I32(5)]);
+    let result = group.lend(user).call_values("run owner", &[Value::I32(5)]);
     assert_eq!(result.expect("the call returns"), [Value::I32(5 + 104)]);
 }
 
@@ -166,7 +167,7 @@ fn a_function_of_one_member_is_refused_by_another() {
         let member = group
             .instantiate(&module, &linker)
             .expect("the module links");
-        let result = group.call_values(member, "run", &[Value::I32(n)]);
+        let result = group.lend(member).call_values("run", &[Value::I32(n)]);
         assert_eq!(result.expect("the call returns"), [Value::I32(n)]);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::common::values::region;
 use super::{ACT, Data, I, P, by_name, common, func, instance, linker, prepare, prepare_in};
+use crate::common::values::Lend as _;
 use core::fmt::Write;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, Caller, Group, Linker, Region, TrapCode, TypedFunc, Value};
@@ -491,7 +492,9 @@ fn exceptions_are_kept_as_long_as_a_frame_refers_to_them() {
     let owner = group.instantiate(&common::wat(&owner), &linker);
     group.name("owner", owner.expect("the module links"));
     let user = group.instantiate(&common::wat(&user), &linker);
-    let called = group.call_values(user.expect("the module links"), "keeps", &[Value::I32(63)]);
+    let called = group
+        .lend(user.expect("the module links"))
+        .call_values("keeps", &[Value::I32(63)]);
     assert_eq!(called.expect("the call returns"), [Value::I32(wanted)]);
 }
 

@@ -12,7 +12,7 @@ mod refused;
 mod saved;
 mod tenants;
 
-use common::values::region;
+use common::values::{Lend as _, region};
 use pirn_compiler::Options;
 use pirn_runtime::{
     Group, Instance, LinkError, Linker, Module, Prepared, Region, TableError, Value,
@@ -411,7 +411,7 @@ fn a_snapshot_is_a_member_of_a_group() {
         group.name("owner", owner);
         let user = group.instantiate(&common::wat(USER), &linker);
         let user = user.expect("it links");
-        let loaded = common::values::number(group.call_values(user, "load", &[]));
+        let loaded = common::values::number(group.lend(user).call_values("load", &[]));
         assert_eq!(loaded, 42);
     }
 }

@@ -270,7 +270,7 @@ impl<'a> Runner<'a> {
             WastExecute::Invoke(invoke) => self.invoke(&invoke),
             WastExecute::Get { module, global, .. } => {
                 let member = self.instance(module)?;
-                let value = self.group.global(member, global);
+                let value = self.group.member(member).expect("a member").global(global);
                 Ok(Ok(vec![
                     value.ok_or_else(|| format!("no global {global}"))?,
                 ]))
@@ -296,7 +296,11 @@ impl<'a> Runner<'a> {
             .iter()
             .map(values::argument)
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(self.group.call_values(member, invoke.name, &args))
+        Ok(self
+            .group
+            .member_mut(member)
+            .expect("a member")
+            .call_values(invoke.name, &args))
     }
 }
 

@@ -4,6 +4,7 @@ use super::common::SLICED_CALLS_MAX;
 use super::{
     LOOPS, both, common, instance, levels, loops, number, prepare, region, tables, trapped,
 };
+use crate::common::values::Lend as _;
 use pirn_runtime::{CallError, Group, Linker, Region, Step, TrapCode, Value};
 use std::thread;
 use std::time::Duration;
@@ -205,27 +206,27 @@ fn instances_of_a_group_tail_call_each_other() {
                 let member = common::wat_with(&member, &options);
                 let member = group.instantiate(&member, &linker).expect("it links");
                 for (n, last) in [(0, 70), (1, 80), (2, 70), (101, 80)] {
-                    let found = number(group.call_values(member, "begin", &[Value::I32(n)]));
+                    let found = number(group.lend(member).call_values("begin", &[Value::I32(n)]));
                     assert_eq!(found, last + 5, "{n}");
                 }
-                assert_eq!(group.global(member, "n"), count(1 + 1 + 2 + 51));
-                assert_eq!(group.global(owner, "n"), count(1 + 1 + 51));
-                used.push([owner, member].map(|id| group.fuel(id)));
+                assert_eq!(group.at(member).global("n"), count(1 + 1 + 2 + 51));
+                assert_eq!(group.at(owner).global("n"), count(1 + 1 + 51));
+                used.push([owner, member].map(|id| group.at(id).fuel()));
                 let many = [Value::I32(1_000_001)];
-                let result = group.call_values(member, "begin", &many);
+                let result = group.lend(member).call_values("begin", &many);
                 if tail {
                     assert_eq!(number(result), 85);
                     if fuel {
                         // Each member's own fuel can end the loop.
                         for out in [owner, member] {
-                            group.set_fuel(owner, 10_000).expect("it counts");
-                            group.set_fuel(member, 10_000).expect("it counts");
-                            group.set_fuel(out, 1000).expect("it counts");
+                            group.lend(owner).set_fuel(10_000).expect("it counts");
+                            group.lend(member).set_fuel(10_000).expect("it counts");
+                            group.lend(out).set_fuel(1000).expect("it counts");
                             trapped(
-                                group.call_values(member, "begin", &many),
+                                group.lend(member).call_values("begin", &many),
                                 TrapCode::OutOfFuel,
                             );
-                            assert_eq!(group.fuel(out), Some(0));
+                            assert_eq!(group.at(out).fuel(), Some(0));
                         }
                     }
                     let switch = group.kill_switch();
@@ -236,11 +237,13 @@ fn instances_of_a_group_tail_call_each_other() {
                         switch.kill()
                     });
                     if fuel {
-                        group.set_fuel(owner, u64::MAX).expect("it counts");
-                        group.set_fuel(member, u64::MAX).expect("it counts");
+                        group.lend(owner).set_fuel(u64::MAX).expect("it counts");
+                        group.lend(member).set_fuel(u64::MAX).expect("it counts");
                     }
                     let ended = loop {
-                        if let Err(error) = group.call_values(member, "begin", &[Value::I32(-1)]) {
+                        if let Err(error) =
+                            group.lend(member).call_values("begin", &[Value::I32(-1)])
+                        {
                             break error;
                         }
                     };

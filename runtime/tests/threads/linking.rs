@@ -1,7 +1,7 @@
 //! Shared memories: which memories an import accepts and which it refuses, and their lifetime.
 
 use crate::common;
-use crate::common::values::shared_memory;
+use crate::common::values::{Lend as _, shared_memory};
 use pirn_runtime::{
     AddrType, Caller, Group, Linker, MemoryType, PageSize, Region, SharedMemory, SharedMemoryError,
     TrapCode, TypedFunc, Value,
@@ -285,15 +285,20 @@ fn members_of_a_group_reexport_shared_memories() {
         .expect("it fits");
     assert!(
         group
-            .shared_memory(second, "m")
+            .at(second)
+            .shared_memory("m")
             .is_some_and(|found| found.is(&memory))
     );
-    assert!(group.exported_memory(second, "m").is_none());
-    assert_eq!(group.memory(second).map(|memory| memory.len()), Some(0));
-    let grown = group.call_values(second, "grow", &[]).expect("it runs");
+    assert!(group.at(second).exported_memory("m").is_none());
+    assert_eq!(group.at(second).memory().len(), 0);
+    let grown = group
+        .lend(second)
+        .call_values("grow", &[])
+        .expect("it runs");
     assert_eq!((grown, memory.len()), (vec![Value::I32(1)], 2 << 16));
     let outside = group
-        .call_values(second, "outside", &[])
+        .lend(second)
+        .call_values("outside", &[])
         .unwrap_err()
         .to_string();
     assert!(outside.contains("out of bounds memory access"), "{outside}");
@@ -302,9 +307,12 @@ fn members_of_a_group_reexport_shared_memories() {
     let owner = group
         .instantiate(&common::wat(owner), &linker)
         .expect("it fits");
-    assert!(group.shared_memory(owner, "m").is_none());
+    assert!(group.at(owner).shared_memory("m").is_none());
     assert_eq!(
-        group.exported_memory(owner, "m").map(|memory| memory.len()),
+        group
+            .at(owner)
+            .exported_memory("m")
+            .map(|memory| memory.len()),
         Some(1 << 16)
     );
 }

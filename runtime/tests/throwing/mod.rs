@@ -9,7 +9,7 @@ mod text;
 
 use common::campaign::{every, sampled};
 use common::random::Random;
-use common::values::group;
+use common::values::{Lend as _, group};
 use oracle::{End, Oracle, Val, answer};
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{
@@ -52,14 +52,14 @@ impl Guest {
     fn run(&mut self, params: &[Value]) -> Result<Vec<Value>, CallError> {
         match self {
             Self::One(instance) => instance.call_values("run", params),
-            Self::Two(group, members, at) => group.call_values(members[*at], "run", params),
+            Self::Two(group, members, at) => group.lend(members[*at]).call_values("run", params),
         }
     }
 
     fn noted(&mut self) -> Option<Value> {
         match self {
             Self::One(instance) => instance.global("noted"),
-            Self::Two(group, members, _) => group.global(members[0], "noted"),
+            Self::Two(group, members, _) => group.at(members[0]).global("noted"),
         }
     }
 
@@ -69,7 +69,7 @@ impl Guest {
             Self::One(instance) => instance.set_fuel(fuel).expect("it counts"),
             Self::Two(group, members, _) => {
                 for member in *members {
-                    group.set_fuel(member, fuel).expect("it counts");
+                    group.lend(member).set_fuel(fuel).expect("it counts");
                 }
             }
         }
@@ -78,7 +78,7 @@ impl Guest {
     fn fuel(&self) -> Vec<Option<u64>> {
         match self {
             Self::One(instance) => vec![instance.fuel()],
-            Self::Two(group, members, _) => members.map(|member| group.fuel(member)).to_vec(),
+            Self::Two(group, members, _) => members.map(|member| group.at(member).fuel()).to_vec(),
         }
     }
 }

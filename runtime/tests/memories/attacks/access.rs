@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::common::campaign::sampled;
+use crate::common::values::Lend as _;
 
 /// A member of a group that uses several memories, its own and an owner's. The test knows all their
 /// bytes.
@@ -78,7 +79,8 @@ impl Pair {
                 continue;
             }
             model.of.push(model.memories.len());
-            let memory = self.group.exported_memory_mut(place.0, &place.1);
+            let mut lent = self.group.lend(place.0);
+            let memory = lent.exported_memory_mut(&place.1);
             let mut memory = memory.expect("it is exported");
             let bytes = (0..memory.len())
                 .map(|_| random.u64() as u8)
@@ -91,13 +93,14 @@ impl Pair {
 
     fn holds(&self, model: &Model) -> bool {
         self.places.iter().zip(&model.of).all(|(place, of)| {
-            let memory = self.group.exported_memory(place.0, &place.1);
+            let lent = self.group.at(place.0);
+            let memory = lent.exported_memory(&place.1);
             memory.expect("it is exported").as_slice() == model.memories[*of]
         })
     }
 
     fn call(&mut self, name: &str, params: &[Value]) -> Result<Vec<Value>, TrapCode> {
-        outcome(self.group.call_values(self.user, name, params))
+        outcome(self.group.lend(self.user).call_values(name, params))
     }
 }
 
@@ -240,7 +243,7 @@ fn every_operator_accesses_its_own_memory_and_traps_at_its_offset() {
                                 stored.fill(0xff);
                             }
                             let name = format!("{number} {memory} {offset}");
-                            match pair.group.call_values(pair.user, &name, &[value]) {
+                            match pair.group.lend(pair.user).call_values(&name, &[value]) {
                                 Ok(_) => assert!(expected, "{what} at {index:#x} is inside"),
                                 Err(CallError::Trap(trap)) => {
                                     assert!(!expected, "{what} at {index:#x} is outside");

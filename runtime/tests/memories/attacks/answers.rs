@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::common::campaign::share;
+use crate::common::values::Lend as _;
 
 /// A page as a new memory has it.
 static ZEROS: [u8; PAGE] = [0; PAGE];
@@ -69,7 +70,11 @@ fn the_owners_limiter_decides_about_growth() {
     let last = last.expect("it fits");
     let pages = |pages: u64| pages * PAGE as u64;
     let grow = |group: &mut Group<Asked>, member, memory: u32, delta: u32, previous: i32| {
-        let grown = outcome(group.call_values(member, &format!("grow{memory}"), &[i32(delta)]));
+        let grown = outcome(
+            group
+                .lend(member)
+                .call_values(&format!("grow{memory}"), &[i32(delta)]),
+        );
         assert_eq!(grown, Ok(vec![Value::I32(previous)]), "{memory} by {delta}");
         std::mem::take(group.data_mut())
     };
@@ -107,17 +112,22 @@ fn the_owners_limiter_decides_about_growth() {
         (last, 2, 2),
         (last, 3, 3),
     ] {
-        let found = outcome(group.call_values(member, &format!("size{memory}"), &[]));
+        let found = outcome(
+            group
+                .lend(member)
+                .call_values(&format!("size{memory}"), &[]),
+        );
         assert_eq!(found, Ok(vec![Value::I32(size)]), "{memory}");
         let load = format!("load{memory}");
         let end = (size as u32) << 16;
-        let inside = outcome(group.call_values(member, &load, &[i32(end - 1)]));
+        let inside = outcome(group.lend(member).call_values(&load, &[i32(end - 1)]));
         assert_eq!(inside, Ok(vec![Value::I32(0)]), "{memory}");
-        let outside = outcome(group.call_values(member, &load, &[i32(end)]));
+        let outside = outcome(group.lend(member).call_values(&load, &[i32(end)]));
         assert_eq!(outside, Err(TrapCode::MemoryOutOfBounds), "{memory}");
     }
     for (name, pages) in [("c", 6), ("b", 3), ("own", 1), ("more", 2)] {
-        let memory = group.exported_memory(hand, name).expect("it is exported");
+        let lent = group.at(hand);
+        let memory = lent.exported_memory(name).expect("it is exported");
         assert_eq!(memory.len(), pages * PAGE, "{name}");
     }
 }
@@ -199,12 +209,13 @@ fn segments_are_written_in_order_until_one_does_not_fit() {
                 Err(other) => panic!("{other}"),
             }
             for (name, bytes) in [("a", a), ("b", b)] {
-                let memory = group.exported_memory(owner, name).expect("it is exported");
+                let lent = group.at(owner);
+                let memory = lent.exported_memory(name).expect("it is exported");
                 let (begin, rest) = memory.as_slice().split_at(bytes.len());
                 assert_eq!(begin, bytes, "{name} {text}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{name} {text}");
             }
-            let found = outcome(group.call_values(owner, "null", &[Value::I32(0)]));
+            let found = outcome(group.lend(owner).call_values("null", &[Value::I32(0)]));
             assert_eq!(found, Ok(vec![Value::I32(null)]), "{text}");
         }
     }
@@ -362,7 +373,7 @@ fn faults_in_imported_memories_trap_the_call() {
             ("copy", 65_520, true),
             ("copy", 65_521, false),
         ] {
-            let ended = outcome(group.call_values(caller, name, &[i32(at)]));
+            let ended = outcome(group.lend(caller).call_values(name, &[i32(at)]));
             match ended {
                 Ok(_) => assert!(inside, "{name} {at:#x}"),
                 Err(code) => assert_eq!((inside, code), (false, TrapCode::MemoryOutOfBounds)),
@@ -404,13 +415,12 @@ fn a_host_function_sees_an_imported_second_memory() {
     group.name("o", owner);
     let user = group.instantiate(&common::wat(USER), &linker);
     let user = user.expect("it fits");
-    let ended = outcome(group.call_values(user, "look", &[i32(0)]));
+    let ended = outcome(group.lend(user).call_values("look", &[i32(0)]));
     assert_eq!(ended, Err(TrapCode::MemoryOutOfBounds), "it has no byte");
-    assert_eq!(group.memory(user).expect("a member").len(), 0);
+    assert_eq!(group.at(user).memory().len(), 0);
     for name in ["second", "first", "third", "none", "look"] {
-        let found = group
-            .exported_memory(owner, name)
-            .map(|memory| memory.len());
+        let lent = group.at(owner);
+        let found = lent.exported_memory(name).map(|memory| memory.len());
         let expected = match name {
             "second" => Some(0),
             "first" => Some(PAGE),
@@ -419,10 +429,10 @@ fn a_host_function_sees_an_imported_second_memory() {
         };
         assert_eq!(found, expected, "{name}");
     }
-    assert!(group.exported_memory(user, "look").is_none());
+    assert!(group.at(user).exported_memory("look").is_none());
     // The guest loads byte 0 before it grows its memory. The memory has no page yet, so the load
     // traps.
-    let ended = outcome(group.call_values(user, "grow", &[]));
+    let ended = outcome(group.lend(user).call_values("grow", &[]));
     assert_eq!(
         ended,
         Err(TrapCode::MemoryOutOfBounds),
@@ -438,11 +448,12 @@ fn a_host_function_sees_an_imported_second_memory() {
     let user = group
         .instantiate(&common::wat(&text), &linker)
         .expect("it fits");
-    let ended = outcome(group.call_values(user, "grow", &[]));
+    let ended = outcome(group.lend(user).call_values("grow", &[]));
     assert_eq!(ended, Ok(vec![Value::I32(2)]));
     assert_eq!(*group.data(), [(PAGE, 0), (2 * PAGE, 0)]);
     for (member, name) in [(owner, "second"), (user, "again")] {
-        let memory = group.exported_memory(member, name).expect("it is exported");
+        let lent = group.at(member);
+        let memory = lent.exported_memory(name).expect("it is exported");
         let ones = memory
             .as_slice()
             .iter()
@@ -453,15 +464,16 @@ fn a_host_function_sees_an_imported_second_memory() {
             [(0xffff, 1), (0x1_ffff, 1)]
         );
     }
-    let mut memory = group
-        .exported_memory_mut(user, "again")
-        .expect("it is exported");
+    let mut lent = group.lend(user);
+    let mut memory = lent.exported_memory_mut("again").expect("it is exported");
     memory.as_mut_slice().fill(3);
     for name in ["first", "third"] {
-        let memory = group.exported_memory(owner, name).expect("it is exported");
+        let lent = group.at(owner);
+        let memory = lent.exported_memory(name).expect("it is exported");
         assert!(memory.as_slice().iter().all(|byte| *byte == 0), "{name}");
     }
-    let own = group.exported_memory(user, "own").expect("it is exported");
+    let lent = group.at(user);
+    let own = lent.exported_memory("own").expect("it is exported");
     assert!(own.as_slice().iter().all(|byte| *byte == 0));
 }
 
@@ -691,7 +703,7 @@ fn damaged_metadata_of_memories_is_refused_or_harmless() {
         };
         linked += 1;
         for name in ["x", "y", "z"] {
-            if let Some(memory) = group.exported_memory(user, name) {
+            if let Some(memory) = group.at(user).exported_memory(name) {
                 // Most pages are zero. A comparison is faster than an unoptimised sum.
                 let pages = memory.as_slice().chunks(PAGE);
                 let written = pages.filter(|page| **page != ZEROS[..page.len()]);

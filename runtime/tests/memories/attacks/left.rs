@@ -1,6 +1,7 @@
 //! Attacks that leave data in a memory for the slot's next instance.
 
 use super::*;
+use crate::common::values::Lend as _;
 
 /// The host's data of an instance.
 #[derive(Debug, Default)]
@@ -257,13 +258,15 @@ fn no_memory_of_a_group_keeps_data() {
                 (user, "x", 1),
                 (user, "y", 2),
             ] {
-                let memory = group.exported_memory(member, name).expect("it is exported");
+                let lent = group.at(member);
+                let memory = lent.exported_memory(name).expect("it is exported");
                 assert!(memory.as_slice() == vec![0; pages * PAGE], "{reset} {name}");
             }
-            let ended = outcome(group.call_values(user, "dirty", &[]));
+            let ended = outcome(group.lend(user).call_values("dirty", &[]));
             // The last store is directly past the end: the memory has 3 of its 4 pages.
             assert_eq!(ended, Err(TrapCode::MemoryOutOfBounds), "{reset}");
-            let memory = group.exported_memory(owner, "b").expect("it is exported");
+            let lent = group.at(owner);
+            let memory = lent.exported_memory("b").expect("it is exported");
             assert!(memory.as_slice() == vec![1; 3 * PAGE], "{reset}");
         }
     }

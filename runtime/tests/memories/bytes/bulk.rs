@@ -1,6 +1,7 @@
 //! Copies, fills, and the builtin that replaces calls of a function that stores.
 
 use super::{FILLER, Guest, OUT, PAGE, options, outcome, region, settings};
+use crate::common::values::Lend as _;
 use crate::common::{self, values};
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::read::Checked;
@@ -134,7 +135,7 @@ fn copies_between_memories_are_checked_for_both() {
                     (0, usize::MAX, false),
                 ] {
                     let params = [to, from, 9].map(|at| Value::I32(at as u32 as i32));
-                    let outcome = outcome(group.call_values(member, name, &params));
+                    let outcome = outcome(group.lend(member).call_values(name, &params));
                     assert_eq!(
                         outcome,
                         if fits { Ok(vec![]) } else { OUT },

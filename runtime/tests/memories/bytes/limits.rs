@@ -1,6 +1,7 @@
 //! Limits of sizes and growth, import matching, and names of types.
 
 use super::{OUT, PAGE, outcome, region};
+use crate::common::values::Lend as _;
 use crate::common::{self, values};
 use pirn_compiler::Options;
 use pirn_format::types::MemoryType;
@@ -290,7 +291,7 @@ fn imported_memories_must_have_the_declared_page_size() {
     group.name("o", owner);
     let module = common::wat("(module (import \"o\" \"m\" (memory 70000 90000 (pagesize 1))))");
     for (by, fits) in [(0, false), (69_998, false), (1, true)] {
-        let outcome = group.call_values(owner, "grow", &[Value::I32(by)]);
+        let outcome = group.lend(owner).call_values("grow", &[Value::I32(by)]);
         outcome.expect("it returns");
         assert_eq!(
             group.instantiate(&module, &Linker::new()).is_ok(),

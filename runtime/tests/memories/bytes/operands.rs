@@ -1,6 +1,7 @@
 //! Accesses that the compiler rewrites to memory operands, and address sums that it rewrites.
 
 use super::{GROW, Guest, LOADS, OUT, PAGE, Place, options};
+use crate::common::values::Lend as _;
 use pirn_compiler::OptLevel;
 use pirn_format::cpu::{self, CpuFeatures};
 use pirn_runtime::Value;
@@ -186,7 +187,8 @@ fn memory_operands_read_no_more_bytes_than_the_load() {
             guest.grow((next - size) as u64);
             size = next;
             guest.write(size - 16, &pattern);
-            let large = guest.group.exported_memory_mut(guest.member, "l");
+            let mut lent = guest.group.lend(guest.member);
+            let large = lent.exported_memory_mut("l");
             let mut large = large.expect("it is exported");
             large.write(PAGE as u32 - 16, &pattern).expect("inside");
             for (n, (user, width)) in users.iter().zip(&widths).enumerate() {

@@ -1,6 +1,7 @@
 //! Initial content of memories, content of grown bytes, and the host's views.
 
 use super::{FILLER, PAGE, region};
+use crate::common::values::Lend as _;
 use crate::common::{self, values};
 use pirn_runtime::{Group, Instance, Linker, Region, Value};
 
@@ -149,7 +150,8 @@ fn segments_end_with_the_last_byte() {
             if fits {
                 expected[at..].copy_from_slice(b"last");
             }
-            let memory = group.memory(owner).expect("it has one");
+            let lent = group.at(owner);
+            let memory = lent.memory();
             assert!(memory.as_slice() == expected, "{at} {size}");
         }
     }
