@@ -23,6 +23,11 @@
  * passed. Texts that the library returns are UTF-8 C strings, owned by a handle and valid as long
  * as that handle.
  *
+ * GROUPS. pirn_group_member makes a pirn_instance_t of an instance of a group. The instances of a
+ * group share one state: while a function uses the group or one of its instances, others return
+ * PIRN_ERROR_BUSY. The instances end with pirn_group_delete. A handle that is left then can only be
+ * deleted: its functions return PIRN_ERROR_STATE.
+ *
  * COMPONENTS. The functions whose names begin with pirn_component and pirn_wasi2 are for components
  * and WASI 0.2, the others for core modules. A value that the embedder passes is copied, with all
  * that it points to. A value of the library ends with its pirn_component_owned_t, or with the host
@@ -68,7 +73,7 @@ typedef struct pirn_component_value_t pirn_component_value_t;
  * The version of this interface. A version changes when a program that was compiled with the
  * earlier header would misbehave with the new library.
  */
-#define PIRN_ABI_VERSION 1
+#define PIRN_ABI_VERSION 2
 
 /**
  * The guest used up the stack of its slot.
@@ -428,15 +433,15 @@ typedef struct pirn_func_t pirn_func_t;
 /**
  * Instances that import from each other, each in its own slot. The instances share the `data` and
  * the context of WASI of pirn_group_new, and end with the group. One thread at a time may use a
- * group, and the group may move between threads. A function that finds the group in use returns
- * PIRN_ERROR_BUSY.
+ * group with its instances, and the group may move between threads. A function that finds the
+ * group in use returns PIRN_ERROR_BUSY.
  */
 typedef struct pirn_group_t pirn_group_t;
 
 /**
- * An instance of a module, in its own slot. One thread at a time may use the handle, and the
- * handle may move between threads. A function that finds the handle in use returns
- * PIRN_ERROR_BUSY.
+ * An instance of a module, in its own slot: alone, or an instance of a group (pirn_group_member).
+ * One thread at a time may use the handle, and the handle may move between threads. A function
+ * that finds the instance or its group in use returns PIRN_ERROR_BUSY.
  */
 typedef struct pirn_instance_t pirn_instance_t;
 
@@ -1052,8 +1057,8 @@ typedef pirn_error_t *(*pirn_component_drop_t)(void *env,
 #define PIRN_ERROR_CPU_BUDGET 13
 
 /**
- * The state of the instance does not allow the operation: a call is suspended, or no call is
- * suspended.
+ * The state of the instance does not allow the operation: a call is suspended, no call is
+ * suspended, or the group of the instance was deleted.
  */
 #define PIRN_ERROR_STATE 14
 
@@ -1253,7 +1258,7 @@ extern "C" {
  * that includes the header. So a program fails to link, or to start, with a library of another
  * version.
  */
-extern const uint32_t pirn_abi_1;
+extern const uint32_t pirn_abi_2;
 
 /**
  * The version of the library, for programs that load it by dlopen(3) and see no missing symbol.
@@ -1976,7 +1981,8 @@ pirn_error_t *pirn_instance_new(const pirn_prepared_t *prepared,
                                 pirn_instance_t **instance);
 
 /**
- * The `data` of pirn_instance_new; NULL for NULL, and while another function uses the instance.
+ * The `data` of pirn_instance_new or pirn_group_new; NULL for NULL, while another function uses
+ * the instance or its group, and after the end of the group.
  *
  * # Safety
  *
@@ -1985,7 +1991,34 @@ pirn_error_t *pirn_instance_new(const pirn_prepared_t *prepared,
 void *pirn_instance_data(pirn_instance_t *instance);
 
 /**
- * The remaining fuel. PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
+ * Looks up the exported function `name` of an instance, of any type. The function is for all
+ * instances of the same preparation, or for this instance of a group.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `name` is a C string, `func` is writable.
+ */
+pirn_error_t *pirn_instance_func(pirn_instance_t *instance, const char *name, pirn_func_t **func);
+
+/**
+ * As pirn_instance_func, and checks the function's type, as pirn_prepared_typed does.
+ *
+ * # Safety
+ *
+ * `instance` is a live handle, `name` is a C string, `func` is writable. `params` has
+ * `params_count` kinds, and `results` has `results_count` kinds.
+ */
+pirn_error_t *pirn_instance_typed(pirn_instance_t *instance,
+                                  const char *name,
+                                  const pirn_kind_t *params,
+                                  size_t params_count,
+                                  const pirn_kind_t *results,
+                                  size_t results_count,
+                                  pirn_func_t **func);
+
+/**
+ * The remaining fuel. Only the functions of the instance's own module use it up.
+ * PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
  *
  * # Safety
  *
@@ -2008,7 +2041,7 @@ pirn_error_t *pirn_instance_set_fuel(pirn_instance_t *instance, uint64_t fuel);
  * The library takes the instance over in every case. The `exports_count` functions named by
  * `exports` made the state and must not run again, so the snapshot does not export them. A
  * snapshot contains all that the guest has read from the host, such as random seeds: see
- * pirn_prepared_call_first.
+ * pirn_prepared_call_first. An instance of a group gives no snapshot: PIRN_ERROR_ARGUMENT.
  *
  * # Safety
  *
@@ -2022,7 +2055,8 @@ pirn_error_t *pirn_instance_snapshot(pirn_instance_t *instance,
 
 /**
  * Ends the instance. The slot is reset for the next instance. While a function uses the instance,
- * such as the call in which a host function runs, the instance ends when that function returns.
+ * such as the call in which a host function runs, the instance ends when that function returns. A
+ * handle of an instance of a group is freed, and the instance lives as long as its group.
  *
  * # Safety
  *
@@ -2033,7 +2067,9 @@ void pirn_instance_delete(pirn_instance_t *instance);
 /**
  * Calls a function by values.
  *
- * The function must be of the preparation that made the instance. `args` has `args_count` values
+ * The function must be of the preparation that made the instance, or of an instance of the same
+ * group: then it is called in the instance in which it was looked up, and the limits apply to the
+ * whole call, in all instances that the call enters. `args` has `args_count` values
  * of its parameter types. The results are written to `results`. `results_count` must be the number
  * of the function's results, and `results` must have room for this number of values. `results` may
  * be the list of the arguments. `limits` may be NULL for no limits.
@@ -2071,7 +2107,8 @@ pirn_error_t *pirn_instance_call_name(pirn_instance_t *instance,
                                       size_t results_count);
 
 /**
- * As pirn_instance_call, for the function that the PIRN_FUNCREF `reference` refers to.
+ * As pirn_instance_call, for the function that the PIRN_FUNCREF `reference` refers to, in any
+ * instance of the group.
  *
  * # Safety
  *
@@ -2093,13 +2130,13 @@ pirn_error_t *pirn_instance_call_ref(pirn_instance_t *instance,
  * half is ignored. A float is passed by its bits. `result` is written if the function has a
  * result; the upper half of a 32-bit number is zero. `result` may be a word of `args`. `limits`
  * may be NULL for no limits. PIRN_ERROR_ARGUMENT if the function has values that are no numbers:
- * use pirn_instance_call.
+ * use pirn_instance_call. The function must be of this instance of a group.
  *
  * # Safety
  *
  * `instance` and `func` are live handles. `args` has a word for each parameter of the function,
  * and `result` is writable if the function has a result. Look the function up by
- * pirn_prepared_typed. `limits` is readable or NULL.
+ * pirn_prepared_typed or pirn_instance_typed. `limits` is readable or NULL.
  */
 pirn_error_t *pirn_instance_call_words(pirn_instance_t *instance,
                                        const pirn_func_t *func,
@@ -2206,7 +2243,8 @@ pirn_error_t *pirn_caller_set_fuel(pirn_caller_t *caller, uint64_t fuel);
 
 /**
  * The size of a memory in bytes. `memory` is the name of an exported memory, or NULL for memory 0.
- * The size is 0 if there is no memory 0, or if memory 0 is shared.
+ * The size is 0 if there is no memory 0, or if memory 0 is shared. An instance of a group may
+ * import memory 0 from another instance.
  *
  * # Safety
  *
@@ -2255,7 +2293,8 @@ pirn_error_t *pirn_instance_memory_write(pirn_instance_t *instance,
  *
  * `instance` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer to
  * the bytes is valid until the next call, step, snapshot or end of the instance, on threads that
- * have called a guest. Do not pass the pointer to a function of this library.
+ * have called a guest; for an instance of a group, until a call, step or end of the group, or the
+ * next pirn_group_add. Do not pass the pointer to a function of this library.
  */
 pirn_error_t *pirn_instance_memory_slice(pirn_instance_t *instance,
                                          const char *memory,
@@ -2325,7 +2364,8 @@ pirn_error_t *pirn_caller_memory_slice(pirn_caller_t *caller,
 pirn_error_t *pirn_instance_global(pirn_instance_t *instance, const char *name, pirn_val_t *value);
 
 /**
- * Sets the exported global `name`, which must be mutable.
+ * Sets the exported global `name`, which must be mutable. Other instances of the group that import
+ * the global see the new value.
  *
  * # Safety
  *
@@ -2362,7 +2402,7 @@ pirn_error_t *pirn_instance_table_get(pirn_instance_t *instance,
 /**
  * Sets `count` elements of the exported table `name`, from `index` on. PIRN_ERROR_ARGUMENT past
  * the end of the table, and for a value that the table cannot hold. After an error no element has
- * changed.
+ * changed. Other instances of the group that import the table see the changes.
  *
  * # Safety
  *
@@ -2521,9 +2561,9 @@ void pirn_shared_memory_delete(pirn_shared_memory_t *memory);
  *
  * The first step is written to `step`. Until the call has returned or failed, the instance makes
  * no other call. The embedder can read and write the instance's memory, move the instance to
- * another thread, and delete it. `limits` apply to this step; NULL for no limits. `args` are as
- * for pirn_instance_call_words. After an error the call has ended. An error about the arguments or
- * the state changes nothing.
+ * another thread, and delete it. A call of an instance of a group suspends the group. `limits`
+ * apply to this step; NULL for no limits. `args` are as for pirn_instance_call_words. After an
+ * error the call has ended. An error about the arguments or the state changes nothing.
  *
  * # Safety
  *
@@ -2578,7 +2618,8 @@ pirn_error_t *pirn_instance_answer_error(pirn_instance_t *instance,
                                          pirn_error_t *failure);
 
 /**
- * Whether a call is suspended: 1 or 0. 0 for NULL, and while another function uses the instance.
+ * Whether a call of the instance, or of its group, is suspended: 1 or 0. 0 for NULL, while another
+ * function uses the instance or its group, and after the end of the group.
  *
  * # Safety
  *
@@ -2596,10 +2637,11 @@ int32_t pirn_instance_is_suspended(pirn_instance_t *instance);
 pirn_error_t *pirn_instance_cancel(pirn_instance_t *instance);
 
 /**
- * Makes a switch that ends the guest's calls from any thread, until the instance is deleted. Make
- * the switch before the call: while a function uses the instance, pirn_instance_kill_switch
- * returns PIRN_ERROR_BUSY. No switch reaches the module's start in pirn_instance_new;
- * pirn_prepared_start_deadline limits the start.
+ * Makes a switch that ends the guest's calls from any thread, until the instance is deleted. For
+ * an instance of a group, the switch is that of pirn_group_kill_switch. Make the switch before the
+ * call: while a function uses the instance, pirn_instance_kill_switch returns PIRN_ERROR_BUSY. No
+ * switch reaches the module's start in pirn_instance_new; pirn_prepared_start_deadline limits the
+ * start.
  *
  * # Safety
  *
@@ -2679,8 +2721,7 @@ pirn_error_t *pirn_group_new(const pirn_region_t *region,
  *
  * Each import is looked up by its module name among the instances with a name (pirn_group_name),
  * and then in the linker. So a module can import functions, memories, tables, globals and tags of
- * earlier instances. PIRN_ERROR_FULL if all slots are taken. A host function of pirn_linker_ask
- * ends the call with PIRN_ERROR_STATE: nothing suspends a group.
+ * earlier instances. PIRN_ERROR_FULL if all slots are taken.
  *
  * If the start of the instance fails, the instance keeps its slot until the group ends, because
  * other instances may already refer to it.
@@ -2715,6 +2756,23 @@ pirn_error_t *pirn_group_name(pirn_group_t *group, const char *name, pirn_member
 pirn_error_t *pirn_group_named(pirn_group_t *group, const char *name, pirn_member_t *member);
 
 /**
+ * Makes a handle of an instance of the group, for the functions whose names begin with
+ * pirn_instance. The caller deletes the handle by pirn_instance_delete, which ends no instance.
+ *
+ * The instances share the exclusive use of the group: while a function uses one of them, the
+ * functions of all return PIRN_ERROR_BUSY. They also share data, limits, kill switches and the
+ * suspended call. The handle may outlive the group: after pirn_group_delete its functions return
+ * PIRN_ERROR_STATE.
+ *
+ * # Safety
+ *
+ * `group` is a live handle, `instance` is writable.
+ */
+pirn_error_t *pirn_group_member(pirn_group_t *group,
+                                pirn_member_t member,
+                                pirn_instance_t **instance);
+
+/**
  * The `data` of pirn_group_new; NULL for NULL, and while another function uses the group.
  *
  * # Safety
@@ -2734,25 +2792,6 @@ void *pirn_group_data(pirn_group_t *group);
 pirn_error_t *pirn_group_start_fuel(pirn_group_t *group, uint64_t fuel);
 
 /**
- * The remaining fuel of an instance. Only the functions of the instance's own module use it up.
- * PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
- *
- * # Safety
- *
- * `group` is a live handle, `fuel` is writable.
- */
-pirn_error_t *pirn_group_fuel(pirn_group_t *group, pirn_member_t member, uint64_t *fuel);
-
-/**
- * Sets the remaining fuel of an instance.
- *
- * # Safety
- *
- * `group` is a live handle.
- */
-pirn_error_t *pirn_group_set_fuel(pirn_group_t *group, pirn_member_t member, uint64_t fuel);
-
-/**
  * Makes a switch that ends the calls of all instances of the group from any thread, and the starts
  * of instances that are added later. PIRN_ERROR_BUSY is as for pirn_instance_kill_switch.
  *
@@ -2765,248 +2804,13 @@ pirn_error_t *pirn_group_kill_switch(pirn_group_t *group, pirn_kill_switch_t **k
 /**
  * Ends the group and all its instances. Their slots are reset for others. While a function uses
  * the group, such as the call in which a host function runs, the group ends when that function
- * returns.
+ * returns. Handles of the instances stay, to be deleted.
  *
  * # Safety
  *
  * `group` is a live handle, which ends, or NULL.
  */
 void pirn_group_delete(pirn_group_t *group);
-
-/**
- * Looks up the exported function `name` of an instance, of any type. The function is for calls of
- * this group only.
- *
- * # Safety
- *
- * `group` is a live handle, `name` is a C string, `func` is writable.
- */
-pirn_error_t *pirn_group_func(pirn_group_t *group,
-                              pirn_member_t member,
-                              const char *name,
-                              pirn_func_t **func);
-
-/**
- * As pirn_group_func, and checks the function's type, as pirn_prepared_typed does.
- *
- * # Safety
- *
- * `group` is a live handle, `name` is a C string, `func` is writable. `params` has `params_count`
- * kinds, and `results` has `results_count` kinds.
- */
-pirn_error_t *pirn_group_typed(pirn_group_t *group,
-                               pirn_member_t member,
-                               const char *name,
-                               const pirn_kind_t *params,
-                               size_t params_count,
-                               const pirn_kind_t *results,
-                               size_t results_count,
-                               pirn_func_t **func);
-
-/**
- * Calls a function by values, in the instance in which pirn_group_func found it. The parameters
- * are as for pirn_instance_call. The limits apply to the whole call, in all instances that the
- * call enters. A time slice is PIRN_ERROR_STATE.
- *
- * # Safety
- *
- * As pirn_instance_call, and `group` is a live handle.
- */
-pirn_error_t *pirn_group_call(pirn_group_t *group,
-                              const pirn_func_t *func,
-                              const pirn_limits_t *limits,
-                              const pirn_val_t *args,
-                              size_t args_count,
-                              pirn_val_t *results,
-                              size_t results_count);
-
-/**
- * As pirn_group_call, for the exported function `name` of an instance.
- *
- * # Safety
- *
- * As pirn_group_call, and `name` is a C string.
- */
-pirn_error_t *pirn_group_call_name(pirn_group_t *group,
-                                   pirn_member_t member,
-                                   const char *name,
-                                   const pirn_limits_t *limits,
-                                   const pirn_val_t *args,
-                                   size_t args_count,
-                                   pirn_val_t *results,
-                                   size_t results_count);
-
-/**
- * As pirn_group_call, for the function that the PIRN_FUNCREF `reference` refers to, in any
- * instance of the group.
- *
- * # Safety
- *
- * As pirn_group_call.
- */
-pirn_error_t *pirn_group_call_ref(pirn_group_t *group,
-                                  pirn_val_t reference,
-                                  const pirn_limits_t *limits,
-                                  const pirn_val_t *args,
-                                  size_t args_count,
-                                  pirn_val_t *results,
-                                  size_t results_count);
-
-/**
- * As pirn_group_call, by words as in pirn_instance_call_words. Look the function up by
- * pirn_group_typed.
- *
- * # Safety
- *
- * As pirn_instance_call_words, and `group` is a live handle.
- */
-pirn_error_t *pirn_group_call_words(pirn_group_t *group,
-                                    const pirn_func_t *func,
-                                    const pirn_limits_t *limits,
-                                    const uint64_t *args,
-                                    uint64_t *result);
-
-/**
- * As pirn_instance_memory_size, for an instance of a group. Memory 0 may be imported from another
- * instance.
- *
- * # Safety
- *
- * `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable.
- */
-pirn_error_t *pirn_group_memory_size(pirn_group_t *group,
-                                     pirn_member_t member,
-                                     const char *memory,
-                                     uint64_t *bytes);
-
-/**
- * As pirn_instance_memory_read, for an instance of a group.
- *
- * # Safety
- *
- * `group` is a live handle, `memory` is a C string or NULL, `to` has room for `len` bytes that
- * belong to no guest.
- */
-pirn_error_t *pirn_group_memory_read(pirn_group_t *group,
-                                     pirn_member_t member,
-                                     const char *memory,
-                                     uint64_t address,
-                                     void *to,
-                                     size_t len);
-
-/**
- * As pirn_instance_memory_write, for an instance of a group.
- *
- * # Safety
- *
- * `group` is a live handle, `memory` is a C string or NULL, `from` has `len` bytes that belong to
- * no guest.
- */
-pirn_error_t *pirn_group_memory_write(pirn_group_t *group,
-                                      pirn_member_t member,
-                                      const char *memory,
-                                      uint64_t address,
-                                      const void *from,
-                                      size_t len);
-
-/**
- * As pirn_instance_memory_slice, for an instance of a group.
- *
- * # Safety
- *
- * `group` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer to
- * the bytes is valid until the next call of the group, the next pirn_group_add, or the end of the
- * group, on threads that have called a guest. Do not pass the pointer to a function of this
- * library.
- */
-pirn_error_t *pirn_group_memory_slice(pirn_group_t *group,
-                                      pirn_member_t member,
-                                      const char *memory,
-                                      uint64_t address,
-                                      uint64_t len,
-                                      uint8_t **bytes);
-
-/**
- * As pirn_instance_global, for an instance of a group.
- *
- * # Safety
- *
- * `group` is a live handle, `name` is a C string, `value` is writable.
- */
-pirn_error_t *pirn_group_global(pirn_group_t *group,
-                                pirn_member_t member,
-                                const char *name,
-                                pirn_val_t *value);
-
-/**
- * As pirn_instance_set_global, for an instance of a group. Other instances that import the global
- * see the new value.
- *
- * # Safety
- *
- * `group` is a live handle, `name` is a C string. The field of `value` that its kind names was
- * written.
- */
-pirn_error_t *pirn_group_set_global(pirn_group_t *group,
-                                    pirn_member_t member,
-                                    const char *name,
-                                    pirn_val_t value);
-
-/**
- * As pirn_instance_table_size, for an instance of a group.
- *
- * # Safety
- *
- * `group` is a live handle, `name` is a C string, `elements` is writable.
- */
-pirn_error_t *pirn_group_table_size(pirn_group_t *group,
-                                    pirn_member_t member,
-                                    const char *name,
-                                    uint64_t *elements);
-
-/**
- * As pirn_instance_table_get, for an instance of a group.
- *
- * # Safety
- *
- * `group` is a live handle, `name` is a C string, `value` is writable.
- */
-pirn_error_t *pirn_group_table_get(pirn_group_t *group,
-                                   pirn_member_t member,
-                                   const char *name,
-                                   uint64_t index,
-                                   pirn_val_t *value);
-
-/**
- * As pirn_instance_table_fill, for an instance of a group. Other instances that import the table
- * see the changes.
- *
- * # Safety
- *
- * `group` is a live handle, `name` is a C string. The field of `value` that its kind names was
- * written.
- */
-pirn_error_t *pirn_group_table_fill(pirn_group_t *group,
-                                    pirn_member_t member,
-                                    const char *name,
-                                    uint64_t index,
-                                    pirn_val_t value,
-                                    uint64_t count);
-
-/**
- * As pirn_instance_table_grow, for an instance of a group.
- *
- * # Safety
- *
- * `group` is a live handle, `name` is a C string, `before` is writable or NULL. The field of
- * `value` that its kind names was written.
- */
-pirn_error_t *pirn_group_table_grow(pirn_group_t *group,
-                                    pirn_member_t member,
-                                    const char *name,
-                                    uint64_t delta,
-                                    pirn_val_t value,
-                                    uint64_t *before);
 
 /**
  * The value. NULL for NULL.
@@ -3498,8 +3302,8 @@ void pirn_component_instance_delete(pirn_component_instance_t *instance);
 
 #endif  /* PIRN_H */
 
-/* Makes each object file refer to the symbol of this version: see pirn_abi_1. */
+/* Makes each object file refer to the symbol of this version: see pirn_abi_2. */
 #if defined(__GNUC__) && !defined(PIRN_NO_ABI_REFERENCE)
 #define PIRN_NO_ABI_REFERENCE
-static const uint32_t *const pirn_abi_reference __attribute__((used)) = &pirn_abi_1;
+static const uint32_t *const pirn_abi_reference __attribute__((used)) = &pirn_abi_2;
 #endif

@@ -391,6 +391,8 @@ public:
 // A module in its own slot.
 class Instance : public detail::Handle<pirn_instance_t, pirn_instance_delete> {
 public:
+    // An instance of a group, from pirn_group_member.
+    explicit Instance(pirn_instance_t *instance) : Handle(instance) {}
     explicit Instance(const Prepared &prepared, void *data = nullptr, Wasi *wasi = nullptr,
                       std::uint64_t wait_ns = UINT64_MAX)
         : Handle(made([&](auto to) {

@@ -5,11 +5,10 @@
 //! This file owns no invariants. It reads lists of its callers, by the rules of `entry.rs`.
 #![allow(unsafe_code)]
 
-use crate::data::{Data, Guest, Inst};
+use crate::data::{Data, Guest, Owning};
 use crate::entry::{guard, list, list_mut, shared, text};
 use crate::error::{Fallible, argument, pirn_error_t};
-use crate::exclusive::with;
-use crate::instance::pirn_instance_t;
+use crate::instance::{pirn_instance_t, with_instance};
 use crate::prepared::{params, pirn_func_t};
 use crate::value::{func_of, pirn_val_t, values};
 use core::ffi::c_char;
@@ -34,7 +33,10 @@ pub struct pirn_limits_t {
 impl pirn_limits_t {
     /// The call with its limits; the callee itself if there are no limits.
     #[inline]
-    pub(crate) fn of<C: Limitable>(limits: Option<&Self>, callee: C) -> Result<LimitedCall<C>, C> {
+    pub(crate) fn of<'a, O: Owning>(
+        limits: Option<&Self>,
+        callee: &'a mut Guest<O>,
+    ) -> Result<LimitedCall<&'a mut Guest<O>>, &'a mut Guest<O>> {
         let Some(limits) = limits else {
             return Err(callee);
         };
@@ -55,36 +57,6 @@ impl pirn_limits_t {
         })
     }
 }
-
-/// A mutable reference to an instance or a group.
-pub(crate) trait Limitable: Sized {
-    fn deadline(self, limit: Duration) -> LimitedCall<Self>;
-    fn cpu_budget(self, limit: Duration) -> LimitedCall<Self>;
-    fn timeslice(self, slice: Duration) -> LimitedCall<Self>;
-}
-
-macro_rules! limitable {
-    ($($callee:ty)*) => {$(
-        impl Limitable for &mut $callee {
-            #[inline]
-            fn deadline(self, limit: Duration) -> LimitedCall<Self> {
-                <$callee>::deadline(self, limit)
-            }
-
-            #[inline]
-            fn cpu_budget(self, limit: Duration) -> LimitedCall<Self> {
-                <$callee>::cpu_budget(self, limit)
-            }
-
-            #[inline]
-            fn timeslice(self, slice: Duration) -> LimitedCall<Self> {
-                <$callee>::timeslice(self, slice)
-            }
-        }
-    )*};
-}
-
-limitable!(Inst Guest<'_>);
 
 /// A limit in nanoseconds. 0 means no limit.
 #[inline]
@@ -197,8 +169,8 @@ pub(crate) fn nested(
 }
 
 /// A call of an instance.
-fn call(
-    instance: &mut Inst,
+fn call<O: Owning>(
+    instance: &mut Guest<O>,
     wanted: Wanted<'_>,
     limits: Option<&pirn_limits_t>,
     lists: &Lists,
@@ -219,7 +191,9 @@ fn call(
 
 /// Calls a function by values.
 ///
-/// The function must be of the preparation that made the instance. `args` has `args_count` values
+/// The function must be of the preparation that made the instance, or of an instance of the same
+/// group: then it is called in the instance in which it was looked up, and the limits apply to the
+/// whole call, in all instances that the call enters. `args` has `args_count` values
 /// of its parameter types. The results are written to `results`. `results_count` must be the number
 /// of the function's results, and `results` must have room for this number of values. `results` may
 /// be the list of the arguments. `limits` may be NULL for no limits.
@@ -250,8 +224,8 @@ pub unsafe extern "C" fn pirn_instance_call(
         let func = shared(func, "func")?;
         let bounds = self::limits(limits)?;
         let lists = Lists::new((args, args_count), (results, results_count))?;
-        with(instance, |instance| {
-            call(instance, Wanted::Func(&func.func), bounds, &lists)
+        with_instance!(instance, |guest| {
+            call(guest, Wanted::Func(&func.func), bounds, &lists)
         })
     })
 }
@@ -278,13 +252,14 @@ pub unsafe extern "C" fn pirn_instance_call_name(
         let name = text(name, "name")?;
         let bounds = self::limits(limits)?;
         let lists = Lists::new((args, args_count), (results, results_count))?;
-        with(instance, |instance| {
-            call(instance, Wanted::Name(name), bounds, &lists)
+        with_instance!(instance, |guest| {
+            call(guest, Wanted::Name(name), bounds, &lists)
         })
     })
 }
 
-/// As pirn_instance_call, for the function that the PIRN_FUNCREF `reference` refers to.
+/// As pirn_instance_call, for the function that the PIRN_FUNCREF `reference` refers to, in any
+/// instance of the group.
 ///
 /// # Safety
 ///
@@ -306,9 +281,9 @@ pub unsafe extern "C" fn pirn_instance_call_ref(
     guard(|| unsafe {
         let bounds = self::limits(limits)?;
         let lists = Lists::new((args, args_count), (results, results_count))?;
-        with(instance, |instance| {
-            let func = func_of(reference.value(&instance.data().references)?)?;
-            call(instance, Wanted::Reference(func), bounds, &lists)
+        with_instance!(instance, |guest| {
+            let func = func_of(reference.value(&guest.data().references)?)?;
+            call(guest, Wanted::Reference(func), bounds, &lists)
         })
     })
 }
@@ -320,13 +295,13 @@ pub unsafe extern "C" fn pirn_instance_call_ref(
 /// half is ignored. A float is passed by its bits. `result` is written if the function has a
 /// result; the upper half of a 32-bit number is zero. `result` may be a word of `args`. `limits`
 /// may be NULL for no limits. PIRN_ERROR_ARGUMENT if the function has values that are no numbers:
-/// use pirn_instance_call.
+/// use pirn_instance_call. The function must be of this instance of a group.
 ///
 /// # Safety
 ///
 /// `instance` and `func` are live handles. `args` has a word for each parameter of the function,
 /// and `result` is writable if the function has a result. Look the function up by
-/// pirn_prepared_typed. `limits` is readable or NULL.
+/// pirn_prepared_typed or pirn_instance_typed. `limits` is readable or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_call_words(
     instance: *mut pirn_instance_t,
@@ -344,10 +319,10 @@ pub unsafe extern "C" fn pirn_instance_call_words(
         let bounds = self::limits(limits)?;
         let args = words.words(args)?;
         let place = words.place(result)?;
-        let found = with(instance, |instance| {
-            let called = match pirn_limits_t::of(bounds, instance) {
+        let found = with_instance!(instance, |guest| {
+            let called = match pirn_limits_t::of(bounds, guest) {
                 Ok(limited) => limited.call(&words.func, params(args)),
-                Err(instance) => instance.call(&words.func, params(args)),
+                Err(guest) => guest.call(&words.func, params(args)),
             };
             called.map_err(|error: CallError| error.into())
         })?;

@@ -6,7 +6,7 @@ use crate::references::References;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
-use pirn_runtime::{FlatParams, Group, Instance, Linker, MemberMut, Prepared};
+use pirn_runtime::{FlatParams, Group, Instance, Linker, MemberMut, OwnerMut, Prepared};
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 
 /// The host's data of an instance, or of a group of instances.
@@ -54,7 +54,17 @@ pub(crate) enum Answer {
 
 pub(crate) type Inst = Instance<Data, Question, Answer>;
 pub(crate) type Grp = Group<Data, Question, Answer>;
-pub(crate) type Guest<'a> = MemberMut<'a, Data, Question, Answer>;
+pub(crate) type MemberGuest<'a> = MemberMut<'a, Data, Question, Answer>;
+/// An instance that is alone or a member of a group.
+pub(crate) type Guest<O> = Instance<Data, Question, Answer, O>;
+/// The owner of an instance: see [`Guest`].
+pub(crate) trait Owning:
+    OwnerMut<Data = Data, Question = Question, Answer = Answer>
+{
+}
+
+impl<O: OwnerMut<Data = Data, Question = Question, Answer = Answer>> Owning for O {}
+
 pub(crate) type Link = Linker<Data, Question, Answer>;
 pub(crate) type Prep = Prepared<Data, Question, Answer>;
 

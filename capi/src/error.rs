@@ -11,8 +11,9 @@ pub use frames::*;
 use pirn_component::{AbiError, CallError as ComponentError};
 use pirn_format::text;
 use pirn_runtime::{
-    CallError, FuelError, GroupError, HostError, InstantiateError, KillError, LinkError, OpenError,
-    RegionError, SetGlobalError, SharedMemoryError, SnapshotError, TableError, Trap, TrapCode,
+    CallError, FuelError, GroupError, HostError, InstantiateError, KillError, LinkError, NoMember,
+    OpenError, RegionError, SetGlobalError, SharedMemoryError, SnapshotError, TableError, Trap,
+    TrapCode,
 };
 use pirn_wasi::Exit;
 use std::ffi::CString;
@@ -52,8 +53,8 @@ pub const PIRN_ERROR_KILLED: pirn_error_kind_t = 11;
 pub const PIRN_ERROR_DEADLINE: pirn_error_kind_t = 12;
 /// The call used up its processor time.
 pub const PIRN_ERROR_CPU_BUDGET: pirn_error_kind_t = 13;
-/// The state of the instance does not allow the operation: a call is suspended, or no call is
-/// suspended.
+/// The state of the instance does not allow the operation: a call is suspended, no call is
+/// suspended, or the group of the instance was deleted.
 pub const PIRN_ERROR_STATE: pirn_error_kind_t = 14;
 /// Another function uses the handle at this moment: a function on another thread, or the call in
 /// which this host function runs.
@@ -278,6 +279,7 @@ by_text! {
     KillError => PIRN_ERROR_STATE;
     Poisoned => PIRN_ERROR_POISONED;
     std::io::Error => PIRN_ERROR_SYSTEM;
+    NoMember => PIRN_ERROR_ARGUMENT;
     FuelError => PIRN_ERROR_ARGUMENT,
         FuelError::State(_) => PIRN_ERROR_STATE;
     SetGlobalError => PIRN_ERROR_ARGUMENT,

@@ -3,7 +3,7 @@
 //! # Safety
 //!
 //! This file owns one fact. At most one function at a time has a reference to the instance in a
-//! handle. `state` says whether a function has the reference. A second function gets an error. If a
+//! place. `state` says whether a function has the reference. A second function gets an error. If a
 //! handle is deleted while a function uses its instance, that function frees the handle.
 #![allow(unsafe_code)]
 
@@ -41,19 +41,58 @@ impl<I> Place<I> {
     }
 }
 
+impl<I> Place<Option<I>> {
+    /// Drops the instance.
+    ///
+    /// # Safety
+    ///
+    /// The state must be `DELETED`, and nothing may use the instance.
+    pub(crate) unsafe fn clear(&self) {
+        // SAFETY: the caller ensures that nothing uses the instance. No function can begin to,
+        // because the state is `DELETED`.
+        unsafe { *self.instance.get() = None };
+    }
+}
+
+// SAFETY: only the function that has set `state` to `BUSY` or `DELETED` accesses the instance, as
+// with a lock. The state's orders hand the instance over between threads.
+unsafe impl<I: Send> Sync for Place<I> {}
+
 /// A handle to an instance. `Out::give` makes it.
-pub(crate) trait Exclusive {
+pub(crate) trait Exclusive: Sized {
     type Inner;
     /// The name of the handle in error messages: the parameter's name.
     const NAME: &'static str = "instance";
 
     /// The place of the instance in this handle.
-    fn place(&self) -> &Place<Self::Inner>;
+    ///
+    /// # Errors
+    ///
+    /// If the handle has no place of its own.
+    fn place(&self) -> Fallible<&Place<Self::Inner>>;
+
+    /// The error of a use after the handle was deleted. Only a handle whose call still runs can be
+    /// used then, or a handle that shares its place with others.
+    fn deleted() -> Box<pirn_error_t> {
+        busy(Self::NAME)
+    }
+
+    /// Frees a deleted handle.
+    ///
+    /// # Safety
+    ///
+    /// `handle` must be live, its place in state `DELETED`, and nothing may use it afterwards.
+    unsafe fn free(handle: *mut Self) {
+        // SAFETY: `Out::give` made the box, and the caller gives it away.
+        drop(unsafe { Box::from_raw(handle) });
+    }
 }
 
 /// The exclusive use of an instance by one function.
 struct Use<H: Exclusive> {
     handle: *mut H,
+    /// The place in the handle.
+    place: *const Place<H::Inner>,
     /// Whether the function has returned, and not panicked.
     ended: bool,
 }
@@ -71,13 +110,15 @@ impl<H: Exclusive> Use<H> {
     #[inline]
     unsafe fn begin(handle: *mut H) -> Fallible<Self> {
         // SAFETY: the caller ensures that `handle` is live or null.
-        let state = unsafe { &shared(handle, H::NAME)?.place().state };
-        match state.compare_exchange(IDLE, BUSY, Acquire, Acquire) {
+        let place = unsafe { shared(handle, H::NAME)? }.place()?;
+        match place.state.compare_exchange(IDLE, BUSY, Acquire, Acquire) {
             Ok(_) => Ok(Self {
                 handle,
+                place,
                 ended: false,
             }),
             Err(POISONED) => Err(Poisoned(H::NAME).into()),
+            Err(DELETED) => Err(H::deleted()),
             Err(_) => Err(busy(H::NAME)),
         }
     }
@@ -87,16 +128,16 @@ impl<H: Exclusive> Drop for Use<H> {
     #[inline]
     fn drop(&mut self) {
         let next = if self.ended { IDLE } else { POISONED };
-        // SAFETY: the handle is live. Nothing frees a handle in state `BUSY`, and only this
-        // function frees it in state `DELETED`.
-        let state = unsafe { &(*self.handle).place().state };
+        // SAFETY: the handle with the place is live. Nothing frees a handle in state `BUSY`, and
+        // only this function frees it in state `DELETED`.
+        let state = unsafe { &(*self.place).state };
         if state
             .compare_exchange(BUSY, next, Release, Acquire)
             .is_err()
         {
-            // SAFETY: the state is `DELETED`: `take` has left the handle to this function, and
-            // nothing uses the handle after `take`.
-            drop(unsafe { Box::from_raw(self.handle) });
+            // SAFETY: the state is `DELETED`: `take` or `delete` has left the handle to this
+            // function, and nothing uses the handle after that.
+            unsafe { H::free(self.handle) };
         }
     }
 }
@@ -118,7 +159,7 @@ pub(crate) unsafe fn with<H: Exclusive, R>(
     // SAFETY: the caller ensures that `handle` is live or null.
     let mut used = unsafe { Use::begin(handle)? };
     // SAFETY: `used` has the exclusive use, so there is no other reference to the instance.
-    let result = body(unsafe { &mut *(*handle).place().instance.get() });
+    let result = body(unsafe { &mut *(*used.place).instance.get() });
     used.ended = true;
     result
 }
@@ -134,7 +175,16 @@ pub(crate) unsafe fn with<H: Exclusive, R>(
 /// `handle` must be a live handle or null, and nothing may use it after this call.
 pub(crate) unsafe fn take<H: Exclusive>(handle: *mut H) -> Fallible<Box<H>> {
     // SAFETY: the caller ensures that `handle` is live or null.
-    let state = unsafe { &shared(handle, H::NAME)?.place().state };
+    let place = unsafe { shared(handle, H::NAME)? }.place();
+    let state = match place {
+        Ok(place) => &place.state,
+        Err(error) => {
+            // SAFETY: the handle has no place, so no function uses it after it has read it. The
+            // caller gives `handle` away.
+            drop(unsafe { Box::from_raw(handle) });
+            return Err(error);
+        }
+    };
     match state.swap(DELETED, AcqRel) {
         // The function that uses the instance frees the handle.
         BUSY | DELETED => Err(busy(H::NAME)),
@@ -147,6 +197,21 @@ pub(crate) unsafe fn take<H: Exclusive>(handle: *mut H) -> Fallible<Box<H>> {
             drop(unsafe { Box::from_raw(handle) });
             Err(Poisoned(H::NAME).into())
         }
+    }
+}
+
+/// Deletes a handle that owns a share of its place: no error is left to report.
+///
+/// # Safety
+///
+/// `place` must be the place of `handle`, which must be live. This function must not be called
+/// again for `handle`.
+pub(crate) unsafe fn delete<H: Exclusive>(place: &Place<H::Inner>, handle: *mut H) {
+    // A function that uses the instance frees the handle.
+    if place.state.swap(DELETED, AcqRel) != BUSY {
+        // SAFETY: the caller ensures that `handle` is live. No function uses its instance, and none
+        // can begin to, because the state is `DELETED`.
+        unsafe { H::free(handle) };
     }
 }
 

@@ -6,102 +6,45 @@
 //! `exclusive.rs`.
 #![allow(unsafe_code)]
 
-mod calls;
-mod items;
-mod memory;
-
-use crate::data::{Data, Grp, Guest};
+use crate::data::{Data, Grp};
 use crate::entry::{guard, guard_or, out, shared, taken, text};
-use crate::error::{Fallible, PIRN_ERROR_LINK, argument, not_counted, pirn_error_t};
-use crate::exclusive::{Exclusive, Place, take, with};
+use crate::error::{Fallible, PIRN_ERROR_LINK, pirn_error_t};
+use crate::instance::pirn_instance_t;
 use crate::kill::pirn_kill_switch_t;
 use crate::linker::pirn_linker_t;
+use crate::member::{Member, Members, SharedGroup, pirn_member_t};
 use crate::module::pirn_module_t;
 use crate::region::pirn_region_t;
 use crate::wasi::pirn_wasi_t;
-pub use calls::*;
 use core::ffi::{c_char, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-pub use items::*;
-pub use memory::*;
-use pirn_runtime::MemberId;
+use std::sync::Arc;
 
 /// Instances that import from each other, each in its own slot. The instances share the `data` and
 /// the context of WASI of pirn_group_new, and end with the group. One thread at a time may use a
-/// group, and the group may move between threads. A function that finds the group in use returns
-/// PIRN_ERROR_BUSY.
+/// group with its instances, and the group may move between threads. A function that finds the
+/// group in use returns PIRN_ERROR_BUSY.
 pub struct pirn_group_t {
-    place: Place<Members>,
+    shared: Arc<SharedGroup>,
 }
 
-/// Identifies an instance of a group. 0 identifies no instance. Numbers of one group are invalid in
-/// other groups.
-pub type pirn_member_t = u64;
-
-/// A group, and the ids of its instances.
-pub(crate) struct Members {
-    pub(super) group: Grp,
-    /// Distinguishes the numbers of this group from the numbers of other groups. After 2^32 groups,
-    /// a serial repeats; then a number of another group may identify an instance of this group.
-    serial: u32,
-    /// The lowest 32 bits of a [`pirn_member_t`] are an index of this list, plus 1.
-    ids: Vec<MemberId>,
-}
-
-impl Exclusive for pirn_group_t {
-    type Inner = Members;
-    const NAME: &'static str = "group";
-
-    fn place(&self) -> &Place<Members> {
-        &self.place
-    }
-}
-
-impl Members {
-    fn new(group: Grp) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        Self {
-            group,
-            serial: NEXT.fetch_add(1, Relaxed),
-            ids: vec![],
-        }
-    }
-
-    /// The number of the instance at an index of the list.
-    fn number(&self, at: usize) -> pirn_member_t {
-        // A region has fewer slots than a number has room for.
-        (u64::from(self.serial) << 32) | (at as u64 + 1)
-    }
-
-    /// Lends the instance with a number.
-    ///
-    /// # Errors
-    ///
-    /// As [`member`](Self::member).
-    fn lend(&mut self, number: pirn_member_t) -> Fallible<Guest<'_>> {
-        let id = self.member(number)?;
-        // `member` found the id in the list of this group.
-        let lent = self.group.member_mut(id);
-        lent.map_err(|error| argument(error.to_string()))
-    }
-
-    /// The instance with a number.
-    ///
-    /// # Errors
-    ///
-    /// If the group has no instance with this number.
-    fn member(&self, number: pirn_member_t) -> Fallible<MemberId> {
-        let (serial, at) = ((number >> 32) as u32, (number as u32).wrapping_sub(1));
-        let found = self.ids.get(at as usize).copied();
-        let own = found.filter(|_| serial == self.serial);
-        own.ok_or_else(|| {
-            argument(format!(
-                "`member` is {number:#x}, which is no instance of this group; pass a number that \
-                 `pirn_group_add` wrote for it"
-            ))
-        })
-    }
+/// Runs `body` with a group.
+///
+/// # Errors
+///
+/// If the handle is null, the group is in use or poisoned, and the errors of `body`.
+///
+/// # Safety
+///
+/// `group` must be a live handle or null.
+unsafe fn with<R>(
+    group: *mut pirn_group_t,
+    body: impl FnOnce(&mut Members) -> Fallible<R>,
+) -> Fallible<R> {
+    // SAFETY: the caller ensures that `group` is live or null. The share keeps the group for this
+    // function: a host function may delete the handle.
+    let shared = Arc::clone(&unsafe { shared(group, "group")? }.shared);
+    shared.with(body)
 }
 
 /// Makes a group without instances, which will take slots of `region`.
@@ -128,11 +71,10 @@ pub unsafe extern "C" fn pirn_group_new(
         // SAFETY: by the header's contract, the C caller passes a live `region`, valid during this
         // call.
         let region = &unsafe { shared(region, "region")? }.region;
-        let made = Members::new(Grp::asking(region, Data::new(data, wasi)));
-        let place = Place::new(made);
+        let shared = SharedGroup::new(Grp::asking(region, Data::new(data, wasi)));
         // SAFETY: by the header's contract, the C caller passes a writable `group`. `out` checked
         // the alignment.
-        unsafe { to.give(pirn_group_t { place }) };
+        unsafe { to.give(pirn_group_t { shared }) };
         Ok(())
     })
 }
@@ -142,8 +84,7 @@ pub unsafe extern "C" fn pirn_group_new(
 ///
 /// Each import is looked up by its module name among the instances with a name (pirn_group_name),
 /// and then in the linker. So a module can import functions, memories, tables, globals and tags of
-/// earlier instances. PIRN_ERROR_FULL if all slots are taken. A host function of pirn_linker_ask
-/// ends the call with PIRN_ERROR_STATE: nothing suspends a group.
+/// earlier instances. PIRN_ERROR_FULL if all slots are taken.
 ///
 /// If the start of the instance fails, the instance keeps its slot until the group ends, because
 /// other instances may already refer to it.
@@ -168,8 +109,7 @@ pub unsafe extern "C" fn pirn_group_add(
         let (module, linker) = (module.clone(), linker.clone());
         let number = with(group, |members| {
             let id = members.group.instantiate(&module, &linker)?;
-            members.ids.push(id);
-            Ok(members.number(members.ids.len() - 1))
+            Ok(members.add(id))
         })?;
         to.set(number);
         Ok(())
@@ -217,17 +157,42 @@ pub unsafe extern "C" fn pirn_group_named(
     guard(|| unsafe {
         let (to, name) = (out(member, "member")?, text(name, "name")?);
         let number = with(group, |members| {
-            let id = members.group.named(name);
-            let at = id.and_then(|id| members.ids.iter().position(|found| *found == id));
-            let at = at.ok_or_else(|| {
+            members.named(name).ok_or_else(|| {
                 pirn_error_t::text(
                     PIRN_ERROR_LINK,
                     format!("no instance has the name {name:?}; give it by `pirn_group_name`"),
                 )
-            })?;
-            Ok(members.number(at))
+            })
         })?;
         to.set(number);
+        Ok(())
+    })
+}
+
+/// Makes a handle of an instance of the group, for the functions whose names begin with
+/// pirn_instance. The caller deletes the handle by pirn_instance_delete, which ends no instance.
+///
+/// The instances share the exclusive use of the group: while a function uses one of them, the
+/// functions of all return PIRN_ERROR_BUSY. They also share data, limits, kill switches and the
+/// suspended call. The handle may outlive the group: after pirn_group_delete its functions return
+/// PIRN_ERROR_STATE.
+///
+/// # Safety
+///
+/// `group` is a live handle, `instance` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_group_member(
+    group: *mut pirn_group_t,
+    member: pirn_member_t,
+    instance: *mut *mut pirn_instance_t,
+) -> *mut pirn_error_t {
+    // SAFETY: by the header's contract, the C caller passes a live `group` and a writable
+    // `instance`, valid during this call.
+    guard(|| unsafe {
+        let to = out(instance, "instance")?;
+        let id = with(group, |members| members.member(member))?;
+        let group = Arc::clone(&shared(group, "group")?.shared);
+        to.give(pirn_instance_t::of(Member { group, id }));
         Ok(())
     })
 }
@@ -267,45 +232,6 @@ pub unsafe extern "C" fn pirn_group_start_fuel(
     })
 }
 
-/// The remaining fuel of an instance. Only the functions of the instance's own module use it up.
-/// PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
-///
-/// # Safety
-///
-/// `group` is a live handle, `fuel` is writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pirn_group_fuel(
-    group: *mut pirn_group_t,
-    member: pirn_member_t,
-    fuel: *mut u64,
-) -> *mut pirn_error_t {
-    // SAFETY: by the header's contract, the C caller passes a live `group` and a writable `fuel`,
-    // valid during this call.
-    guard(|| unsafe {
-        let to = out(fuel, "fuel")?;
-        let left = with(group, |members| {
-            members.lend(member)?.fuel().ok_or_else(not_counted)
-        })?;
-        to.set(left);
-        Ok(())
-    })
-}
-
-/// Sets the remaining fuel of an instance.
-///
-/// # Safety
-///
-/// `group` is a live handle.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pirn_group_set_fuel(
-    group: *mut pirn_group_t,
-    member: pirn_member_t,
-    fuel: u64,
-) -> *mut pirn_error_t {
-    // SAFETY: by the header's contract, the C caller passes a live `group`, valid during this call.
-    guard(|| unsafe { with(group, |members| Ok(members.lend(member)?.set_fuel(fuel)?)) })
-}
-
 /// Makes a switch that ends the calls of all instances of the group from any thread, and the starts
 /// of instances that are added later. PIRN_ERROR_BUSY is as for pirn_instance_kill_switch.
 ///
@@ -329,7 +255,7 @@ pub unsafe extern "C" fn pirn_group_kill_switch(
 
 /// Ends the group and all its instances. Their slots are reset for others. While a function uses
 /// the group, such as the call in which a host function runs, the group ends when that function
-/// returns.
+/// returns. Handles of the instances stay, to be deleted.
 ///
 /// # Safety
 ///
@@ -339,6 +265,8 @@ pub unsafe extern "C" fn pirn_group_delete(group: *mut pirn_group_t) {
     guard_or((), || {
         // SAFETY: by the header's contract, the C caller passes a live or NULL `group`, and does
         // not use it again.
-        drop(unsafe { take(group) });
+        if let Some(group) = unsafe { taken(group) } {
+            group.shared.delete();
+        }
     });
 }

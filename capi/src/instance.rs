@@ -6,31 +6,91 @@
 //! `exclusive.rs`.
 #![allow(unsafe_code)]
 
-use crate::data::{Data, Inst};
+use crate::data::{Data, Guest, Inst, Owning};
 use crate::entry::{guard, guard_or, list, out, shared, taken, text};
-use crate::error::{Fallible, not_counted, pirn_error_t};
-use crate::exclusive::{Exclusive, Place, take, with};
+use crate::error::{Fallible, argument, not_counted, pirn_error_t};
+use crate::exclusive::{Exclusive, Place, take};
+use crate::kinds::{func_type, pirn_kind_t};
+use crate::member::Member;
 use crate::module::pirn_module_t;
-use crate::prepared::pirn_prepared_t;
+use crate::prepared::{pirn_func_t, pirn_prepared_t};
 use crate::wasi::pirn_wasi_t;
 use core::ffi::{c_char, c_void};
 use core::ptr;
 use core::time::Duration;
 
-/// An instance of a module, in its own slot. One thread at a time may use the handle, and the
-/// handle may move between threads. A function that finds the handle in use returns
-/// PIRN_ERROR_BUSY.
+/// An instance of a module, in its own slot: alone, or an instance of a group (pirn_group_member).
+/// One thread at a time may use the handle, and the handle may move between threads. A function
+/// that finds the instance or its group in use returns PIRN_ERROR_BUSY.
 pub struct pirn_instance_t {
-    place: Place<Inst>,
+    kind: Kind,
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be one more allocation for each instance alone"
+)]
+enum Kind {
+    Alone(Place<Inst>),
+    Member(Member),
 }
 
 impl Exclusive for pirn_instance_t {
     type Inner = Inst;
 
-    fn place(&self) -> &Place<Inst> {
-        &self.place
+    #[inline]
+    fn place(&self) -> Fallible<&Place<Inst>> {
+        match &self.kind {
+            Kind::Alone(place) => Ok(place),
+            Kind::Member(_) => Err(in_group()),
+        }
     }
 }
+
+impl pirn_instance_t {
+    /// A handle of an instance of a group.
+    pub(crate) fn of(member: Member) -> Self {
+        let kind = Kind::Member(member);
+        Self { kind }
+    }
+}
+
+#[cold]
+fn in_group() -> Box<pirn_error_t> {
+    argument("instance is of a group; pass an instance of `pirn_instance_new`")
+}
+
+/// The instance of a group that a handle leads to; `None` if the instance is alone. A share of the
+/// group: a host function may delete the handle.
+///
+/// # Errors
+///
+/// If the handle is null.
+///
+/// # Safety
+///
+/// `instance` must be a live handle or null.
+#[inline]
+pub(crate) unsafe fn member_of(instance: *mut pirn_instance_t) -> Fallible<Option<Member>> {
+    // SAFETY: the caller ensures that `instance` is live or null.
+    Ok(match &unsafe { shared(instance, "instance")? }.kind {
+        Kind::Alone(_) => None,
+        Kind::Member(member) => Some(member.clone()),
+    })
+}
+
+/// Runs a body with the instance of a handle, whose type depends on the kind of the instance. The
+/// handle must be live or null.
+macro_rules! with_instance {
+    ($handle:expr, |$guest:ident| $body:expr) => {
+        match $crate::instance::member_of($handle)? {
+            None => $crate::exclusive::with($handle, |$guest| $body),
+            Some(member) => member.with(|$guest| $body),
+        }
+    };
+}
+
+pub(crate) use with_instance;
 
 /// Makes an instance: takes a slot, and runs the module's start.
 ///
@@ -69,15 +129,16 @@ pub unsafe extern "C" fn pirn_instance_new(
             u64::MAX => prepared.instantiate(data),
             limit => prepared.instantiate_timeout(data, Duration::from_nanos(limit)),
         };
-        let place = Place::new(made?);
+        let kind = Kind::Alone(Place::new(made?));
         // SAFETY: by the header's contract, the C caller passes a writable `instance`. `out`
         // checked the alignment.
-        unsafe { to.give(pirn_instance_t { place }) };
+        unsafe { to.give(pirn_instance_t { kind }) };
         Ok(())
     })
 }
 
-/// The `data` of pirn_instance_new; NULL for NULL, and while another function uses the instance.
+/// The `data` of pirn_instance_new or pirn_group_new; NULL for NULL, while another function uses
+/// the instance or its group, and after the end of the group.
 ///
 /// # Safety
 ///
@@ -87,12 +148,71 @@ pub unsafe extern "C" fn pirn_instance_data(instance: *mut pirn_instance_t) -> *
     guard_or(ptr::null_mut(), || {
         // SAFETY: by the header's contract, the C caller passes a live or NULL `instance`, valid
         // during this call.
-        let data = unsafe { with(instance, |instance| Ok(instance.data().host.get())) };
-        data.unwrap_or(ptr::null_mut())
+        let data = || unsafe { with_instance!(instance, |guest| Ok(guest.data().host.get())) };
+        data().unwrap_or(ptr::null_mut())
     })
 }
 
-/// The remaining fuel. PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
+impl pirn_func_t {
+    /// The exported function `name` of an instance.
+    fn of<O: Owning>(guest: &Guest<O>, name: &str) -> Fallible<Self> {
+        Self::found(guest.func_values(name)?, guest.func_flat(name))
+    }
+}
+
+/// Looks up the exported function `name` of an instance, of any type. The function is for all
+/// instances of the same preparation, or for this instance of a group.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `name` is a C string, `func` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_func(
+    instance: *mut pirn_instance_t,
+    name: *const c_char,
+    func: *mut *mut pirn_func_t,
+) -> *mut pirn_error_t {
+    // SAFETY: by the header's contract, the C caller passes a live `instance`, a C string `name`
+    // and a writable `func`, valid during this call.
+    guard(|| unsafe {
+        let (to, name) = (out(func, "func")?, text(name, "name")?);
+        to.give(with_instance!(instance, |guest| pirn_func_t::of(
+            guest, name
+        ))?);
+        Ok(())
+    })
+}
+
+/// As pirn_instance_func, and checks the function's type, as pirn_prepared_typed does.
+///
+/// # Safety
+///
+/// `instance` is a live handle, `name` is a C string, `func` is writable. `params` has
+/// `params_count` kinds, and `results` has `results_count` kinds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pirn_instance_typed(
+    instance: *mut pirn_instance_t,
+    name: *const c_char,
+    params: *const pirn_kind_t,
+    params_count: usize,
+    results: *const pirn_kind_t,
+    results_count: usize,
+    func: *mut *mut pirn_func_t,
+) -> *mut pirn_error_t {
+    // SAFETY: by the header's contract, the C caller passes a live `instance`, a C string `name`
+    // and `params_count` kinds at `params`, valid during this call. It also passes `results_count`
+    // kinds at `results` and a writable `func`.
+    guard(|| unsafe {
+        let (to, name) = (out(func, "func")?, text(name, "name")?);
+        let wanted = func_type((params, params_count), (results, results_count))?;
+        let found = with_instance!(instance, |guest| pirn_func_t::of(guest, name))?;
+        to.give(found.of_type(name, &wanted)?);
+        Ok(())
+    })
+}
+
+/// The remaining fuel. Only the functions of the instance's own module use it up.
+/// PIRN_ERROR_ARGUMENT if the module was compiled without `aotc --fuel`.
 ///
 /// # Safety
 ///
@@ -106,7 +226,7 @@ pub unsafe extern "C" fn pirn_instance_fuel(
         let to = out(fuel, "fuel")?;
         // SAFETY: by the header's contract, the C caller passes a live `instance` and a writable
         // `fuel`, valid during this call.
-        let left = unsafe { with(instance, |instance| Ok(instance.fuel()))? };
+        let left = unsafe { with_instance!(instance, |guest| Ok(guest.fuel()))? };
         let left = left.ok_or_else(not_counted)?;
         // SAFETY: by the header's contract, the C caller passes a writable `fuel`. `out` checked
         // the alignment.
@@ -127,7 +247,7 @@ pub unsafe extern "C" fn pirn_instance_set_fuel(
 ) -> *mut pirn_error_t {
     // SAFETY: by the header's contract, the C caller passes a live `instance`, valid during this
     // call.
-    guard(|| unsafe { with(instance, |instance| Ok(instance.set_fuel(fuel)?)) })
+    guard(|| unsafe { with_instance!(instance, |guest| Ok(guest.set_fuel(fuel)?)) })
 }
 
 /// Ends the instance, and makes a module whose instances begin with the state of this instance.
@@ -135,7 +255,7 @@ pub unsafe extern "C" fn pirn_instance_set_fuel(
 /// The library takes the instance over in every case. The `exports_count` functions named by
 /// `exports` made the state and must not run again, so the snapshot does not export them. A
 /// snapshot contains all that the guest has read from the host, such as random seeds: see
-/// pirn_prepared_call_first.
+/// pirn_prepared_call_first. An instance of a group gives no snapshot: PIRN_ERROR_ARGUMENT.
 ///
 /// # Safety
 ///
@@ -161,7 +281,10 @@ pub unsafe extern "C" fn pirn_instance_snapshot(
         // valid during this call.
         let names = names.map(|name| unsafe { text(*name, "exports") });
         let names = names.collect::<Fallible<Vec<_>>>()?;
-        let made = instance.place.into_inner().snapshot_after(&names)?;
+        let Kind::Alone(place) = instance.kind else {
+            return Err(in_group());
+        };
+        let made = place.into_inner().snapshot_after(&names)?;
         // SAFETY: by the header's contract, the C caller passes a writable `module`. `out` checked
         // the alignment.
         unsafe { to.give(pirn_module_t::new(made)) };
@@ -170,7 +293,8 @@ pub unsafe extern "C" fn pirn_instance_snapshot(
 }
 
 /// Ends the instance. The slot is reset for the next instance. While a function uses the instance,
-/// such as the call in which a host function runs, the instance ends when that function returns.
+/// such as the call in which a host function runs, the instance ends when that function returns. A
+/// handle of an instance of a group is freed, and the instance lives as long as its group.
 ///
 /// # Safety
 ///

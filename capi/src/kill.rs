@@ -7,8 +7,7 @@
 
 use crate::entry::{self, guard, out, out_or_null, shared};
 use crate::error::pirn_error_t;
-use crate::exclusive::with;
-use crate::instance::pirn_instance_t;
+use crate::instance::{pirn_instance_t, with_instance};
 use pirn_runtime::{KillOutcome, KillSwitch};
 
 /// Stops a guest from any thread, in any state of the guest. Any threads may use a switch at the
@@ -32,10 +31,11 @@ pub const PIRN_KILL_GUEST: u32 = 2;
 /// A host function was running. The guest ends when the function returns.
 pub const PIRN_KILL_HOST: u32 = 3;
 
-/// Makes a switch that ends the guest's calls from any thread, until the instance is deleted. Make
-/// the switch before the call: while a function uses the instance, pirn_instance_kill_switch
-/// returns PIRN_ERROR_BUSY. No switch reaches the module's start in pirn_instance_new;
-/// pirn_prepared_start_deadline limits the start.
+/// Makes a switch that ends the guest's calls from any thread, until the instance is deleted. For
+/// an instance of a group, the switch is that of pirn_group_kill_switch. Make the switch before the
+/// call: while a function uses the instance, pirn_instance_kill_switch returns PIRN_ERROR_BUSY. No
+/// switch reaches the module's start in pirn_instance_new; pirn_prepared_start_deadline limits the
+/// start.
 ///
 /// # Safety
 ///
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn pirn_instance_kill_switch(
     // `kill_switch`, valid during this call.
     guard(|| unsafe {
         let to = out(kill_switch, "kill_switch")?;
-        let switch = with(instance, |instance| Ok(instance.kill_switch()))?;
+        let switch = with_instance!(instance, |guest| Ok(guest.kill_switch()))?;
         to.give(pirn_kill_switch_t::new(switch));
         Ok(())
     })

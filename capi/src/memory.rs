@@ -7,18 +7,20 @@
 #![allow(unsafe_code)]
 
 use crate::caller::pirn_caller_t;
-use crate::data::{Data, Inst};
+use crate::data::{Data, Guest, Owning};
 use crate::entry::{guard, list, list_mut, out, text};
 use crate::error::{Fallible, PIRN_ERROR_LINK, pirn_error_t};
-use crate::exclusive::with;
-use crate::instance::pirn_instance_t;
+use crate::instance::{pirn_instance_t, with_instance};
 use crate::lend::lent;
 use crate::value::pirn_val_t;
 use core::ffi::{c_char, c_void};
 use pirn_runtime::{Caller, MemoryMut};
 
 /// The exported memory `name` of an instance; memory 0 for `None`.
-fn of_instance<'a>(instance: &'a mut Inst, name: Option<&str>) -> Fallible<MemoryMut<'a>> {
+fn of_instance<'a, O: Owning>(
+    instance: &'a mut Guest<O>,
+    name: Option<&str>,
+) -> Fallible<MemoryMut<'a>> {
     match name {
         None => Ok(instance.memory_mut()),
         Some(name) => instance
@@ -109,7 +111,8 @@ pub(crate) fn slice(memory: &mut MemoryMut<'_>, address: u64, len: u64) -> Falli
 }
 
 /// The size of a memory in bytes. `memory` is the name of an exported memory, or NULL for memory 0.
-/// The size is 0 if there is no memory 0, or if memory 0 is shared.
+/// The size is 0 if there is no memory 0, or if memory 0 is shared. An instance of a group may
+/// import memory 0 from another instance.
 ///
 /// # Safety
 ///
@@ -124,7 +127,7 @@ pub unsafe extern "C" fn pirn_instance_memory_size(
     // NULL as `memory`, valid during this call. It also passes a writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
-        let size = with(instance, |instance| Ok(of_instance(instance, name)?.len()))?;
+        let size = with_instance!(instance, |guest| Ok(of_instance(guest, name)?.len()))?;
         to.set(size as u64);
         Ok(())
     })
@@ -151,8 +154,8 @@ pub unsafe extern "C" fn pirn_instance_memory_read(
     // outside every guest.
     guard(|| unsafe {
         let name = named(memory)?;
-        with(instance, |instance| {
-            read(&of_instance(instance, name)?, address, to, len)
+        with_instance!(instance, |guest| {
+            read(&of_instance(guest, name)?, address, to, len)
         })
     })
 }
@@ -177,8 +180,8 @@ pub unsafe extern "C" fn pirn_instance_memory_write(
     // guest.
     guard(|| unsafe {
         let name = named(memory)?;
-        with(instance, |instance| {
-            write(&mut of_instance(instance, name)?, address, from, len)
+        with_instance!(instance, |guest| {
+            write(&mut of_instance(guest, name)?, address, from, len)
         })
     })
 }
@@ -190,7 +193,8 @@ pub unsafe extern "C" fn pirn_instance_memory_write(
 ///
 /// `instance` is a live handle, `memory` is a C string or NULL, `bytes` is writable. The pointer to
 /// the bytes is valid until the next call, step, snapshot or end of the instance, on threads that
-/// have called a guest. Do not pass the pointer to a function of this library.
+/// have called a guest; for an instance of a group, until a call, step or end of the group, or the
+/// next pirn_group_add. Do not pass the pointer to a function of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pirn_instance_memory_slice(
     instance: *mut pirn_instance_t,
@@ -203,8 +207,8 @@ pub unsafe extern "C" fn pirn_instance_memory_slice(
     // NULL as `memory`, valid during this call. It also passes a writable `bytes`.
     guard(|| unsafe {
         let (to, name) = (out(bytes, "bytes")?, named(memory)?);
-        let place = with(instance, |instance| {
-            slice(&mut of_instance(instance, name)?, address, len)
+        let place = with_instance!(instance, |guest| {
+            slice(&mut of_instance(guest, name)?, address, len)
         })?;
         to.set(place);
         Ok(())
@@ -326,16 +330,17 @@ pub unsafe extern "C" fn pirn_instance_global(
     // and a writable `value`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(value, "value")?, text(name, "name")?);
-        let found = with(instance, |instance| {
-            let found = instance.global(name).ok_or_else(|| no_global(name))?;
-            pirn_val_t::of(found, &mut instance.data_mut().references)
+        let found = with_instance!(instance, |guest| {
+            let found = guest.global(name).ok_or_else(|| no_global(name))?;
+            pirn_val_t::of(found, &mut guest.data_mut().references)
         })?;
         to.set(found);
         Ok(())
     })
 }
 
-/// Sets the exported global `name`, which must be mutable.
+/// Sets the exported global `name`, which must be mutable. Other instances of the group that import
+/// the global see the new value.
 ///
 /// # Safety
 ///
@@ -351,9 +356,9 @@ pub unsafe extern "C" fn pirn_instance_set_global(
     // `name`, valid during this call. The field of `value` that its kind names is written.
     guard(|| unsafe {
         let name = text(name, "name")?;
-        with(instance, |instance| {
-            let value = value.value(&instance.data().references)?;
-            Ok(instance.set_global(name, value)?)
+        with_instance!(instance, |guest| {
+            let value = value.value(&guest.data().references)?;
+            Ok(guest.set_global(name, value)?)
         })
     })
 }

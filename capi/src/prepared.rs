@@ -15,7 +15,7 @@ use crate::module::pirn_module_t;
 use crate::region::pirn_region_t;
 use core::ffi::c_char;
 use core::time::Duration;
-use pirn_runtime::{FlatParams, FlatResult, Func, FuncType, MemberId, TypedFunc};
+use pirn_runtime::{FlatParams, FlatResult, Func, FuncType, LinkError, TypedFunc};
 
 /// The parameters of a call by words. `words` has at most 17 elements, because [`Words`] exists
 /// only for such functions. Always inlined: a copy of the 17 words costs more than making them.
@@ -35,8 +35,6 @@ pub struct pirn_prepared_t {
 /// threads may use it at the same time.
 pub struct pirn_func_t {
     pub(crate) func: Func,
-    /// The instance of a group; `None` for a function of a preparation.
-    pub(crate) member: Option<MemberId>,
     /// The fast form, if the values of the function fit into words.
     words: Option<Words>,
 }
@@ -92,28 +90,21 @@ impl Words {
 
 impl pirn_func_t {
     fn find(prepared: &Prep, name: &str) -> Fallible<Self> {
-        // The look-up succeeds only for functions over numbers.
-        let flat = prepared.func_flat(name).ok();
-        Ok(Self::new(prepared.func_values(name)?, flat, None))
+        Self::found(prepared.func_values(name)?, prepared.func_flat(name))
     }
 
-    /// A function, with its fast form if it has one.
-    pub(crate) fn new(
+    /// A function, with its fast form if it is a function over numbers.
+    pub(crate) fn found(
         func: Func,
-        flat: Option<TypedFunc<FlatParams, FlatResult>>,
-        member: Option<MemberId>,
-    ) -> Self {
+        flat: Result<TypedFunc<FlatParams, FlatResult>, LinkError>,
+    ) -> Fallible<Self> {
         let ty = func.ty();
-        let words = flat.map(|flat| Words {
+        let words = flat.ok().map(|flat| Words {
             func: flat,
             params: ty.params.len(),
             narrow: ty.results.first().map(|ty| is_narrow(*ty)),
         });
-        Self {
-            func,
-            member,
-            words,
-        }
+        Ok(Self { func, words })
     }
 
     /// This function, if it has the type `wanted`. `name` is for the error.

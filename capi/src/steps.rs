@@ -6,12 +6,11 @@
 #![allow(unsafe_code)]
 
 use crate::calls::{limits, pirn_limits_t};
-use crate::data::{Answer, Inst, Question};
+use crate::data::{Answer, Guest, Owning, Question};
 use crate::entry::{guard, guard_or, out, shared};
 use crate::error::{Fallible, pirn_error_t};
-use crate::exclusive::with;
 use crate::host::{WORDS_MAX, store};
-use crate::instance::pirn_instance_t;
+use crate::instance::{pirn_instance_t, with_instance};
 use crate::prepared::{Words, params, pirn_func_t};
 use pirn_runtime::{CallError, FlatResult, Step};
 
@@ -66,22 +65,45 @@ impl pirn_step_t {
     }
 }
 
-/// Makes a step by `make`, and writes the progress to `step`.
+/// How a call continues.
+enum Advance<'a> {
+    Start(&'a [u64]),
+    Resume,
+    Answer(Answer),
+}
+
+impl Advance<'_> {
+    /// Makes a step of a call of `guest`.
+    fn step<O: Owning>(
+        self,
+        guest: &mut Guest<O>,
+        words: &Words,
+        bounds: Option<&pirn_limits_t>,
+    ) -> Result<Step<FlatResult, Question>, CallError> {
+        let func = &words.func;
+        match (pirn_limits_t::of(bounds, guest), self) {
+            (Ok(limited), Self::Start(args)) => limited.start(func, params(args)),
+            (Err(guest), Self::Start(args)) => guest.start(func, params(args)),
+            (Ok(limited), Self::Resume) => limited.resume(func),
+            (Err(guest), Self::Resume) => guest.resume(func),
+            (Ok(limited), Self::Answer(answer)) => limited.resume_with(func, answer),
+            (Err(guest), Self::Answer(answer)) => guest.resume_with(func, answer),
+        }
+    }
+}
+
+/// Makes the step that `how` returns, and writes the progress to `step`.
 ///
 /// # Safety
 ///
 /// During the call, `instance` and `func` must be live handles or null, `bounds` readable or null,
-/// and `step` writable or null. `func` may be deleted once `make` runs.
-unsafe fn advance(
+/// and `step` writable or null. `func` may be deleted once `how` has returned.
+unsafe fn advance<'a>(
     instance: *mut pirn_instance_t,
     func: *const pirn_func_t,
     bounds: *const pirn_limits_t,
     step: *mut pirn_step_t,
-    make: impl FnOnce(
-        &mut Inst,
-        &Words,
-        Option<&pirn_limits_t>,
-    ) -> Fallible<Result<Step<FlatResult, Question>, CallError>>,
+    how: impl FnOnce(&Words) -> Fallible<Advance<'a>>,
 ) -> Fallible<()> {
     // SAFETY: the caller ensures that `instance` and `func` are live or null, that `bounds` is
     // readable or null, and that `step` is writable or null. `words` is a copy, so a callback may
@@ -90,7 +112,8 @@ unsafe fn advance(
         let to = out(step, "step")?;
         let words = shared(func, "func")?.words()?;
         let bounds = limits(bounds)?;
-        let made = with(instance, |instance| Ok(make(instance, &words, bounds)??))?;
+        let how = how(&words)?;
+        let made = with_instance!(instance, |guest| Ok(how.step(guest, &words, bounds)?))?;
         to.set(pirn_step_t::of(made, &words));
         Ok(())
     }
@@ -101,9 +124,9 @@ unsafe fn advance(
 ///
 /// The first step is written to `step`. Until the call has returned or failed, the instance makes
 /// no other call. The embedder can read and write the instance's memory, move the instance to
-/// another thread, and delete it. `limits` apply to this step; NULL for no limits. `args` are as
-/// for pirn_instance_call_words. After an error the call has ended. An error about the arguments or
-/// the state changes nothing.
+/// another thread, and delete it. A call of an instance of a group suspends the group. `limits`
+/// apply to this step; NULL for no limits. `args` are as for pirn_instance_call_words. After an
+/// error the call has ended. An error about the arguments or the state changes nothing.
 ///
 /// # Safety
 ///
@@ -120,16 +143,11 @@ pub unsafe extern "C" fn pirn_instance_start(
     // readable or NULL `limits`, valid during this call. It also passes a word for each parameter
     // at `args` and a writable `step`. A callback may delete `func`: the call uses a copy.
     guard(|| unsafe {
-        advance(instance, func, limits, step, |instance, words, bounds| {
-            let args = words.words(args)?;
-            Ok(match pirn_limits_t::of(bounds, instance) {
-                Ok(limited) => limited.start(&words.func, params(args)),
-                Err(instance) => instance.start(&words.func, params(args)),
-            })
+        advance(instance, func, limits, step, |words| {
+            Ok(Advance::Start(words.words(args)?))
         })
     })
 }
-
 /// Resumes a call that was preempted. `func` is the function that the call was started with.
 /// PIRN_ERROR_STATE, without any change, if no call of this function was preempted.
 ///
@@ -146,14 +164,7 @@ pub unsafe extern "C" fn pirn_instance_resume(
     // SAFETY: by the header's contract, the C caller passes live `instance` and `func`, a readable
     // or NULL `limits`, and a writable `step`. All are valid during this call. A callback may
     // delete `func`: the call uses a copy.
-    guard(|| unsafe {
-        advance(instance, func, limits, step, |instance, words, bounds| {
-            Ok(match pirn_limits_t::of(bounds, instance) {
-                Ok(limited) => limited.resume(&words.func),
-                Err(instance) => instance.resume(&words.func),
-            })
-        })
-    })
+    guard(|| unsafe { advance(instance, func, limits, step, |_| Ok(Advance::Resume)) })
 }
 
 /// Resumes a call whose guest has asked: the function of pirn_linker_ask returns `answer`, which is
@@ -175,12 +186,8 @@ pub unsafe extern "C" fn pirn_instance_answer(
     // or NULL `limits`, and a writable `step`. All are valid during this call. A callback may
     // delete `func`: the call uses a copy.
     guard(|| unsafe {
-        let answer = Answer::Word(answer);
-        advance(instance, func, limits, step, |instance, words, bounds| {
-            Ok(match pirn_limits_t::of(bounds, instance) {
-                Ok(limited) => limited.resume_with(&words.func, answer),
-                Err(instance) => instance.resume_with(&words.func, answer),
-            })
+        advance(instance, func, limits, step, |_| {
+            Ok(Advance::Answer(Answer::Word(answer)))
         })
     })
 }
@@ -205,15 +212,16 @@ pub unsafe extern "C" fn pirn_instance_answer_error(
         shared(failure.cast_const(), "failure")?;
         let answer = Answer::Error(Box::from_raw(failure));
         let words = shared(func, "func")?.words()?;
-        with(instance, |instance| {
+        with_instance!(instance, |guest| {
             // The answer is an error, so the guest is not resumed.
-            let ended = instance.resume_with(&words.func, answer);
+            let ended = guest.resume_with(&words.func, answer);
             ended.map(drop).map_err(Into::into)
         })
     })
 }
 
-/// Whether a call is suspended: 1 or 0. 0 for NULL, and while another function uses the instance.
+/// Whether a call of the instance, or of its group, is suspended: 1 or 0. 0 for NULL, while another
+/// function uses the instance or its group, and after the end of the group.
 ///
 /// # Safety
 ///
@@ -223,8 +231,8 @@ pub unsafe extern "C" fn pirn_instance_is_suspended(instance: *mut pirn_instance
     guard_or(0, || {
         // SAFETY: by the header's contract, the C caller passes a live or NULL `instance`, valid
         // during this call.
-        let suspended = unsafe { with(instance, |instance| Ok(instance.is_suspended())) };
-        i32::from(suspended.unwrap_or(false))
+        let suspended = || unsafe { with_instance!(instance, |guest| Ok(guest.is_suspended())) };
+        i32::from(suspended().unwrap_or(false))
     })
 }
 
@@ -238,8 +246,8 @@ pub unsafe extern "C" fn pirn_instance_cancel(instance: *mut pirn_instance_t) ->
     // SAFETY: by the header's contract, the C caller passes a live `instance`, valid during this
     // call.
     guard(|| unsafe {
-        with(instance, |instance| {
-            instance.cancel();
+        with_instance!(instance, |guest| {
+            guest.cancel();
             Ok(())
         })
     })

@@ -6,9 +6,8 @@
 #![allow(unsafe_code)]
 
 use crate::entry::{guard, out, out_or_null, text};
-use crate::error::{Fallible, PIRN_ERROR_LINK, argument, pirn_error_t};
-use crate::exclusive::with;
-use crate::instance::pirn_instance_t;
+use crate::error::{PIRN_ERROR_LINK, argument, pirn_error_t};
+use crate::instance::{pirn_instance_t, with_instance};
 use crate::value::pirn_val_t;
 use core::ffi::c_char;
 
@@ -42,8 +41,8 @@ pub unsafe extern "C" fn pirn_instance_table_size(
     // and a writable `elements`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(elements, "elements")?, text(name, "name")?);
-        let found = with(instance, |instance| {
-            let table = instance.table(name).ok_or_else(|| no_table(name))?;
+        let found = with_instance!(instance, |guest| {
+            let table = guest.table(name).ok_or_else(|| no_table(name))?;
             Ok(table.len())
         })?;
         to.set(found);
@@ -67,11 +66,11 @@ pub unsafe extern "C" fn pirn_instance_table_get(
     // and a writable `value`, valid during this call.
     guard(|| unsafe {
         let (to, name) = (out(value, "value")?, text(name, "name")?);
-        let found = with(instance, |instance| {
-            let table = instance.table(name).ok_or_else(|| no_table(name))?;
+        let found = with_instance!(instance, |guest| {
+            let table = guest.table(name).ok_or_else(|| no_table(name))?;
             let found = table.get(index);
             let found = found.ok_or_else(|| past_end(table.len(), index))?;
-            pirn_val_t::of(found, &mut instance.data_mut().references)
+            pirn_val_t::of(found, &mut guest.data_mut().references)
         })?;
         to.set(found);
         Ok(())
@@ -80,7 +79,7 @@ pub unsafe extern "C" fn pirn_instance_table_get(
 
 /// Sets `count` elements of the exported table `name`, from `index` on. PIRN_ERROR_ARGUMENT past
 /// the end of the table, and for a value that the table cannot hold. After an error no element has
-/// changed.
+/// changed. Other instances of the group that import the table see the changes.
 ///
 /// # Safety
 ///
@@ -98,9 +97,9 @@ pub unsafe extern "C" fn pirn_instance_table_fill(
     // `name`, valid during this call. The field of `value` that its kind names is written.
     guard(|| unsafe {
         let name = text(name, "name")?;
-        with(instance, |instance| {
-            let value = value.value(&instance.data().references)?;
-            Ok(instance.table_mut(name)?.fill(index, value, count)?)
+        with_instance!(instance, |guest| {
+            let value = value.value(&guest.data().references)?;
+            Ok(guest.table_mut(name)?.fill(index, value, count)?)
         })
     })
 }
@@ -128,9 +127,9 @@ pub unsafe extern "C" fn pirn_instance_table_grow(
     guard(|| unsafe {
         let name = text(name, "name")?;
         let to = out_or_null(before, "before")?;
-        let found = with(instance, |instance| -> Fallible<u64> {
-            let value = value.value(&instance.data().references)?;
-            Ok(instance.table_mut(name)?.grow(delta, value)?)
+        let found = with_instance!(instance, |guest| {
+            let value = value.value(&guest.data().references)?;
+            Ok(guest.table_mut(name)?.grow(delta, value)?)
         })?;
         if let Some(to) = to {
             to.set(found);

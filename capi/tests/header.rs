@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources with public items, in the order of the header.
-const SOURCES: [&str; 37] = [
+const SOURCES: [&str; 35] = [
     "abi.rs",
     "error.rs",
     "error/traps.rs",
@@ -33,10 +33,8 @@ const SOURCES: [&str; 37] = [
     "shared.rs",
     "steps.rs",
     "kill.rs",
+    "member.rs",
     "group.rs",
-    "group/calls.rs",
-    "group/memory.rs",
-    "group/items.rs",
     "component/value.rs",
     "component/owned.rs",
     "component.rs",

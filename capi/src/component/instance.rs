@@ -42,8 +42,8 @@ pub(crate) struct Inner {
 impl Exclusive for pirn_component_instance_t {
     type Inner = Inner;
 
-    fn place(&self) -> &Place<Inner> {
-        &self.place
+    fn place(&self) -> Fallible<&Place<Inner>> {
+        Ok(&self.place)
     }
 }
 

@@ -560,7 +560,7 @@ int main(int argc, char **argv) {
     if (argc != 6) {
         return 2;
     }
-    THAT(pirn_abi_version() == PIRN_ABI_VERSION && pirn_abi_1 == PIRN_ABI_VERSION);
+    THAT(pirn_abi_version() == PIRN_ABI_VERSION && pirn_abi_2 == PIRN_ABI_VERSION);
     pirn_region_option_t options[] = {{PIRN_REGION_SLOTS, 4}, {PIRN_REGION_STACK_BYTES, 1 << 16}};
     OK(pirn_region_new(options, 2, &region));
     pirn_module_t *module = NULL, *second = NULL;

@@ -20,6 +20,26 @@ int main(int, char **argv) {
     pirn::check(pirn_linker_ask(raw, "host", "fetch", i32, 1, i64, 1, 1));
     pirn::Region region{{PIRN_REGION_SLOTS, 1}};
     pirn::Prepared prepared(region, pirn::Module::open(argv[1]), linker);
+    // The wrapper takes an instance of a group, too.
+    pirn_group_t *group = nullptr;
+    pirn_member_t id = 0;
+    pirn_instance_t *made = nullptr;
+    pirn::Module module = pirn::Module::open(argv[1]);
+    pirn::check(pirn_group_new(region.get(), nullptr, nullptr, &group));
+    pirn::check(pirn_group_add(group, module.get(), raw, &id));
+    pirn::check(pirn_group_member(group, id, &made));
+    char written = 'g', read = 0;
+    pirn::Instance member(made);
+    member.write(0, &written, 1);
+    member.read(0, &read, 1);
+    pirn_group_delete(group);
+    try {
+        member.read(0, &read, 1);
+    } catch (const pirn::Error &error) {
+        if (error.kind() == PIRN_ERROR_STATE && read == written) {
+            std::puts("group");
+        }
+    }
     pirn::Instance instance(prepared);
     try {
         instance.call(prepared.typed<void()>("greet"));

@@ -16,7 +16,7 @@ from ctypes import c_uint32, c_uint64, c_void_p
 
 I32, I64, F32, F64 = range(4)
 _LETTERS = {"i": I32, "I": I64, "f": F32, "F": F64}
-_ABI = 1
+_ABI = 2
 
 KINDS = {
     1: "argument", 2: "open", 3: "link", 4: "region", 5: "full", 6: "trap", 7: "exception",

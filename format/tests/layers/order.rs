@@ -212,6 +212,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "caller",
             "data",
             "lend",
+            "member",
             "host",
             "linker",
             "prepared",
