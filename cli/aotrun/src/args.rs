@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(crate) struct Args {
     pub(crate) program: PathBuf,
     /// Arguments of the guest, or with --invoke of the function, for a component in the text form
     /// of values (WAVE); after `--` also those that begin with a dash
-    pub(crate) args: Vec<String>,
+    pub(crate) args: Vec<OsString>,
     /// Gives the guest a directory, under its own name or as GUEST; with :ro only for reading
     #[arg(long, value_name = "HOST[::GUEST][:ro]")]
     pub(crate) dir: Vec<String>,
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     pub(crate) memory_dir_max: usize,
     /// Sets a variable in the guest's environment, or passes on the host's value
     #[arg(long, value_name = "NAME[=VALUE]")]
-    pub(crate) env: Vec<String>,
+    pub(crate) env: Vec<OsString>,
     /// Calls this exported function instead of `_start` or `wasi:cli/run`, and prints its results
     #[arg(long, value_name = "NAME")]
     pub(crate) invoke: Option<String>,

@@ -7,7 +7,7 @@ mod wave;
 pub(crate) use outside::Outside;
 
 use crate::args::Args;
-use crate::given::Given;
+use crate::given::{Given, utf_8};
 use crate::outcome::Outcome;
 use crate::place;
 use crate::timings::Timings;
@@ -36,7 +36,7 @@ pub(crate) fn run(
     let result = {
         // Streams and sockets need the executor when they are made.
         let _guard = executor.enter();
-        let wasi = outside.add_to(wasi(given)).build();
+        let wasi = outside.add_to(wasi(given)?).build();
         run_in(&executor, args, &prepared, &call, wasi, timings)
     };
     // Does not wait for a thread that reads a terminal or looks up a name.
@@ -112,7 +112,7 @@ fn unprepared(args: &Args, error: LinkError) -> Error {
 
 /// The arguments, variables, streams and directories that the options give the guest. `Outside`
 /// adds the network.
-fn wasi(given: Given) -> WasiBuilder {
+fn wasi(given: Given) -> Result<WasiBuilder> {
     let mut wasi = WasiBuilder::new()
         .inherit_stdio()
         .descriptors_max(given.descriptors_max);
@@ -120,10 +120,10 @@ fn wasi(given: Given) -> WasiBuilder {
         wasi = wasi.disk_bytes_max(bytes);
     }
     for arg in given.args {
-        wasi = wasi.arg(arg);
+        wasi = wasi.arg(utf_8(&arg)?);
     }
     for (name, value) in given.env {
-        wasi = wasi.env(name, value);
+        wasi = wasi.env(utf_8(&name)?, utf_8(&value)?);
     }
     for directory in given.dirs {
         let (dir, guest) = (directory.dir, directory.guest);
@@ -135,7 +135,7 @@ fn wasi(given: Given) -> WasiBuilder {
     for dir in given.memory_dirs {
         wasi = wasi.memory_dir(&dir.base, dir.limits, dir.guest);
     }
-    wasi
+    Ok(wasi)
 }
 
 impl From<CallError> for Outcome {

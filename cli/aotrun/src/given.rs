@@ -4,14 +4,16 @@ use crate::args::Args;
 use crate::memory_dir::MemoryDirectory;
 use anyhow::{Context, Result, bail};
 use pirn_wasi::{Dir, MemoryDir, WasiCtxBuilder, ambient_authority};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The arguments, variables, directories and limits that the options give the guest. The
 /// directories are open.
 pub(crate) struct Given {
     /// The name of the program, and the guest's arguments.
-    pub(crate) args: Vec<String>,
-    pub(crate) env: Vec<(String, String)>,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) dirs: Vec<OpenDirectory>,
     pub(crate) memory_dirs: Vec<MemoryDirectory>,
     pub(crate) descriptors_max: u32,
@@ -32,7 +34,7 @@ impl Given {
     /// Checks the options, and opens the directories.
     pub(crate) fn of(args: &Args) -> Result<Self> {
         let name = args.program.file_name();
-        let name = name.map(|name| name.to_string_lossy().into_owned());
+        let name = name.map(ToOwned::to_owned);
         let arguments = if args.invoke.is_some() {
             &[][..]
         } else {
@@ -67,12 +69,12 @@ impl Given {
         }
         for arg in &self.args {
             wasi = wasi
-                .arg(arg)
+                .arg(arg.as_bytes())
                 .with_context(|| format!("argument {arg:?} cannot be passed to the guest"))?;
         }
         for (name, value) in &self.env {
             wasi = wasi
-                .env(name, value)
+                .env(name.as_bytes(), value.as_bytes())
                 .with_context(|| format!("variable {name:?} cannot be passed to the guest"))?;
         }
         for OpenDirectory {
@@ -157,17 +159,30 @@ impl<'a> Directory<'a> {
 }
 
 /// Name and value of an `--env` option.
-fn variable_of(text: &str) -> Result<(String, String)> {
-    match text.split_once('=') {
-        Some(("", _)) | None if text.is_empty() || text.starts_with('=') => {
-            bail!("--env {text:?} names no variable; write --env NAME=VALUE")
-        }
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => match std::env::var(text) {
-            Ok(value) => Ok((text.to_owned(), value)),
-            Err(error) => bail!("--env {text}: {error}; give it a value with --env {text}=VALUE"),
-        },
+fn variable_of(text: &OsStr) -> Result<(OsString, OsString)> {
+    let mut parts = text.as_bytes().splitn(2, |byte| *byte == b'=');
+    let (name, value) = (parts.next().unwrap_or_default(), parts.next());
+    if name.is_empty() {
+        bail!("--env {text:?} names no variable; write --env NAME=VALUE")
     }
+    let value = match value {
+        Some(value) => OsStr::from_bytes(value).to_owned(),
+        None => std::env::var_os(text).with_context(|| {
+            let text = text.display();
+            format!(
+                "--env {text}: environment variable not found; give it a value with --env \
+                 {text}=VALUE"
+            )
+        })?,
+    };
+    Ok((OsStr::from_bytes(name).to_owned(), value))
+}
+
+/// A text for a guest whose interface has no other bytes.
+pub(crate) fn utf_8(text: &OsStr) -> Result<&str> {
+    text.to_str().with_context(|| {
+        format!("{text:?} is not UTF-8, and this guest takes only text; give it another")
+    })
 }
 
 #[cfg(test)]
@@ -196,13 +211,16 @@ mod tests {
 
     #[test]
     fn variables_have_names() {
-        assert_eq!(
-            variable_of("A=b=c").unwrap(),
-            ("A".to_owned(), "b=c".to_owned())
-        );
-        assert_eq!(variable_of("A=").unwrap(), ("A".to_owned(), String::new()));
+        let pair = |name: &[u8], value: &[u8]| {
+            let text = |bytes| OsStr::from_bytes(bytes).to_owned();
+            (text(name), text(value))
+        };
+        let parsed = |text: &[u8]| variable_of(OsStr::from_bytes(text));
+        assert_eq!(parsed(b"A=b=c").unwrap(), pair(b"A", b"b=c"));
+        assert_eq!(parsed(b"A=").unwrap(), pair(b"A", b""));
+        assert_eq!(parsed(b"\xff=\xfe").unwrap(), pair(b"\xff", b"\xfe"));
         for text in ["", "=", "=b", "PIRN_NO_SUCH_VARIABLE"] {
-            assert!(variable_of(text).is_err(), "{text}");
+            assert!(parsed(text.as_bytes()).is_err(), "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::Args;
 #[cfg(feature = "components")]
 use crate::component;
-use crate::given::Given;
+use crate::given::{Given, utf_8};
 use crate::load;
 use crate::outcome::Outcome;
 use crate::place;
@@ -17,6 +17,7 @@ use pirn_runtime::{
     CallError, ExternType, FuncType, Instance, Linker, Measure, Module, Prepared, ValType, Value,
 };
 use pirn_wasi::{VirtualClock, WasiCtx, WasiCtxBuilder, call_after_restore};
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -203,7 +204,7 @@ pub(crate) fn call(
 }
 
 /// Parses the arguments as values of the function's parameter types.
-fn values(name: &str, ty: &FuncType, arguments: &[String]) -> Result<Vec<Value>> {
+fn values(name: &str, ty: &FuncType, arguments: &[OsString]) -> Result<Vec<Value>> {
     if arguments.len() != ty.params.len() {
         let (found, wanted) = (arguments.len(), ty.params.len());
         bail!(
@@ -212,7 +213,9 @@ fn values(name: &str, ty: &FuncType, arguments: &[String]) -> Result<Vec<Value>>
         );
     }
     let pairs = arguments.iter().zip(&ty.params);
-    pairs.map(|(argument, ty)| value(argument, *ty)).collect()
+    pairs
+        .map(|(argument, ty)| value(utf_8(argument)?, *ty))
+        .collect()
 }
 
 fn value(text: &str, ty: ValType) -> Result<Value> {

@@ -1,5 +1,6 @@
 //! All suites of `aotrun`.
 
+mod bytes;
 mod command_line;
 mod common;
 mod components;

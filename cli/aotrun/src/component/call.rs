@@ -2,6 +2,7 @@
 
 use super::wave::Types;
 use crate::args::Args;
+use crate::given::utf_8;
 use crate::outcome::Outcome;
 use anyhow::{Context, Result, bail};
 use pirn_cli::text::plain;
@@ -60,7 +61,7 @@ impl Call {
             );
         }
         let params = func.ty().params.iter().zip(&args.args);
-        let params = params.map(|((name, ty), text)| types.parse(name, *ty, text));
+        let params = params.map(|((name, ty), text)| types.parse(name, *ty, utf_8(text)?));
         let params = params.collect::<Result<_>>()?;
         Ok(Self::Values {
             func,
