@@ -85,7 +85,10 @@ pub fn alone(test: impl FnOnce()) {
     }
     let thread = std::thread::current();
     let name = thread.name().expect("the test harness names threads");
-    check(name, &run(name, ALONE), 0);
+    let output = run(name, ALONE);
+    // Figures that the test prints. The harness shows them with `--nocapture`.
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    check(name, &output, 0);
 }
 
 /// Ends a child process successfully, after a note about a feature that this machine lacks. An
