@@ -175,7 +175,7 @@ impl Folder {
             // A file that exists is opened without `create`, and costs nothing.
             (true, false) => match self.existing(path, how) {
                 // A symbolic link may lead to such a path, too.
-                Err(Errno::NOENT | Errno::NOTDIR) => {
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                     self.entry(|| self.directory.open(path, how))?
                 }
                 opened => opened?,

@@ -275,10 +275,9 @@ impl Directory for HostDirectory {
         if ends_in_dots(old) || ends_in_dots(new) {
             // As rename(2): the directory itself has no name there.
             for (directory, path) in [(self, old), (to, new)] {
-                match ends_in_dots(path) {
-                    true => directory.check_folder(Some(path))?,
-                    false => directory.check_folder(parent(path))?,
-                }
+                // Also an empty path, and one that leads outside.
+                let named = path.is_empty() || path.starts_with('/') || ends_in_dots(path);
+                directory.check_folder(if named { Some(path) } else { parent(path) })?;
             }
             return Err(Errno::BUSY);
         }
