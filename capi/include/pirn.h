@@ -15,6 +15,7 @@
  * that write a handle through a pointer) owns the handle and ends it with the `*_delete` of its
  * type, once. Every `*_delete` accepts NULL. A handle that a function "takes over" is freed by that
  * call, even if the function fails. Handles keep what they need: they may be deleted in any order.
+ * The handle of an instance of a group is an exception: it does not keep the group.
  *
  * WORDS. "By words" means numbers in an array of 64-bit words, "by values" a list of pirn_val_t.
  *
@@ -1546,8 +1547,8 @@ pirn_linker_t *pirn_linker_new(void);
  * `params` and `results` list the kinds of the function's type. `func` gets `env` at each call.
  * The library takes `env` over in every case. It calls `env_delete` (unless NULL) with `env` once,
  * when nothing can call `func` any more. After an error it does so before this function returns.
- * If `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations and
- * instances made from them are deleted.
+ * If `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations,
+ * instances and groups made with them have ended. A handle of an instance of a group ends nothing.
  *
  * # Safety
  *
@@ -2638,7 +2639,8 @@ pirn_error_t *pirn_instance_cancel(pirn_instance_t *instance);
 
 /**
  * Makes a switch that ends the guest's calls from any thread, until the instance is deleted. For
- * an instance of a group, the switch is that of pirn_group_kill_switch. Make the switch before the
+ * an instance of a group, the switch is that of pirn_group_kill_switch: it ends the calls of all
+ * instances of the group, until the group is deleted. Make the switch before the
  * call: while a function uses the instance, pirn_instance_kill_switch returns PIRN_ERROR_BUSY. No
  * switch reaches the module's start in pirn_instance_new; pirn_prepared_start_deadline limits the
  * start.

@@ -88,8 +88,8 @@ pub extern "C" fn pirn_linker_new() -> *mut pirn_linker_t {
 /// `params` and `results` list the kinds of the function's type. `func` gets `env` at each call.
 /// The library takes `env` over in every case. It calls `env_delete` (unless NULL) with `env` once,
 /// when nothing can call `func` any more. After an error it does so before this function returns.
-/// If `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations and
-/// instances made from them are deleted.
+/// If `env_delete` is NULL, keep `env` valid until the linker, its clones, and all preparations,
+/// instances and groups made with them have ended. A handle of an instance of a group ends nothing.
 ///
 /// # Safety
 ///
