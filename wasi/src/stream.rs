@@ -14,8 +14,9 @@ use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, SeekFrom};
-use rustix::io::retry_on_intr;
-use rustix::net::{RecvFlags, Shutdown};
+use rustix::io::{ReadWriteFlags, retry_on_intr};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags};
+use smallvec::SmallVec;
 use std::io::{self, IoSlice, IsTerminal, Read, Write};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,6 +93,14 @@ impl AsFd for Handle {
 impl Handle {
     fn is_standard(&self) -> bool {
         !matches!(self, Self::Owned(_))
+    }
+
+    /// Writes output that the host has buffered: it comes before the guest's output.
+    fn flush(&self) -> Result<(), Errno> {
+        match self {
+            Self::Stdout(stdout) => stdout.lock().flush().map_err(|error| of_io(&error)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -308,9 +317,12 @@ impl Stream {
         match &self.end {
             End::Reader(reader) => {
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+                // A reader that reports more bytes than it has filled gives no others.
+                into.fill(0);
                 Ok(reader.read(into).map_err(|error| of_io(&error))?)
             }
             End::Host(_, Kind::Listener) => Err(Errno::NOTCONN.into()),
+            End::Host(_, Kind::Socket) => self.receive(into, false),
             End::Host(handle, kind) => {
                 if *kind != Kind::Disk {
                     self.wait(handle.as_fd(), PollFlags::IN)?;
@@ -334,46 +346,62 @@ impl Stream {
                     .map_err(|error| of_io(&error))?)
             }
             End::Host(_, Kind::Listener) => Err(Errno::NOTCONN.into()),
-            End::Host(handle, kind) => {
-                // Output that the host has buffered comes first.
-                if let Handle::Stdout(stdout) = handle {
-                    stdout.lock().flush().map_err(|error| of_io(&error))?;
-                }
-                match kind {
-                    Kind::Disk => Ok(retry_on_intr(|| rustix::io::writev(handle, vectors))?),
-                    _ => self.write_in_chunks(handle.as_fd(), vectors),
-                }
+            End::Host(handle, Kind::Disk) => {
+                handle.flush()?;
+                let appends = !handle.is_standard() && self.flags().contains(FdFlags::APPEND);
+                Ok(retry_on_intr(|| match appends {
+                    true => append(handle, vectors),
+                    false => rustix::io::writev(handle, vectors),
+                })?)
             }
+            End::Host(handle, kind) => self.write_in_chunks(handle, *kind == Kind::Socket, vectors),
             End::Reader(_) => Err(Errno::BADF.into()),
         }
     }
 
     /// Writes as much as a descriptor accepts without blocking, in chunks of at most [`CHUNK`]
-    /// bytes.
+    /// bytes. A chunk is one write: the lines of several writers to a pipe do not mix (write(2)).
     fn write_in_chunks(
         &self,
-        file: BorrowedFd<'_>,
+        handle: &Handle,
+        is_socket: bool,
         vectors: &[IoSlice<'_>],
     ) -> Result<usize, Failed> {
+        let file = handle.as_fd();
         self.wait(file, PollFlags::OUT)?;
+        handle.flush()?;
+        let mut all: Slices<'_> = vectors.iter().map(|bytes| IoSlice::new(bytes)).collect();
+        let mut rest = &mut all[..];
+        // Skips empty vectors.
+        IoSlice::advance_slices(&mut rest, 0);
         let mut sum = 0;
-        for bytes in vectors {
-            for chunk in bytes.chunks(CHUNK) {
-                if sum > 0 && !is_ready(file, PollFlags::OUT, Duration::ZERO)? {
-                    return Ok(sum);
-                }
-                let written = self.done(retry_on_intr(|| rustix::io::write(file, chunk)));
-                let written = match written {
-                    Ok(written) => written,
-                    // Report the bytes that were written already. The next call returns the error.
-                    Err(_) if sum > 0 => return Ok(sum),
-                    Err(failed) => return Err(failed),
-                };
-                sum += written;
-                if written < chunk.len() {
-                    return Ok(sum);
-                }
+        while !rest.is_empty() {
+            if sum > 0 && !is_ready(file, PollFlags::OUT, Duration::ZERO)? {
+                break;
             }
+            let mut left = CHUNK;
+            let chunk = rest.iter().map_while(|bytes| {
+                let some = bytes.len().min(left);
+                left -= some;
+                (some > 0 || bytes.is_empty()).then(|| IoSlice::new(&bytes[..some]))
+            });
+            let chunk: Slices<'_> = chunk.collect();
+            let written = self.done(retry_on_intr(|| match is_socket {
+                true => send(file, &chunk),
+                false => rustix::io::writev(file, &chunk),
+            }));
+            let written = match written {
+                Ok(written) => written,
+                // Report the bytes that were written already. The next call returns the error.
+                Err(_) if sum > 0 => break,
+                Err(failed) => return Err(failed),
+            };
+            sum += written;
+            if written < CHUNK - left {
+                break;
+            }
+            drop(chunk);
+            IoSlice::advance_slices(&mut rest, written);
         }
         Ok(sum)
     }
@@ -484,9 +512,10 @@ impl Stream {
     pub(crate) fn receive(&self, into: &mut [u8], peeks: bool) -> Result<usize, Failed> {
         let socket = self.connected()?;
         self.wait(socket, PollFlags::IN)?;
+        // Another thread may have taken the bytes since the wait.
         let flags = match peeks {
-            true => RecvFlags::PEEK,
-            false => RecvFlags::empty(),
+            true => RecvFlags::DONTWAIT | RecvFlags::PEEK,
+            false => RecvFlags::DONTWAIT,
         };
         self.done(retry_on_intr(|| {
             rustix::net::recv(socket, &mut *into, flags).map(|(received, _)| received)
@@ -495,8 +524,8 @@ impl Stream {
 
     /// Sends bytes to a socket, perhaps not all.
     pub(crate) fn send(&self, vectors: &[IoSlice<'_>]) -> Result<usize, Failed> {
-        let socket = self.connected()?;
-        self.write_in_chunks(socket, vectors)
+        self.connected()?;
+        self.write(vectors)
     }
 
     /// Accepts a connection.
@@ -507,7 +536,8 @@ impl Stream {
         }
         let held = quota.hold()?;
         self.wait(socket, PollFlags::IN)?;
-        let accept = || rustix::net::accept_with(socket, rustix::net::SocketFlags::CLOEXEC);
+        let accept =
+            || rustix::net::accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
         let fd = self.done(retry_on_intr(accept))?;
         let both = (true, true);
         Ok(Self::opened(fd, flags, both, (Access::Full, held)))
@@ -517,6 +547,23 @@ impl Stream {
     pub(crate) fn shutdown(&self, how: Shutdown) -> Result<(), Errno> {
         rustix::net::shutdown(self.connected()?, how)
     }
+}
+
+/// Buffers of one write.
+type Slices<'a> = SmallVec<[IoSlice<'a>; 16]>;
+
+/// Writes at the end of a file, and moves the position there.
+fn append(file: &Handle, vectors: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    /// The position of the open file (pwritev2(2)).
+    const AT_POSITION: u64 = u64::MAX;
+    rustix::io::pwritev2(file, vectors, AT_POSITION, ReadWriteFlags::APPEND)
+}
+
+/// Sends bytes to a socket. Another thread may have used up its room since the wait, and a socket
+/// without a peer sends no SIGPIPE to the host.
+fn send(socket: BorrowedFd<'_>, vectors: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    rustix::net::sendmsg(socket, vectors, &mut SendAncillaryBuffer::default(), flags)
 }
 
 /// The flags of a descriptor of the host. O_SYNC stands for all three flags of synchronous writes.

@@ -147,11 +147,11 @@ pub trait RegularFile: Send + Sync {
     /// As fstat(2).
     fn metadata(&self) -> Result<Metadata, Errno>;
 
-    /// The size in bytes.
+    /// The size in bytes. A file of proc(5) has none: 0.
     ///
     /// # Errors
     ///
-    /// As lseek(2).
+    /// As fstat(2).
     fn size(&self) -> Result<u64, Errno>;
 
     /// Checks that a position may be set, perhaps behind the end of the file.

@@ -218,6 +218,9 @@ pub(super) fn fd_readdir(
         let record = dirent(&entry, cookies.cookie(entry.next));
         for bytes in [&record[..], entry.name.as_bytes()] {
             let some = bytes.len().min((len - done) as usize);
+            if some == 0 {
+                break;
+            }
             call.memory.write(buffer + done, &bytes[..some])?;
             done += some as u32;
         }

@@ -41,7 +41,7 @@ fn give(call: &mut Call<'_>, strings: &Strings, addresses: u32, bytes: u32) -> D
     memory.check(addresses, strings.offsets().len() as u64 * 4, 4)?;
     memory.check(bytes, strings.bytes().len() as u64, 1)?;
     memory.write(bytes, strings.bytes())?;
-    for (at, offset) in (addresses..).step_by(4).zip(strings.offsets()) {
+    for (offset, at) in strings.offsets().iter().zip((addresses..).step_by(4)) {
         memory.write_u32(at, bytes + offset)?;
     }
     Ok(())

@@ -6,8 +6,8 @@ use super::errno::{AGAIN, BADF, INVAL, NOTCONN, NOTSOCK, NXIO, PIPE, SPIPE, SUCC
 use pirn_runtime::{CallError, KillOutcome};
 use pirn_testing::process::alone;
 use pirn_testing::retry::with_more_iterations;
-use pirn_wasi::WasiCtxBuilder;
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
+use pirn_wasi::{Dir, WasiCtxBuilder, ambient_authority};
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -315,4 +315,49 @@ fn sockets_send_receive_and_shut_down() {
         assert_eq!(receive(&mut guest, fd, 0), errno, "{fd}");
         assert_eq!(send(&mut guest, fd), errno, "{fd}");
     }
+}
+
+/// Several buffers of a call are one message, and one write to a pipe, as for writev(2). Who has a
+/// socket only to read cannot send.
+#[test]
+fn the_buffers_of_a_call_are_one_message() {
+    use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+    let pair = || {
+        let flags = SocketFlags::CLOEXEC;
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("sockets")
+    };
+    let ((ours, theirs), (input, _sender)) = (pair(), pair());
+    let wasi = WasiCtxBuilder::new().stdin_fd(input);
+    let mut guest = Guest::new(wasi.preopened_socket(7, ours).build());
+    guest.put(BYTES, b"hello, world");
+    let vectors = [(BYTES, 5), (BYTES, 0), (BYTES + 5, 7)];
+    let vectors = vectors
+        .iter()
+        .flat_map(|(start, len)| [*start as u32, *len]);
+    let vectors: Vec<u8> = vectors.flat_map(u32::to_le_bytes).collect();
+    guest.put(2000, &vectors);
+    for (name, arguments) in [
+        ("sock_send", &[7, 2000, 3, 0, OUT][..]),
+        ("fd_write", &[7, 2000, 3, OUT]),
+    ] {
+        assert_eq!(guest.call(name, arguments), SUCCESS);
+        assert_eq!(guest.u32(OUT), 12);
+        let mut bytes = [0; 50];
+        let received = recv(&theirs, &mut bytes[..], RecvFlags::DONTWAIT);
+        assert_eq!(received.expect("a message").0, 12, "{name}");
+        assert_eq!(&bytes[..12], b"hello, world");
+    }
+    assert_eq!(guest.call("sock_send", &[0, 2000, 3, 0, OUT]), BADF);
+}
+
+/// Files of proc(5) have no size, and refuse a seek to their end.
+#[test]
+fn files_without_a_size_are_read_and_polled() {
+    let dir = Dir::open_ambient_dir("/proc/self", ambient_authority()).expect("it is there");
+    let wasi = WasiCtxBuilder::new().preopened_dir_read_only(dir, "/");
+    let mut guest = Guest::new(wasi.expect("the name is UTF-8").build());
+    let file = guest.open("status", 0, READ, 0).expect("it opens");
+    assert_eq!(guest.poll(&[(1, file)]), [(0, 0, 0, 0)]);
+    let found = guest.read(file, 20_000, None).expect("it is read");
+    assert!(found.starts_with(b"Name:"), "{found:?}");
 }

@@ -7,7 +7,7 @@ use crate::errno::Errno;
 use crate::files::backend::RegularFile;
 use crate::files::types::{Advice, Metadata, NewTimes};
 use rustix::buffer::spare_capacity;
-use rustix::fs::SeekFrom;
+use rustix::fs::{FileType, SeekFrom};
 use rustix::io::{ReadWriteFlags, retry_on_intr};
 use std::io::IoSlice;
 use std::num::NonZeroU64;
@@ -47,8 +47,12 @@ impl RegularFile for HostFile {
     }
 
     fn size(&self) -> Result<u64, Errno> {
-        // Also the size of a block device. The file's own position has no other use.
-        rustix::fs::seek(&self.0, SeekFrom::End(0))
+        let found = rustix::fs::fstat(&self.0)?;
+        match FileType::from_raw_mode(found.st_mode) {
+            // The file's own position has no other use.
+            FileType::BlockDevice => rustix::fs::seek(&self.0, SeekFrom::End(0)),
+            _ => Ok(found.st_size.cast_unsigned()),
+        }
     }
 
     fn check_position(&self, position: u64) -> Result<(), Errno> {
