@@ -2639,11 +2639,11 @@ pirn_error_t *pirn_instance_cancel(pirn_instance_t *instance);
 
 /**
  * Makes a switch that ends the guest's calls from any thread, until the instance is deleted. For
- * an instance of a group, the switch is that of pirn_group_kill_switch: it ends the calls of all
- * instances of the group, until the group is deleted. Make the switch before the
- * call: while a function uses the instance, pirn_instance_kill_switch returns PIRN_ERROR_BUSY. No
- * switch reaches the module's start in pirn_instance_new; pirn_prepared_start_deadline limits the
- * start.
+ * an instance of a group, the function makes the same switch as pirn_group_kill_switch. That
+ * switch ends the calls of all instances of the group, until the group is deleted. Make the switch
+ * before the call: while a function uses the instance, pirn_instance_kill_switch returns
+ * PIRN_ERROR_BUSY. No switch reaches the module's start in pirn_instance_new;
+ * pirn_prepared_start_deadline limits the start.
  *
  * # Safety
  *

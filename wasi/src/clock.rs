@@ -5,7 +5,7 @@ use core::time::Duration;
 use rustix::time::ClockId;
 use std::time::{Instant, SystemTime};
 
-/// The clocks of a guest: those of the kernel, or a virtual clock.
+/// The clocks of a guest: the clocks of the kernel, or a virtual clock.
 #[derive(Debug)]
 pub(crate) enum Clocks {
     /// The monotonic clock begins at this time.

@@ -56,7 +56,7 @@ fn options_in(file: &[u8]) -> String {
     checked.metadata.source.options
 }
 
-/// Options of which each differs from its default.
+/// Options, each with another value than its default.
 fn unusual() -> Options {
     let mut options = Options::new(Arch::X86_64);
     let level = CpuFeatures::level(Arch::X86_64, "x86-64-v2").expect("a level");

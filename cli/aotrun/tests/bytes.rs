@@ -66,7 +66,8 @@ fn a_function_takes_only_text() {
 fn a_component_takes_only_text() {
     let (_folder, program) = written(
         "(component (core module $m (func (export \"f\"))) \
-        (core instance $i (instantiate $m)) (func (export \"f\") (canon lift (core func $i \"f\"))))",
+        (core instance $i (instantiate $m)) \
+        (func (export \"f\") (canon lift (core func $i \"f\"))))",
     );
     for option in ["--env", "--"] {
         let mut command = aotrun();

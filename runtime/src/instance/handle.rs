@@ -29,7 +29,7 @@ pub struct Instance<T, Q = Infallible, A = Infallible, O = Alone<T, Q, A>> {
     types: PhantomData<Types<T, Q, A>>,
 }
 
-/// Names the types of the owner. An instance has no values of them besides those of its owner.
+/// Names the types of the owner. Only the owner holds values of these types.
 type Types<T, Q, A> = fn() -> (T, Q, A);
 
 impl<T, Q, A> Instance<T, Q, A> {

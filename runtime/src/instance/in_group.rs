@@ -5,8 +5,7 @@
 //! This file owns one fact. The members and the watch of a group lie beside the host's data, never
 //! in it, so a future that borrows the data borrows neither.
 #![allow(unsafe_code)]
-// The methods of `Parts` name types of the crate, which only the crate uses.
-#![expect(private_interfaces, reason = "as those of the trait")]
+#![expect(private_interfaces, reason = "only the crate calls `Parts`")]
 
 use super::callee::Callee;
 use super::group::{Group, MemberId};
@@ -76,8 +75,8 @@ impl<T: 'static, Q: 'static, A: 'static> Group<T, Q, A> {
     }
 }
 
-/// The owner of a member of a [`Group`]: a borrow `G` of the group. Each call, limit, kill and
-/// suspension of the member is that of the whole group.
+/// The owner of a member of a [`Group`]: a borrow `G` of the group. A call, a limit, a kill or a
+/// suspension of the member concerns the whole group.
 #[derive(Debug)]
 pub struct InGroup<G> {
     group: G,

@@ -5,8 +5,7 @@
 //! This file owns one fact. The member and its watch lie beside the host's data, never in it, so a
 //! future that borrows the data borrows neither.
 #![allow(unsafe_code)]
-// The methods of `Parts` name types of the crate, which only the crate uses.
-#![expect(private_interfaces, reason = "as those of the trait")]
+#![expect(private_interfaces, reason = "only the crate calls `Parts`")]
 
 use super::callee::Callee;
 use super::suspended::Suspended;

@@ -50,9 +50,9 @@ impl Access {
 /// A call with paths. The answer of a call that is not described here is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// Opens a path. The answer is that of `Stat` for what is open. If a file is open to read, its
-    /// first 16 bytes follow. If it is open to write, the call then writes `+` at the descriptor's
-    /// position.
+    /// Opens a path. The answer is the same as the answer of `Stat` for the open file or directory.
+    /// If a file is open to read, its first 16 bytes follow. If a file is open to write, the call
+    /// then writes `+` at the descriptor's position.
     Open {
         /// Flags and access.
         how: How,
@@ -67,7 +67,8 @@ pub enum Call {
     Unlink(String),
     /// rename(2).
     Rename(String, String),
-    /// linkat(2). The answer is that of `Stat` for the new path, without following it.
+    /// linkat(2). The answer is the same as the answer of `Stat` for the new path. A symbolic link
+    /// at the new path is not followed.
     Link {
         /// `AT_SYMLINK_FOLLOW`.
         follow: bool,
@@ -236,7 +237,7 @@ fn ways() -> impl Iterator<Item = How> {
 const OPENED: usize = 7;
 
 /// All calls: each operation on each path, and each path but some opened in each way. By default,
-/// a sample of the latter.
+/// only a sample of the calls that open a path.
 pub fn calls() -> Vec<Call> {
     let mut calls: Vec<_> = paths().iter().flat_map(|path| operations(path)).collect();
     let ends = NAMES
@@ -253,7 +254,7 @@ pub fn calls() -> Vec<Call> {
     calls
 }
 
-/// Whether [`calls`] are so many that each kind of difference is among them.
+/// Whether [`calls`] returns enough calls to show each kind of difference.
 pub(super) fn is_complete() -> bool {
     every(OPENED) <= OPENED
 }

@@ -64,7 +64,7 @@ const ENTRIES: i64 = 130_000;
 
 /// A descriptor that does not exist.
 const NONE: i64 = 9999;
-/// Times from here on are those of the test's run, which differ.
+/// A later time comes from the clock during the test. Such times differ between the two sides.
 const LONG_AGO_NS: u64 = 1_000_000_000_000_000_000;
 const DIRECTORY: u8 = 3;
 
@@ -86,7 +86,7 @@ pub(super) struct Side<M> {
     /// The last listing.
     listed: Positions,
     is_tmpfs: bool,
-    /// Whether positions in directories are not those of the entries any more.
+    /// Whether positions in directories no longer tell the place of an entry.
     is_disordered: bool,
 }
 

@@ -317,8 +317,8 @@ fn sockets_send_receive_and_shut_down() {
     }
 }
 
-/// Several buffers of a call are one message, and one write to a pipe, as for writev(2). Who has a
-/// socket only to read cannot send.
+/// Several buffers of a call are one message, and one write to a pipe, as for writev(2). A
+/// guest that may only read a socket cannot send.
 #[test]
 fn the_buffers_of_a_call_are_one_message() {
     use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};

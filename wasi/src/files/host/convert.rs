@@ -1,4 +1,4 @@
-//! Conversions between the values of [`files`](crate::files) and those of cap-std and Linux.
+//! Conversions between the values of [`files`](crate::files) and the values of cap-std and Linux.
 
 use crate::errno::Errno;
 use crate::files::types::{Advice, FileKind, Metadata, NewTime, NewTimes};
