@@ -184,7 +184,7 @@ pub fn link_async<T: Send + 'static, Q: 'static, A: 'static>(
 ///
 /// Pointers, sizes, descriptors and flags are i32. Offsets, rights, cookies and times are i64.
 /// Every function returns an error number. A function with the parameter `version` is different in
-/// preview 0.
+/// preview 0. The bytes that a function moves count as the use of the instance.
 macro_rules! functions {
     ($($file:ident::$name:ident $([$version:ident])? ($($arg:ident: $ty:ty),*);)*) => {
         fn link_functions<T: 'static, Q: 'static, A: 'static>(
@@ -198,7 +198,12 @@ macro_rules! functions {
                 move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
                     $(let $version = version;)?
                     let mut call = Call::new(&mut caller, ctx);
-                    number($file::$name(&mut call, $($version,)? $($arg),*))
+                    let done = $file::$name(&mut call, $($version,)? $($arg),*);
+                    let (read, written) = call.io;
+                    if (read, written) != (0, 0) {
+                        caller.count_io(read, written);
+                    }
+                    number(done)
                 },
             )?;)*
             Ok(())
@@ -250,37 +255,6 @@ functions! {
     paths::path_rename(old_fd: u32, old: u32, old_len: u32, new_fd: u32, new: u32, new_len: u32);
     paths::path_symlink(target: u32, target_len: u32, fd: u32, path: u32, len: u32);
     paths::path_unlink_file(fd: u32, path: u32, len: u32);
-}
-
-/// Defines functions that move bytes of a guest, in the form of `functions!`. The bytes count as
-/// the use of the instance.
-macro_rules! transfers {
-    ($($file:ident::$name:ident($($arg:ident: $ty:ty),*);)*) => {
-        fn link_transfers<T: 'static, Q: 'static, A: 'static>(
-            linker: &mut Linker<T, Q, A>,
-            ctx: ContextOf<T>,
-            version: Version,
-        ) -> Result<(), LinkError> {
-            $(linker.func(
-                version.module(),
-                stringify!($name),
-                move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
-                    let mut call = Call::new(&mut caller, ctx);
-                    let done = $file::$name(&mut call, $($arg),*);
-                    let (read, written) = call.io;
-                    caller.count_io(read, written);
-                    number(done)
-                },
-            )?;)*
-            Ok(())
-        }
-
-        #[cfg(test)]
-        const TRANSFERS: &[&str] = &[$(stringify!($name),)*];
-    };
-}
-
-transfers! {
     transfer::fd_pread(fd: u32, iovs: u32, count: u32, offset: u64, read: u32);
     transfer::fd_pwrite(fd: u32, iovs: u32, count: u32, offset: u64, written: u32);
     transfer::fd_read(fd: u32, iovs: u32, count: u32, read: u32);
@@ -297,7 +271,6 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
 ) -> Result<(), LinkError> {
     linker.require_32_bit_addresses(version.module());
     link_functions(linker, ctx, version)?;
-    link_transfers(linker, ctx, version)?;
     linker.func(
         version.module(),
         "proc_exit",
@@ -320,12 +293,12 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
 mod tests {
     use super::*;
 
-    /// Functions that no list has.
+    /// Functions that the list does not have.
     const OTHERS: [&str; 3] = ["poll_oneoff", "proc_exit", "sock_accept"];
 
     #[test]
     fn all_of_preview_1_is_there() {
-        let names = || FUNCTIONS.iter().chain(TRANSFERS).chain(&OTHERS);
+        let names = || FUNCTIONS.iter().chain(&OTHERS);
         assert_eq!(names().count(), 46);
         for name in names() {
             let mut linker = Linker::<WasiCtx>::new();
