@@ -235,6 +235,170 @@ fn many_instances_of_many_items_are_refused() {
     refused("imports of core modules", &text, 39_000);
 }
 
+/// `count` times an item with a number.
+fn each(count: usize, item: impl Fn(usize) -> String) -> String {
+    (0..count).map(item).collect()
+}
+
+/// `count` instances of a component.
+fn instances_of(count: usize, component: &str) -> String {
+    format!(
+        "(component (component $c {component}) {})",
+        "(instance (instantiate $c))".repeat(count)
+    )
+}
+
+/// Each end of a component or core module keeps a list of all ends before it.
+#[test]
+fn many_components_and_core_modules_are_refused() {
+    let core = each(900, |at| {
+        let params = " i32".repeat(at % 5);
+        format!("(core module (type (func (param{params}))) (func))")
+    });
+    refused("core modules", &format!("(component {core})"), 28_000);
+    let part = "(component (type u8) (type (func)) (type (instance)) (instance))";
+    let parts = format!("(component {})", part.repeat(500)).repeat(2);
+    refused("components", &format!("(component {parts})"), 26_000);
+    // The list has all types that were named before.
+    let types = each(1500, |at| format!(r#"(export "t{at}" (type $t))"#));
+    let text = format!(
+        "(component (type $t u8) {types} {})",
+        "(component)".repeat(900)
+    );
+    refused("named types", &text, 24_000);
+}
+
+/// Each instance in a chain of instances has a copy of what is known of resources.
+#[test]
+fn resources_that_are_known_to_many_instances_are_refused() {
+    let resources = "(type (resource (rep i32)))".repeat(3000);
+    let chain = each(300, |at| {
+        format!(
+            "(component $c{} (alias outer 1 $c{at} (component $x)) (instance (instantiate $x)))",
+            at + 1
+        )
+    });
+    let text =
+        format!("(component {resources} (component $c0) {chain} (instance (instantiate $c300)))");
+    refused("a chain", &text, 28_000);
+}
+
+/// Each copy of a function has a list of the instances around the function.
+#[test]
+fn functions_of_inner_instances_are_refused_in_many_copies() {
+    let chain = each(200, |at| {
+        format!(
+            r#"(component $c{} (alias outer 1 $c{at} (component $x)) (instance $y (instantiate $x))
+              (alias export $y "f" (func $g)) (export "f" (func $g)))"#,
+            at + 1
+        )
+    });
+    let items = each(80, |at| format!(r#"(export "f{at}" (func $f))"#));
+    let text = format!(
+        r#"(component (component $c0 {LIFTED} (export "f" (func $f))) {chain}
+          (instance $i (instantiate $c200)) (alias export $i "f" (func $f)) (instance $b {items})
+          (instance $o (export "b" (instance $b))) {})"#,
+        r#"(alias export $o "b" (instance))"#.repeat(200)
+    );
+    refused("aliases", &text, 21_000);
+}
+
+/// Each instance has types of its own if the types contain its resource.
+#[test]
+fn types_with_resources_are_refused_in_many_instances() {
+    let resource = r#"(type $r (resource (rep i32))) (export $e "r" (type $r)) (type $o (own $e))"#;
+    let records = each(100, |at| {
+        let record = r#"(record (field "a" $o) (field "b" $o))"#;
+        format!(r#"(type $t{at} {record}) (export "t{at}" (type $t{at}))"#)
+    });
+    let text = instances_of(300, &format!("{resource} {records}"));
+    refused("records", &text, 4_000);
+    let fields = each(500, |at| format!(r#"(field "a{at}" $o)"#));
+    let record = format!(r#"(type $t (record {fields})) (export "t" (type $t))"#);
+    refused(
+        "a record",
+        &instances_of(300, &format!("{resource} {record}")),
+        5_000,
+    );
+}
+
+/// The exports of an instance are copied with their names and types.
+#[test]
+fn instances_with_many_exports_are_refused() {
+    let functions = each(100, |at| format!(r#"(export "f{at}" (func $f))"#));
+    refused(
+        "functions",
+        &instances_of(300, &format!("{LIFTED} {functions}")),
+        2_000,
+    );
+    let resources = each(100, |at| {
+        format!(r#"(type $r{at} (resource (rep i32))) (export "r{at}" (type $r{at}))"#)
+    });
+    refused("resources", &instances_of(200, &resources), 4_000);
+    let exports = each(300, |at| format!(r#"(export "e{at}" (func 0))"#));
+    let text = format!(
+        "(component (core module $m (func) {exports}) {})",
+        r#"(instance (export "m" (core module $m)))"#.repeat(300)
+    );
+    refused("core modules", &text, 5_000);
+}
+
+/// A core module that is given to a component takes as much as one that the component defines.
+#[test]
+fn core_modules_that_are_given_to_many_instances_are_refused() {
+    let module = format!("(core module $m {})", "(func)".repeat(300));
+    let text = format!(
+        r#"(component {module} (component $c (import "m" (core module $m))
+          (core instance (instantiate $m))) {})"#,
+        r#"(instance (instantiate $c (with "m" (core module $m))))"#.repeat(100)
+    );
+    refused("an argument", &text, 3_000);
+    let text = format!(
+        r#"(component {module} (component $c (import "m" (core module $m))
+            (core instance (instantiate $m)))
+          (component $d (alias outer 1 $c (component $c))
+            (import "i" (instance $i (export "m" (core module)))) (alias export $i "m"
+            (core module $x)) (instance (instantiate $c (with "m" (core module $x)))))
+          (instance $j (export "m" (core module $m))) {})"#,
+        r#"(instance (instantiate $d (with "i" (instance $j))))"#.repeat(100)
+    );
+    refused("an argument of an argument", &text, 3_000);
+}
+
+/// Each adapter between two instances may need a core module of its own.
+#[test]
+fn small_adapters_between_many_instances_are_refused() {
+    const LIBC: &str = r#"(core module $l (memory (export "m") 1)
+        (func (export "r") (param i32 i32 i32 i32) (result i32) (i32.const 1024)))
+        (core instance $l (instantiate $l))"#;
+    let options = r#"(memory (core memory $l "m")) (realloc (core func $l "r"))"#;
+    let text = format!(
+        r#"(component
+          (component $a {LIBC} (core module $m (func (export "g") (param i32 i32)))
+            (core instance $i (instantiate $m))
+            (func (export "f") (param "a" string) (canon lift (core func $i "g") {options})))
+          (component $b (import "f" (func $f (param "a" string))) {LIBC}
+            (core func $g (canon lower (func $f) {options} string-encoding=utf16))
+            (core module $u (import "" "f" (func (param i32 i32))))
+            (core instance (instantiate $u (with "" (instance (export "f" (func $g)))))))
+          (instance $a (instantiate $a)) {})"#,
+        r#"(instance (instantiate $b (with "f" (func $a "f"))))"#.repeat(250)
+    );
+    refused("adapters", &text, 6_000);
+}
+
+/// The start function of the joined module writes each segment that follows a start function.
+#[test]
+fn many_late_segments_are_refused() {
+    let text = format!(
+        "(component (core module $s (func $f) (start $f)) (core instance (instantiate $s))
+          (core module $m (func $f) (table 1 funcref) {}) {})",
+        "(elem (i32.const 0) func $f)".repeat(50),
+        "(core instance (instantiate $m))".repeat(60)
+    );
+    refused("segments", &text, 1_000);
+}
+
 #[test]
 fn large_types_that_are_compared_often_are_refused() {
     refused("arguments", &compared(17, 990), 8_000);

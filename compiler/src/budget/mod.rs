@@ -7,7 +7,9 @@
 //! or read from the cache. The result depends only on the module and the settings, not on the order
 //! in which threads compile functions.
 //!
-//! A unit of work is at most a microsecond on a processor of 2020. `work.rs` has the prices.
+//! A unit of work is at most a microsecond on a processor of 2020. What the parts of a component
+//! take in memory is drawn from the same budget, [`UNIT_BYTES`] a unit. `work.rs` has the prices of
+//! functions, and `component/price.rs` those of a component.
 //! `fuzz/checks` searches for modules that cost more than they are charged.
 
 pub(crate) mod work;
@@ -17,6 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Units that every module may use.
 const FREE: u64 = 1_000_000;
+
+/// Bytes of memory that a unit pays for.
+pub(crate) const UNIT_BYTES: u64 = 10;
 
 /// The units that a module has drawn, and their limit.
 pub(crate) struct Budget {

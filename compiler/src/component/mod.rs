@@ -14,9 +14,11 @@
 
 mod bare;
 mod glue;
+mod items;
 mod join;
 mod numbering;
 mod part;
+mod price;
 mod shape;
 mod shims;
 mod size;

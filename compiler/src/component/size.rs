@@ -2,11 +2,13 @@
 //!
 //! A few bytes of a component may cost seconds and gigabytes. Examples are a component that is
 //! instantiated many times, nested types, adapters for large types, and instances that export each
-//! other. [`check`] draws these costs from the [`Budget`], which follows the bytes of the file,
-//! before anything validates or reads the component.
+//! other. [`check`] draws these costs, time and memory, from the [`Budget`], which follows the
+//! bytes of the file, before anything validates or reads the component. `price.rs` has the prices.
 
+use super::items;
 use super::join::{unsupported, unsupported_named};
-use super::shape::{Component, Exports, Module, Scope, Shape, UNKNOWN, names};
+use super::price;
+use super::shape::{Component, Exports, Leaf, Module, Scope, Shape, UNKNOWN, names};
 use crate::budget::Budget;
 use crate::error::CompileError;
 use crate::limits::{DEPTH, INSTANCES, REPEATED_BYTES};
@@ -18,35 +20,6 @@ use wasmparser::{
     ComponentTypeRef, CoreType, Encoding, Instance, InstanceTypeDeclaration, ModuleTypeDeclaration,
     Parser, Payload,
 };
-
-/// Units for each node of a lowered function's type, for an adapter that the library may make. The
-/// adapter's code is charged again when it is compiled.
-const ADAPTER_UNITS: u64 = 8;
-
-/// Units for each item that is given, aliased or exported, and for each item in such an instance.
-/// The library copies these items.
-const COPIED_UNITS: u64 = 16;
-
-/// Units for each component or core module that another component captures, directly or indirectly.
-/// The library copies the captures with that component, 60 bytes each.
-const CAPTURED_UNITS: u64 = 4;
-
-/// Bytes of the path of an imported function that are compared in a unit.
-const COMPARED_BYTES: u64 = 64;
-
-/// Levels of imported instances around an item that cost as much to copy as the item.
-const COPIED_LEVELS: u64 = 8;
-
-/// Units for a function that is lifted or lowered, or that drops, makes or reads a resource.
-const FUNCTION_UNITS: u64 = 8;
-
-/// Units for a resource type. Each instance has its own resource type, of 170 bytes while a
-/// component is read.
-const RESOURCE_UNITS: u64 = 16;
-
-/// Units for an instance of a component or core module. Defining a component or core module costs
-/// as much in each instance of the enclosing component.
-const INSTANCE_UNITS: u64 = 4;
 
 /// Draws the cost of validating and reading a component from the budget, before either is done.
 /// Also checks the number of instances.
@@ -65,6 +38,9 @@ pub(super) fn check(wasm: &[u8], offset: u64, budget: &Budget) -> Result<(), Com
         budget,
         scopes: vec![],
         module: None,
+        snapshots: 0,
+        named_types: 0,
+        levels: 0,
     };
     let mut bytes = 0;
     for payload in Parser::new(offset).parse_all(wasm) {
@@ -73,39 +49,27 @@ pub(super) fn check(wasm: &[u8], offset: u64, budget: &Budget) -> Result<(), Com
                 unchecked_range, ..
             } => bytes = unchecked_range.end - unchecked_range.start,
             Payload::Version { encoding, .. } => match encoding {
-                Encoding::Module => pass.module = Some(Module { nodes: 1, bytes }),
+                Encoding::Module => {
+                    pass.module = Some(Module {
+                        nodes: 1,
+                        bytes,
+                        items: 0,
+                    });
+                }
                 Encoding::Component => pass.scopes.push(Scope::default()),
             },
-            Payload::End(_) => pass.end()?,
+            Payload::CodeSectionStart { .. } => pass.snapshot()?,
+            Payload::End(_) => {
+                pass.snapshot()?;
+                pass.end()?;
+            }
             payload => match &mut pass.module {
-                Some(module) => module.nodes += items(payload)?,
+                Some(module) => items::count(module, payload)?,
                 None => pass.section(payload)?,
             },
         }
     }
     Ok(())
-}
-
-/// The nodes of the imports or exports in a section of a core module.
-fn items(payload: Payload<'_>) -> Result<u64, CompileError> {
-    Ok(match payload {
-        Payload::ImportSection(section) => {
-            let mut nodes = 0;
-            for import in section.into_imports() {
-                let import = import?;
-                nodes += 1 + names([import.module, import.name]);
-            }
-            nodes
-        }
-        Payload::ExportSection(section) => {
-            let mut nodes = 0;
-            for export in section {
-                nodes += 1 + names([export?.name]);
-            }
-            nodes
-        }
-        _ => 0,
-    })
 }
 
 struct Pass<'a, 'b> {
@@ -114,6 +78,12 @@ struct Pass<'a, 'b> {
     scopes: Vec<Scope<'a>>,
     /// The core module that is open.
     module: Option<Module>,
+    /// Snapshots of the validator's types so far.
+    snapshots: u64,
+    /// Types that an import or export has named so far.
+    named_types: u64,
+    /// The most levels of component instances in an instance of a component so far.
+    levels: u64,
 }
 
 impl<'a> Pass<'a, '_> {
@@ -135,11 +105,24 @@ impl<'a> Pass<'a, '_> {
         self.budget.draw(once.saturating_add(now))
     }
 
+    /// Draws the cost of a snapshot of the validator's types.
+    fn snapshot(&mut self) -> Result<(), CompileError> {
+        let snapshot = self.snapshot_units(self.snapshots);
+        self.snapshots += 1;
+        self.budget.draw(snapshot)
+    }
+
+    /// Units of a snapshot after `snapshots` others.
+    fn snapshot_units(&self, snapshots: u64) -> u64 {
+        let named = self.named_types.saturating_mul(price::NAMED_TYPE);
+        named.saturating_add(snapshots.saturating_mul(price::SNAPSHOT))
+    }
+
     /// Ends a core module or a component.
     fn end(&mut self) -> Result<(), CompileError> {
         if let Some(module) = self.module.take() {
             self.scope().push(Kind::Module, Shape::Module(module));
-            return self.charge(0, INSTANCE_UNITS);
+            return self.charge(0, price::DEFINED);
         }
         let scope = self.scope();
         let nodes = scope.import_nodes.saturating_add(scope.exports.nodes());
@@ -149,14 +132,17 @@ impl<'a> Pass<'a, '_> {
             return self.end_outermost(&closed);
         }
         let shape = Shape::Component(Rc::new(Component {
-            import_nodes: closed.import_nodes,
+            imports: closed.imports(),
             exports: Rc::new(closed.exports),
             captured: closed.captured,
             instances: closed.instances,
             functions: closed.functions,
+            adapters: closed.adapters,
+            given_modules: closed.given_modules,
+            levels: closed.levels,
             work: closed.work,
         }));
-        let defined = INSTANCE_UNITS.saturating_add(captured(&shape));
+        let defined = price::DEFINED.saturating_add(captured(&shape));
         self.scope().push(Kind::Component, shape);
         self.charge(0, defined)
     }
@@ -167,10 +153,18 @@ impl<'a> Pass<'a, '_> {
         self.budget.draw(closed.exports.path_bytes)?;
         // A copy of an imported item contains the path of the item. The paths of functions are also
         // compared.
-        let levels = closed.import_depth.saturating_sub(1) / COPIED_LEVELS;
-        let compared = closed.import_path_bytes_max / COMPARED_BYTES;
+        let levels = closed.import_depth.saturating_sub(1) / price::COPIED_LEVELS;
+        let compared = closed.import_path_bytes_max / price::COMPARED_BYTES;
         self.budget.draw(closed.work.saturating_mul(levels))?;
-        self.budget.draw(closed.functions.saturating_mul(compared))
+        self.budget
+            .draw(closed.functions.saturating_mul(compared))?;
+        // The library validates each module of adapters, after all others.
+        let adapters = closed.adapters;
+        let modules = adapters.lowered.min(adapters.core_instances);
+        let snapshots = self.snapshots.saturating_add(modules);
+        let module = self.snapshot_units(snapshots).saturating_mul(2);
+        let module = module.saturating_add(price::ADAPTER_MODULE);
+        self.budget.draw(modules.saturating_mul(module))
     }
 
     /// Reads a section of a component.
@@ -206,7 +200,12 @@ impl<'a> Pass<'a, '_> {
                     let shape = self.declared(&ty)?;
                     self.scope().push(Kind::Type, shape);
                     let is_resource = matches!(ty, ComponentType::Resource { .. });
-                    self.charge(1, if is_resource { RESOURCE_UNITS } else { 1 })?;
+                    let each = match is_resource {
+                        true => price::RESOURCE,
+                        false => 1,
+                    };
+                    self.charge(1, each)?;
+                    self.scope().resources += u64::from(is_resource);
                 }
             }
             Payload::ComponentCanonicalSection(section) => {
@@ -230,6 +229,7 @@ impl<'a> Pass<'a, '_> {
                     let export = export?;
                     let shape = self.scope().get(export.kind, export.index);
                     let stated = export.ty.map_or(0, |ty| self.scope().of_type(ty).nodes());
+                    self.named_types += u64::from(export.ty.is_some());
                     self.export(export.name.name, export.kind, shape, stated)?;
                 }
             }
@@ -243,7 +243,7 @@ impl<'a> Pass<'a, '_> {
         match ty {
             CoreType::Rec(group) => {
                 for _ in group.types() {
-                    scope.push_core_type(Shape::Leaf(1));
+                    scope.push_core_type(UNKNOWN);
                 }
             }
             CoreType::Module(declarations) => {
@@ -255,7 +255,11 @@ impl<'a> Pass<'a, '_> {
                     _ => 1,
                 });
                 let nodes = nodes.sum();
-                scope.push_core_type(Shape::Module(Module { nodes, bytes: 0 }));
+                let module = Module {
+                    nodes,
+                    ..Module::default()
+                };
+                scope.push_core_type(Shape::Module(module));
             }
         }
     }
@@ -266,12 +270,15 @@ impl<'a> Pass<'a, '_> {
                 let module = self.scope().get(Kind::Module, *module_index);
                 let nodes =
                     module.nodes() + args.len() as u64 + names(args.iter().map(|arg| arg.name));
-                let bytes = match module {
-                    Shape::Module(module) => module.bytes,
-                    _ => 0,
-                };
-                // The joined module has the bytes of each instance.
-                self.charge(nodes, INSTANCE_UNITS + nodes + bytes)?;
+                // The joined module has the bytes and the items of each instance.
+                let again = module.again();
+                let each = nodes
+                    .saturating_add(price::CORE_INSTANCE)
+                    .saturating_add(again);
+                self.charge(nodes, each)?;
+                let scope = self.scope();
+                scope.adapters.core_instances += 1;
+                scope.given_modules += u64::from(again == 0);
                 self.count(1)
             }
             Instance::FromExports(exports) => {
@@ -291,36 +298,55 @@ impl<'a> Pass<'a, '_> {
                 let component = self.scope().get(Kind::Component, *component_index);
                 let names = names(args.iter().map(|arg| arg.name));
                 let args = args.iter().map(|arg| (arg.kind, arg.index));
-                let [given, copied] = self.sizes(args);
+                let given = self.sizes(args);
                 let compared = component
                     .nodes()
-                    .saturating_add(given)
+                    .saturating_add(given.nodes)
                     .saturating_add(names);
-                let copied = copied.saturating_add(captured(&component));
+                let copied = given.copied.saturating_add(captured(&component));
                 let Shape::Component(component) = component else {
                     return self.charge(compared, compared);
                 };
-                // The library keeps a list of all instances around each function.
+                let types = component.imports.copied;
+                let types = types.saturating_add(component.exports.copied());
+                let compared = compared.saturating_add(types.saturating_mul(price::COPIED_NODE));
+                let modules = given.again.saturating_mul(component.given_modules);
+                // The library copies what it knows of resources for each instance.
+                let within = component.instances.saturating_add(1);
+                let known = self.scope().resources.saturating_mul(within);
+                let known = known.saturating_mul(price::KNOWN_RESOURCE);
+                // It keeps a list of all instances around each function.
                 let functions = component.functions;
                 let read = copied
-                    .saturating_add(INSTANCE_UNITS)
+                    .saturating_add(modules)
+                    .saturating_add(known)
+                    .saturating_add(price::INSTANCE)
                     .saturating_add(functions);
                 self.charge(compared, read.saturating_add(component.work))?;
+                self.levels = self.levels.max(component.levels + 1);
                 let scope = self.scope();
-                scope.functions = scope.functions.saturating_add(functions);
-                self.count(component.instances.saturating_add(1))?;
+                scope.levels = scope.levels.max(component.levels + 1);
+                scope.copy(functions.saturating_add(given.items));
+                scope.adapters.add(component.adapters);
+                scope.given_modules = scope.given_modules.saturating_add(component.given_modules);
+                scope.resources = scope.resources.saturating_add(component.exports.resources);
+                self.count(within)?;
                 Shape::Instance(Rc::clone(&component.exports))
             }
             ComponentInstance::FromExports(all) => {
                 let items = all.iter().map(|export| (export.kind, export.index));
-                let [_, copied] = self.sizes(items);
+                let copied = self.sizes(items).copied;
                 let mut exports = Exports::default();
                 for export in all {
                     let shape = self.scope().get(export.kind, export.index);
                     add(&mut exports, export.name.name, shape)?;
                 }
                 let shape = Shape::Instance(Rc::new(exports));
-                self.charge(shape.nodes(), copied.saturating_add(shape.nodes()))?;
+                let each = copied
+                    .saturating_add(shape.nodes())
+                    .saturating_add(price::EXPORTS);
+                self.charge(shape.nodes(), each)?;
+                self.scope().copy(shape.items());
                 shape
             }
         };
@@ -328,16 +354,30 @@ impl<'a> Pass<'a, '_> {
         Ok(())
     }
 
-    /// The nodes of some items together, and the units to copy them.
-    fn sizes(&mut self, items: impl Iterator<Item = (Kind, u32)>) -> [u64; 2] {
-        let scope = self.scope();
-        items.fold([1; 2], |[nodes, units], (kind, index)| {
-            let shape = scope.get(kind, index);
-            [
-                nodes.saturating_add(shape.nodes()),
-                units.saturating_add(copied(&shape)),
-            ]
-        })
+    /// The sizes of some items together.
+    fn sizes(&mut self, items: impl Iterator<Item = (Kind, u32)>) -> Sizes {
+        let mut sizes = Sizes {
+            nodes: 1,
+            copied: 1,
+            ..Sizes::default()
+        };
+        for (kind, index) in items {
+            let shape = self.scope().get(kind, index);
+            sizes.nodes = sizes.nodes.saturating_add(shape.nodes());
+            sizes.items = sizes.items.saturating_add(shape.items());
+            sizes.copied = sizes.copied.saturating_add(self.copied(&shape));
+            sizes.again = sizes.again.max(shape.again());
+        }
+        sizes
+    }
+
+    /// Units to copy an item.
+    fn copied(&self, shape: &Shape<'_>) -> u64 {
+        let each = price::COPIED + self.levels / price::LEVELS_PER_UNIT;
+        let items = shape.items().saturating_mul(each);
+        items
+            .saturating_add(captured(shape))
+            .saturating_add(copied_types(shape))
     }
 
     /// Counts instances of the component that is open.
@@ -360,8 +400,10 @@ impl<'a> Pass<'a, '_> {
             } => {
                 let instance = self.scope().get(Kind::Instance, instance_index);
                 let shape = instance.export(name);
-                self.charge(shape.nodes(), copied(&shape))?;
-                self.scope().push(kind, shape);
+                self.charge(shape.nodes(), self.copied(&shape))?;
+                let scope = self.scope();
+                scope.copy(shape.items());
+                scope.push(kind, shape);
                 Ok(())
             }
             ComponentAlias::CoreInstanceExport { .. } => self.charge(1, 1),
@@ -403,21 +445,37 @@ impl<'a> Pass<'a, '_> {
 
     fn canonical(&mut self, function: &CanonicalFunction) -> Result<(), CompileError> {
         let scope = self.scope();
-        scope.functions = scope.functions.saturating_add(1);
-        match *function {
+        scope.copy(1);
+        let each = match *function {
             CanonicalFunction::Lift { type_index, .. } => {
-                let ty = self.scope().get(Kind::Type, type_index);
-                self.charge(ty.nodes(), ty.nodes().saturating_add(FUNCTION_UNITS))?;
-                self.scope().push(Kind::Func, ty);
-                Ok(())
+                let ty = scope.get(Kind::Type, type_index);
+                scope.push(Kind::Func, ty.clone());
+                return self.function(&ty, price::FUNCTION);
             }
             CanonicalFunction::Lower { func_index, .. } => {
-                let nodes = self.scope().get(Kind::Func, func_index).nodes();
-                let adapter = nodes.saturating_mul(ADAPTER_UNITS);
-                self.charge(nodes, adapter.saturating_add(FUNCTION_UNITS))
+                let func = scope.get(Kind::Func, func_index);
+                let each = match func {
+                    Shape::Host(_) => price::FUNCTION,
+                    _ => {
+                        // An adapter has the instances around both of its functions.
+                        scope.copy(1);
+                        scope.adapters.lowered += 1;
+                        let nodes = func.nodes().saturating_mul(price::ADAPTER_NODE);
+                        nodes.saturating_add(price::ADAPTER)
+                    }
+                };
+                return self.function(&func, each);
             }
-            _ => self.charge(1, FUNCTION_UNITS),
-        }
+            _ => price::FUNCTION,
+        };
+        self.charge(1, each)
+    }
+
+    /// Draws the cost of reading a function of a type, and of `each` for each instance.
+    fn function(&mut self, ty: &Shape<'_>, each: u64) -> Result<(), CompileError> {
+        let nodes = ty.nodes();
+        let each = each.saturating_add(nodes).saturating_add(copied_types(ty));
+        self.charge(nodes, each)
     }
 
     fn import(&mut self, name: &str, ty: ComponentTypeRef) -> Result<(), CompileError> {
@@ -426,7 +484,10 @@ impl<'a> Pass<'a, '_> {
         let shape = scope.of_type(ty);
         let nodes = shape.nodes().saturating_add(names([name]));
         scope.import_nodes = scope.import_nodes.saturating_add(nodes);
-        self.charge(nodes, nodes)?;
+        scope.import_copied = scope.import_copied.saturating_add(shape.copied());
+        scope.resources = scope.resources.saturating_add(shape.resources());
+        self.named_types += u64::from(ty.kind() == Kind::Type);
+        self.charge(nodes.saturating_add(copied_types(&shape)), nodes)?;
         if is_outermost {
             if let Some(path) = shape.module_path(name) {
                 return Err(unsupported_named("an imported core module", &path));
@@ -438,6 +499,8 @@ impl<'a> Pass<'a, '_> {
             let scope = self.scope();
             scope.import_depth = scope.import_depth.max(shape.depth());
             scope.import_path_bytes_max = scope.import_path_bytes_max.max(paths.path_bytes_max);
+            scope.push(ty.kind(), shape.host());
+            return Ok(());
         }
         self.scope().push(ty.kind(), shape);
         Ok(())
@@ -452,8 +515,9 @@ impl<'a> Pass<'a, '_> {
         stated: u64,
     ) -> Result<(), CompileError> {
         let nodes = shape.nodes().saturating_add(names([name]));
-        let read = nodes.saturating_add(copied(&shape));
+        let read = nodes.saturating_add(self.copied(&shape));
         self.charge(nodes.saturating_add(stated), read)?;
+        self.named_types += u64::from(kind == Kind::Type);
         let scope = self.scope();
         add(&mut scope.exports, name, shape.clone())?;
         scope.push(kind, shape);
@@ -463,10 +527,10 @@ impl<'a> Pass<'a, '_> {
     /// The size of a type, after drawing the cost of validating the type.
     fn declared(&mut self, ty: &ComponentType<'a>) -> Result<Shape<'a>, CompileError> {
         let scope = self.scope();
-        let nodes = match ty {
+        let leaf = match ty {
             ComponentType::Defined(ty) => scope.defined(ty),
             ComponentType::Func(ty) => scope.func(ty),
-            ComponentType::Resource { .. } => 1,
+            ComponentType::Resource { .. } => Leaf::RESOURCE,
             ComponentType::Component(declarations) => {
                 self.scopes.push(Scope::default());
                 for declaration in declarations {
@@ -479,7 +543,13 @@ impl<'a> Pass<'a, '_> {
                     }
                 }
                 let closed = self.scopes.pop().unwrap_or_default();
-                closed.import_nodes.saturating_add(closed.exports.nodes())
+                let imports = closed.imports();
+                let nodes = imports.nodes.saturating_add(closed.exports.nodes());
+                Leaf {
+                    nodes,
+                    copied: nodes,
+                    resources: closed.resources.saturating_add(closed.exports.resources),
+                }
             }
             ComponentType::Instance(declarations) => {
                 self.scopes.push(Scope::default());
@@ -498,7 +568,7 @@ impl<'a> Pass<'a, '_> {
                 return Ok(Shape::Instance(Rc::new(closed.exports)));
             }
         };
-        Ok(Shape::Leaf(nodes))
+        Ok(Shape::Leaf(leaf))
     }
 
     fn declare(&mut self, ty: &ComponentType<'a>) -> Result<(), CompileError> {
@@ -509,19 +579,33 @@ impl<'a> Pass<'a, '_> {
 
     fn declare_export(&mut self, name: &'a str, ty: ComponentTypeRef) -> Result<(), CompileError> {
         let shape = self.scope().of_type(ty);
+        // Each export of an instance of a type has resources of its own.
+        self.budget.draw(copied_types(&shape))?;
         self.export(name, ty.kind(), shape, 0)
     }
 }
 
-/// Units to copy an item.
-fn copied(shape: &Shape<'_>) -> u64 {
-    let items = shape.items().saturating_mul(COPIED_UNITS);
-    items.saturating_add(captured(shape))
+/// The sizes of some items together.
+#[derive(Default)]
+struct Sizes {
+    /// Nodes of their types.
+    nodes: u64,
+    /// The items, with the items in instances.
+    items: u64,
+    /// Units to copy them.
+    copied: u64,
+    /// The most units that an instance of a core module among them takes for its module.
+    again: u64,
+}
+
+/// Units to copy the types of an item.
+fn copied_types(shape: &Shape<'_>) -> u64 {
+    shape.copied().saturating_mul(price::COPIED_NODE)
 }
 
 /// Units to copy the components and core modules of an item, with their captures.
 fn captured(shape: &Shape<'_>) -> u64 {
-    shape.captured().saturating_mul(CAPTURED_UNITS)
+    shape.captured().saturating_mul(price::CAPTURED)
 }
 
 /// Adds an item to exports, unless the item has too many levels.
