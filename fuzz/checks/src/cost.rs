@@ -15,6 +15,7 @@ mod parts;
 mod component_shape;
 mod instances;
 mod interfaces;
+mod copies;
 mod components;
 
 use crate::random::Random;

@@ -2,7 +2,8 @@
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_fuzz_checks::cost::{
-    COMPONENT_KINDS, ComponentShape, Found, KINDS, Meter, Shape, measure, search, unlimited, ways,
+    COMPONENT_KINDS, ComponentShape, Found, HEAP_PER_UNIT, KINDS, Meter, Shape, measure, search,
+    unlimited, ways,
 };
 use pirn_fuzz_checks::random::Random;
 use pirn_testing::allocator;
@@ -133,4 +134,65 @@ fn an_expensive_component_exceeds_its_bounds_without_the_limit() {
     let found = measure(shape, &unlimited(), METER).expect("no internal error");
     assert_eq!(found.refused, None);
     assert!(!is_bounded(&found), "{found}");
+}
+
+/// Memory that a component may take besides that for its work: of any component, and for each byte.
+const SMALL_BYTES: u64 = 256 << 10;
+const SMALL_BYTES_PER_BYTE: u64 = 100;
+
+/// A shape of which each kind makes a component that takes some megabytes, or as many as its kind
+/// can take.
+fn larger(name: &str) -> ComponentShape {
+    let shape = component(name);
+    let of = |count, repeats, arity, depth| ComponentShape {
+        count,
+        repeats,
+        arity,
+        depth,
+        ..shape
+    };
+    match name {
+        "adapters between instances" => of(20, 2, 2, 2),
+        "types of imported functions" | "types of exported functions" => of(50, 1, 3, 3),
+        "types with resources" | "instances exported again" => of(60, 50, 8, 2),
+        "canonical options" => of(50, 1, 4, 2),
+        "flags and enums" => of(200, 500, 1, 1),
+        "exported types" => of(50, 50, 2, 2),
+        "resources between instances" => of(10, 40, 2, 1),
+        "arguments that are compared" => of(20, 1, 2, 5),
+        "imported instances in instances" => of(20, 1, 2, 6),
+        "exports of exports" => of(1, 1, 2, 10),
+        "components in components" => of(50, 20, 1, 1),
+        "components in a row" | "core modules in a row" => of(300, 1, 1, 1),
+        "named types and components" => of(200, 400, 1, 1),
+        "resources known to instances" => of(100, 1000, 1, 1),
+        "functions of inner instances" => of(80, 50, 50, 1),
+        "types of components" => of(1, 1, 2, 5),
+        "large items in instances" => of(100, 200, 1, 1),
+        "late segments" => of(20, 20, 1, 1),
+        "destructors" => of(4, 20, 4, 2),
+        "components instantiated again" => of(5, 30, 4, 2),
+        "core modules given" => of(30, 100, 3, 1),
+        "arguments of core modules" => of(50, 50, 1, 1),
+        _ => of(20, 30, 4, 2),
+    }
+}
+
+/// The memory of a component is part of its work, so it has the same limit.
+#[test]
+fn the_work_of_each_kind_of_component_pays_for_its_memory() {
+    for name in COMPONENT_KINDS {
+        for variety in 0..2 {
+            let shape = ComponentShape {
+                variety,
+                ..larger(name)
+            };
+            let found = measure(shape, &unlimited(), METER).expect("no internal error");
+            let small_bytes = SMALL_BYTES + SMALL_BYTES_PER_BYTE * found.bytes;
+            let heap_bytes_max = small_bytes + HEAP_PER_UNIT * found.work;
+            println!("{} of {heap_bytes_max}: {found}", found.heap_bytes);
+            assert_eq!(found.refused, None, "{shape:?}");
+            assert!(found.heap_bytes <= heap_bytes_max, "{found}");
+        }
+    }
 }

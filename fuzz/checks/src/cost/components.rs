@@ -1,8 +1,9 @@
 //! The components for a [`ComponentShape`].
-//! [`instances`] makes the parts that instantiate and name, and
-//! [`interfaces`] the parts with types and adapters.
+//! [`instances`] makes the parts that instantiate and name,
+//! [`interfaces`] the parts with types and adapters, and [`copies`] those that are copied.
 
 use super::component_shape::ComponentShape;
+use super::copies;
 use super::instances::{self, OUTERMOST};
 use super::interfaces;
 use super::subject::Subject;
@@ -13,7 +14,7 @@ type Maker = fn(ComponentShape) -> String;
 
 /// All kinds of components, named after the construct that they repeat. Each has the function that
 /// writes the fields of the component in the text format.
-const MAKERS: [(&str, Maker); 25] = [
+const MAKERS: [(&str, Maker); 34] = [
     ("adapters between instances", interfaces::adapters),
     ("types of imported functions", interfaces::imports),
     ("types of exported functions", interfaces::exports),
@@ -39,6 +40,15 @@ const MAKERS: [(&str, Maker); 25] = [
     ("arguments of components", instances::many_arguments),
     ("types of components", instances::component_types),
     ("tables and segments again", instances::segments),
+    ("components in a row", copies::components),
+    ("core modules in a row", copies::core_modules),
+    ("named types and components", copies::named_types),
+    ("resources known to instances", copies::known_resources),
+    ("functions of inner instances", copies::levels),
+    ("types with resources", copies::types_with_resources),
+    ("core modules given", copies::given_modules),
+    ("large items in instances", copies::large_items),
+    ("late segments", copies::late_segments),
 ];
 
 /// The names of all kinds of components.

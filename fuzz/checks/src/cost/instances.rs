@@ -18,7 +18,7 @@ pub(super) fn name(number: u32, length: u32) -> String {
 }
 
 /// A function `$f` of the component.
-const LIFTED: &str = r#"(core module $m (func (export "f")))
+pub(super) const LIFTED: &str = r#"(core module $m (func (export "f")))
     (core instance $i (instantiate $m))
     (func $f (canon lift (core func $i "f")))"#;
 
