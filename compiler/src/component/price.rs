@@ -13,7 +13,7 @@ const fn memory(bytes: u64) -> u64 {
 
 /// For each node of a lowered function's type, for the code of an adapter that the library may
 /// make. The adapter's code is charged again when it is compiled.
-pub(super) const ADAPTER_NODE: u64 = memory(200);
+pub(super) const ADAPTER_NODE: u64 = memory(300);
 
 /// For an adapter between two component instances, besides the nodes of its type.
 pub(super) const ADAPTER: u64 = memory(2800);
@@ -53,8 +53,8 @@ pub(super) const CORE_ITEM: u64 = memory(400);
 pub(super) const ITEMS_PER_FUNCTION: u64 = 3;
 
 /// An active segment may be written by the start function of the joined module. Cranelift takes
-/// some kilobytes for the operators that write it.
-pub(super) const ITEMS_PER_SEGMENT: u64 = 20;
+/// some kilobytes for the operators that write it, with fuel 21.
+pub(super) const ITEMS_PER_SEGMENT: u64 = 60;
 
 /// Bytes of a section of names that take as much as an item.
 pub(super) const NAMING_BYTES: u64 = 8;
