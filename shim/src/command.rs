@@ -7,7 +7,8 @@ use crate::stop::Stop;
 use anyhow::{Context as _, Error, Result, anyhow};
 use pirn_component::{Component, Limits, Linker as ComponentLinker};
 use pirn_runtime::{ExternType, Linker, Module, Region, Reset};
-use pirn_wasi::{WasiCtxBuilder, call_after_restore};
+use pirn_wasi::WasiCtxBuilder;
+use pirn_wasi::conventions::{call_after_restore, link_teavm};
 use pirn_wasi2::http::Client;
 use pirn_wasi2::{RUN, Wasi, WasiBuilder};
 use std::time::Duration;
@@ -43,7 +44,7 @@ fn run_module(module: &Module, limits: &Command, given: Given, stop: &Stop) -> R
     }
     let mut linker = Linker::new();
     pirn_wasi::link(&mut linker, |wasi| wasi).context("wasi")?;
-    pirn_wasi::link_teavm(&mut linker, |wasi| wasi).context("wasi")?;
+    link_teavm(&mut linker, |wasi| wasi).context("wasi")?;
     let prepared = region(module, limits)?.prepare(module, &linker);
     let prepared = prepared.map_err(|error| unlinked(&error.into()))?;
     let mut prepared = call_after_restore(prepared, module).context("cannot link the guest")?;

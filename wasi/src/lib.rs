@@ -1,4 +1,5 @@
 //! WASI preview 1 for guests of pirn's runtime, and the files of all WASI interfaces ([`files`]).
+//! Apart from WASI, [`conventions`] has what some guests import and export besides.
 //!
 //! ```no_run
 //! use pirn_runtime::{Linker, Module, Region};
@@ -41,8 +42,7 @@ mod stream;
 mod descriptors;
 mod context;
 mod preview1;
-mod teavm;
-mod initialise;
+pub mod conventions;
 
 pub use bounded::Bounded;
 pub use cap_std::ambient_authority;
@@ -50,11 +50,9 @@ pub use cap_std::fs::Dir;
 pub use context::{PreopenError, WasiCtx, WasiCtxBuilder};
 pub use errno::{Errno, of_io};
 pub use exit::Exit;
-pub use initialise::{InitialiseError, call_after_restore, initialisers};
 pub use pirn_memory_files as memory_files;
 pub use pirn_memory_files::{MemoryBase, MemoryDir};
 pub use preview1::{MODULE, link, link_async, link_virtual};
 pub use quota::{FileQuota, FileQuotaMax, Held, Opened};
 pub use strings::StringsError;
-pub use teavm::link_teavm;
 pub use virtual_clock::VirtualClock;

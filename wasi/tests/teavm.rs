@@ -74,7 +74,7 @@ const STRICT: [(&str, f64, u64); 40] = [
 
 fn linker() -> Linker<WasiCtx> {
     let mut linker = Linker::new();
-    pirn_wasi::link_teavm(&mut linker, |wasi| wasi).expect("the names are free");
+    pirn_wasi::conventions::link_teavm(&mut linker, |wasi| wasi).expect("the names are free");
     linker
 }
 
@@ -159,6 +159,6 @@ fn time_is_that_of_the_context() {
 
 #[test]
 fn names_are_defined_once() {
-    let twice = pirn_wasi::link_teavm(&mut linker(), |wasi| wasi).unwrap_err();
+    let twice = pirn_wasi::conventions::link_teavm(&mut linker(), |wasi| wasi).unwrap_err();
     assert!(twice.to_string().contains("is defined twice"), "{twice}");
 }

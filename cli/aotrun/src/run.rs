@@ -16,7 +16,8 @@ use pirn_cli::text::plain;
 use pirn_runtime::{
     CallError, ExternType, FuncType, Instance, Linker, Measure, Module, Prepared, ValType, Value,
 };
-use pirn_wasi::{VirtualClock, WasiCtx, WasiCtxBuilder, call_after_restore};
+use pirn_wasi::conventions::{call_after_restore, link_teavm};
+use pirn_wasi::{VirtualClock, WasiCtx, WasiCtxBuilder};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,7 +128,7 @@ pub(crate) fn prepare(
             pirn_wasi::link_virtual(&mut linker, |wasi| wasi, clock.clone())?;
         }
     }
-    pirn_wasi::link_teavm(&mut linker, |wasi| wasi)?;
+    link_teavm(&mut linker, |wasi| wasi)?;
     let program = args.program.display();
     threads::link_memories(&mut linker, module, args.memory_max)
         .with_context(|| program.to_string())?;

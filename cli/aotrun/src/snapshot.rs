@@ -10,7 +10,8 @@ use crate::timings::Timings;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_cli::output::Output;
 use pirn_runtime::{CallError, Instance};
-use pirn_wasi::{Exit, VirtualClock, WasiCtx, WasiCtxBuilder, initialisers};
+use pirn_wasi::conventions::initialisers;
+use pirn_wasi::{Exit, VirtualClock, WasiCtx, WasiCtxBuilder};
 use std::path::Path;
 use std::time::SystemTime;
 

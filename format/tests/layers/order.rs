@@ -134,8 +134,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "descriptors",
             "context",
             "preview1",
-            "teavm",
-            "initialise",
+            "conventions",
         ],
     ),
     (

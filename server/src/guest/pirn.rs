@@ -13,11 +13,9 @@ use pirn_runtime::{
     CallError, ExternType, HostFuture, Instance, InstantiateError, LinkError, Linker, Measure,
     Module, Prepared, Region, Results, TypedFunc, Usage,
 };
+use pirn_wasi::conventions::{InitialiseError, call_after_restore, initialisers, link_teavm};
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
-use pirn_wasi::{
-    Bounded, Exit, InitialiseError, MemoryDir, WasiCtx, WasiCtxBuilder, call_after_restore,
-    initialisers,
-};
+use pirn_wasi::{Bounded, Exit, MemoryDir, WasiCtx, WasiCtxBuilder};
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Cursor;
@@ -206,7 +204,7 @@ impl Pirn {
         let sleep =
             |until: Instant| -> HostFuture<'static, ()> { Box::pin(sleep_until(until.into())) };
         pirn_wasi::link_async(&mut linker, |wasi| wasi, sleep)?;
-        pirn_wasi::link_teavm(&mut linker, |wasi| wasi)?;
+        link_teavm(&mut linker, |wasi| wasi)?;
         more(&mut linker)?;
         let mut components = pirn_component::Linker::new();
         components.host_bytes_max(HOST_BYTES_MAX);
@@ -349,7 +347,7 @@ pub fn warm(
     let region = region(settings, 1, module.memories())?;
     let mut linker = Linker::new();
     pirn_wasi::link(&mut linker, |wasi| wasi)?;
-    pirn_wasi::link_teavm(&mut linker, |wasi| wasi)?;
+    link_teavm(&mut linker, |wasi| wasi)?;
     more(&mut linker)?;
     let prepared = region.prepare(module, &linker)?.start_deadline(deadline);
     let context = with_memory_dirs(WasiCtxBuilder::new(), &grants.memory_dirs)?;

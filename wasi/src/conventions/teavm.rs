@@ -29,7 +29,7 @@ const FUNCTIONS: [(&str, Function); 8] = [
 /// * `teavm.nanoTime`, for `System.nanoTime`, gives the milliseconds of the monotonic clock of the
 ///   context, as a fraction.
 ///
-/// `ctx` finds the context in the data of an instance, as for [`link`](crate::link).
+/// `ctx` finds the context in the data of an instance, as for [`pirn_wasi::link`](crate::link).
 ///
 /// # Errors
 ///

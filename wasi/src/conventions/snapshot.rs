@@ -1,4 +1,4 @@
-//! [`initialisers`]: the exports that start a guest's runtime.
+//! [`initialisers`] and [`call_after_restore`]: the exports that hosts call around a snapshot.
 
 use pirn_runtime::{ExternType, FuncType, LinkError, Module, Prepared};
 use thiserror::Error;
