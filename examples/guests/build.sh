@@ -101,8 +101,8 @@ build_c() {
     strip="" c_guest lines -mexec-model=reactor -g -fdebug-compilation-dir=.
     # Without the vectoriser: the intrinsics are compared with the plain C code of this guest.
     c_guest simd "" -msimd128 -fno-vectorize -fno-slp-vectorize -ffp-contract=off
-    c_guest crypto -mexec-model=reactor -O3 -msimd128 -I../../../include
-    c_guest x86 "" -msimd128 -I../../../include
+    c_guest crypto -mexec-model=reactor -O3 -msimd128 -I../../../compiler/include
+    c_guest x86 "" -msimd128 -I../../../compiler/include
 }
 
 # Whether the package in folder $2 can be built for WASI. If not, reports that $1 is missing. Goes

@@ -295,7 +295,6 @@ fn documents_name_files_that_exist() {
                 "docs/",
                 "examples/guests/",
                 "server/",
-                "include/",
                 "capi/",
                 "cli/",
                 "release/",

@@ -1,6 +1,6 @@
 // SHA-1, SHA-256, AES-128 in counter mode, GHASH and CRC-32C with the x86 intrinsics of
-// immintrin.h, here from include/. The functions work on the memory at `buffer`, which the host
-// fills. The module imports only the instructions.
+// immintrin.h, here from compiler/include/. The functions work on the memory at `buffer`, which the
+// host fills. The module imports only the instructions.
 //
 // Sources: FIPS 180-4, FIPS 197, SP 800-38A and 800-38D; RFC 3720, B.4. The Intel SDM, volume 2,
 // describes the instructions by name.

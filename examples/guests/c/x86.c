@@ -1,5 +1,6 @@
-// Runs Intel's intrinsics of include/immintrin.h. Prints a line for each: the name, and a hash of
-// its results for all values of a table. With a name as argument, prints that intrinsic's results.
+// Runs Intel's intrinsics of compiler/include/immintrin.h. Prints a line for each: the name, and a
+// hash of its results for all values of a table. With a name as argument, prints that intrinsic's
+// results.
 //
 // fixtures/x86.expected.txt is the output of this program on x86 with the compiler's own header:
 //

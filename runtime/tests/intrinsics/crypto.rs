@@ -1,4 +1,4 @@
-//! `crypto.wasm`, a guest that uses include/immintrin.h. Its results are compared with the
+//! `crypto.wasm`, a guest that uses compiler/include/immintrin.h. Its results are compared with the
 //! standards' published vectors and, for inputs of every length, with plain code in this file.
 
 use super::common::random::Random;

@@ -55,7 +55,7 @@ if [ "$(uname -m)" != x86_64 ]; then
     echo "NOT RUN: x86.c; this machine is $(uname -m)" >&2
     exit
 fi
-guests=$here/../examples/guests
+guests=$here/../../examples/guests
 features=(-msse4.2 -maes -mpclmul -msha -mgfni -mbmi -mbmi2 -mlzcnt -madx)
 "$cc" -O2 -std=gnu11 -Wall -Wextra -Werror "${features[@]}" "$guests/c/x86.c" -o x86
 ./x86 | diff - "$guests/fixtures/x86.expected.txt" ||
