@@ -22,7 +22,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         ],
     ),
     (
-        "signature/src",
+        "format/signature/src",
         &["text", "error", "key", "comment", "check", "file"],
     ),
     (
