@@ -52,7 +52,7 @@ fn places(path: &str) -> Option<(Vec<PathBuf>, &str)> {
         Some(krate) => root().join(krate.replace('_', "-")).join("src"),
         None => {
             let krate = match first {
-                "fuzz-checks" => "fuzz/checks",
+                "fuzz-checks" => "testing/fuzz/checks",
                 "faults" => "verify/faults",
                 name => name,
             };

@@ -47,8 +47,8 @@ pub(crate) fn texts(wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
                 "benches/java/built",
                 "examples/guests/built",
                 "examples/guests/fixtures",
-                "fuzz/artifacts",
-                "fuzz/corpus",
+                "testing/fuzz/artifacts",
+                "testing/fuzz/corpus",
                 "release/stage",
                 "dist",
             ];
@@ -297,6 +297,8 @@ fn documents_name_files_that_exist() {
                 "capi/",
                 "cli/",
                 "release/",
+                "testing/src/",
+                "testing/fuzz/checks/",
             ];
             let is_path =
                 looks.iter().any(|start| path.starts_with(start)) && !path.contains([' ', '*']);

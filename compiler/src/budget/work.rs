@@ -54,8 +54,8 @@ const OPERANDS_PER_BYTE: u64 = 1 << 9;
 /// pairs of locals in a loop.
 const WAY_COST: u64 = 1 << 4;
 
-/// Prices in nanoseconds: twice the time that the costliest known functions take (`fuzz/checks`).
-/// Most functions take a fifth of these prices or less.
+/// Prices in nanoseconds: twice the time that the costliest known functions take
+/// (`testing/fuzz/checks`). Most functions take a fifth of these prices or less.
 const FUNCTION_NS: u64 = 20_000;
 const NODE_NS: u64 = 3000;
 const OPERAND_NS: u64 = 300;

@@ -327,7 +327,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         ],
     ),
     (
-        "fuzz/checks/src",
+        "testing/fuzz/checks/src",
         &[
             "random",
             "campaign",

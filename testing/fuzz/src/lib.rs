@@ -1,5 +1,5 @@
-//! Wasmtime as another engine for comparison. The checks are in `fuzz/checks`, so that `cargo test`
-//! can run them too.
+//! Wasmtime as another engine for comparison. The checks are in `testing/fuzz/checks`, so that
+//! `cargo test` can run them too.
 
 #![forbid(unsafe_code)]
 

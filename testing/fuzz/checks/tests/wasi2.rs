@@ -17,7 +17,7 @@ const METER: Meter = Meter {
 /// The interfaces of WASI 0.2 in the crate `wasip2`, which cargo downloads because the tests depend
 /// on it.
 fn wit() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let cached = Locked::of(&root, "wasip2").cached();
     let cached = cached.expect("cargo has built wasip2 from a folder in CARGO_HOME/registry/src");
     cached.sources.join("wit")
