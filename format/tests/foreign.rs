@@ -15,7 +15,7 @@ const AUTHORS: &str = "The authors of pirn";
 const LICENCE: &str = "Apache-2.0 WITH LLVM-exception";
 
 /// The licence of this project in Debian's format, which quotes it line by line.
-const QUOTED: &str = "release/debian/copyright";
+const QUOTED: &str = "cli/release/debian/copyright";
 
 /// Marks of a licence or an author. They are split so that the test does not find them in itself.
 /// `Copyright` counts if a year, `(c)` or a colon follows it.

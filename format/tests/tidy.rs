@@ -49,7 +49,7 @@ pub(crate) fn texts(wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
                 "examples/guests/fixtures",
                 "testing/fuzz/artifacts",
                 "testing/fuzz/corpus",
-                "release/stage",
+                "cli/release/stage",
                 "dist",
             ];
             if skip.contains(&name.as_str()) || name.ends_with("/target") {
@@ -102,10 +102,10 @@ const SCRIPTS: [&str; 10] = [
     ".ci/sanitize",
     ".ci/nightly",
     ".ci/aarch64",
-    "release/build",
-    "release/needs",
-    "release/packages",
-    "release/rustdoc-json",
+    "cli/release/build",
+    "cli/release/needs",
+    "cli/release/packages",
+    "cli/release/rustdoc-json",
 ];
 
 #[test]
@@ -296,7 +296,6 @@ fn documents_name_files_that_exist() {
                 "server/",
                 "capi/",
                 "cli/",
-                "release/",
                 "testing/src/",
                 "testing/fuzz/checks/",
             ];

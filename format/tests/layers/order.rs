@@ -291,7 +291,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         ],
     ),
     (
-        "release/src",
+        "cli/release/src",
         &[
             "metadata",
             "programs",

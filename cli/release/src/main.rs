@@ -1,5 +1,5 @@
 //! `pirn-release`: makes and checks man pages, completions, notices, SBOMs and interface listings.
-//! The script `release/build` runs it.
+//! The script `cli/release/build` runs it.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Bad input to `release/build` and `release/compare`. Each script prints one line, which names the
-//! remedy, and deletes nothing.
+//! Bad input to `cli/release/build` and `cli/release/compare`. Each script prints one line, which
+//! names the remedy, and deletes nothing.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -29,7 +29,7 @@ impl Repository {
         repository.write("Cargo.lock", lock);
         for script in ["build", "compare"] {
             let text = fs::read_to_string(release().join(script)).expect("a script");
-            repository.write(&format!("release/{script}"), &text);
+            repository.write(&format!("cli/release/{script}"), &text);
         }
         repository
     }
@@ -61,7 +61,7 @@ impl Repository {
 
     fn command(&self, script: &str) -> Command {
         let mut command = Command::new("bash");
-        command.arg(self.path().join("release").join(script));
+        command.arg(self.path().join("cli/release").join(script));
         // The repositories of this test have no other repository around them.
         command.env_remove("GIT_DIR").current_dir(self.path());
         command
@@ -78,7 +78,7 @@ fn error(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(output.stdout.is_empty(), "{output:?}");
     assert!(
-        said.starts_with("release/") && said.lines().count() == 1,
+        said.starts_with("cli/release/") && said.lines().count() == 1,
         "{said}"
     );
     said.trim_end().to_owned()
@@ -114,7 +114,7 @@ fn wrong_options_are_named() {
     ] {
         let said = repository.error(script, args);
         assert!(
-            said.starts_with(&format!("release/{script}: {expected}")),
+            said.starts_with(&format!("cli/release/{script}: {expected}")),
             "{said}"
         );
     }
@@ -156,12 +156,12 @@ fn a_folder_is_relative_to_the_caller_or_absolute() {
     for folder in [Path::new("mine"), &mine] {
         for (script, expected) in [
             ("build", "is not empty and has no SHA256SUMS; name another"),
-            ("compare", "has no SHA256SUMS; run release/build first"),
+            ("compare", "has no SHA256SUMS; run cli/release/build first"),
         ] {
             let mut command = repository.command(script);
             let output = command.arg(folder).current_dir(&elsewhere).output();
             let said = error(&output.expect("bash"));
-            let expected = format!("release/{script}: {} {expected}", mine.display());
+            let expected = format!("cli/release/{script}: {} {expected}", mine.display());
             assert!(said.starts_with(&expected), "{said}");
         }
     }
@@ -222,7 +222,7 @@ fn a_missing_tool_is_named_with_its_package() {
             .for_each(|tool| link("true", tool));
         let mut command = repository.command("build");
         let said = error(&command.env("PATH", bin.path()).output().expect("bash"));
-        let expected = format!("release/build: {missing} is missing; install {package}");
+        let expected = format!("cli/release/build: {missing} is missing; install {package}");
         assert_eq!(said, expected);
     }
 }
@@ -240,8 +240,8 @@ fn a_build_needs_a_commit_with_the_right_version() {
     let said = repository.error("build", &[]);
     assert_eq!(
         said,
-        "release/build: the commit has the tag v0.1.0, and Cargo.toml has version 0.2.0; change \
-         one of them"
+        "cli/release/build: the commit has the tag v0.1.0, and Cargo.toml has version 0.2.0; \
+         change one of them"
     );
     repository.write("src/lib.rs", "// changed\n");
     let said = repository.error("build", &[]);
@@ -270,33 +270,33 @@ fn a_comparison_needs_an_undamaged_release_of_a_commit() {
         let said = repository.error("compare", &["made"]);
         assert!(said.contains(expected), "{said}");
     };
-    said("made has no SHA256SUMS; run release/build first");
+    said("made has no SHA256SUMS; run cli/release/build first");
     // The SHA-256 of an empty file.
     let sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     repository.write("made/SHA256SUMS", &format!("{sum}  a-file\n"));
     repository.write("made/a-file", "");
-    said(".buildinfo; run release/build again");
+    said(".buildinfo; run cli/release/build again");
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let info = |text: &str| repository.write(&format!("made/pirn-0.2.0-{target}.buildinfo"), text);
     info("profile: dev\n");
-    said("names no commit or no profile; run release/build again");
+    said("names no commit or no profile; run cli/release/build again");
     let commit = repository.git(&["rev-parse", "HEAD"]);
     info(&format!("profile: dev\ncommit: {commit}files: other\n"));
-    said("made has files of no commit; commit them, and run release/build without --dirty");
+    said("made has files of no commit; commit them, and run cli/release/build without --dirty");
     let unknown = "1".repeat(40);
     info(&format!(
         "profile: dev\ncommit: {unknown}\nfiles: committed\n"
     ));
     said(&format!("the repository has no commit {unknown}"));
     repository.write("made/a-file", "damaged");
-    said("made differs from its SHA256SUMS: a-file: FAILED; run release/build again");
+    said("made differs from its SHA256SUMS: a-file: FAILED; run cli/release/build again");
 }
 
-/// Compares a folder with what a script in place of `release/build` makes in a second clone.
+/// Compares a folder with what a script in place of `cli/release/build` makes in a second clone.
 fn compare(script: &str) -> Output {
     let repository = Repository::new("1.85");
-    repository.write("release/build", script);
-    let path = repository.path().join("release/build");
+    repository.write("cli/release/build", script);
+    let path = repository.path().join("cli/release/build");
     fs::set_permissions(path, Permissions::from_mode(0o755)).expect("permissions");
     repository.commit();
     let commit = repository.git(&["rev-parse", "HEAD"]);

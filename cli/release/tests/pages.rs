@@ -126,7 +126,7 @@ fn pages_are_named_as_they_are_called() {
 
 #[test]
 fn the_reference_and_the_completions_have_each_option() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     for (program, section, commands, reference) in PROGRAMS {
         let reference = fs::read_to_string(docs.join(reference)).expect("a page");
         let commands = commands.iter().map(|name| format!("{program}-{name}"));

@@ -166,6 +166,6 @@ fn package(value: &Value, is_member: bool) -> Option<Package> {
 /// A Cargo command that runs in the root of the repository.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     command
 }

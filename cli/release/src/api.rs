@@ -2,8 +2,8 @@
 //!
 //! rustdoc describes each crate as JSON, and the crate `public-api` converts the JSON to lines. The
 //! JSON is unstable: its format version changes with Rust's version. Stable rustdoc writes the JSON
-//! if the environment variable `RUSTC_BOOTSTRAP` is set. The script `release/rustdoc-json` sets the
-//! variable for rustdoc only, so Cargo compiles all code as usual.
+//! if the environment variable `RUSTC_BOOTSTRAP` is set. The script `cli/release/rustdoc-json` sets
+//! the variable for rustdoc only, so Cargo compiles all code as usual.
 
 use crate::metadata::{Package, Workspace, cargo};
 use anyhow::{Context as _, Result, bail};

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 fn root() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().expect("the repository")
 }
 
@@ -187,22 +187,22 @@ fn after<'a>(text: &'a str, start: &str) -> &'a str {
 #[test]
 fn debian_packages_name_the_versions_that_they_need() {
     let read = |name: &str| fs::read_to_string(root().join(name)).expect("a file");
-    let manifest = read("release/Cargo.toml");
-    let has = |text: &str| assert!(manifest.contains(text), "release/Cargo.toml: {text}");
+    let manifest = read("cli/release/Cargo.toml");
+    let has = |text: &str| assert!(manifest.contains(text), "cli/release/Cargo.toml: {text}");
     let abi = read("capi/src/abi.rs");
     let abi = after(&abi, "pub const PIRN_ABI_VERSION: u32 = ").trim_end_matches(';');
     let version = &members()[0]["version"];
     let version = version.as_str().expect("a version");
     has(&format!("name = \"libpirn{abi}\"\n"));
     has(&format!("depends = \"libpirn{abi} (= {version}-1)\"\n"));
-    let glibc = read("release/needs");
+    let glibc = read("cli/release/needs");
     has(&format!("libc6 (>= {})", after(&glibc, "glibc_max=")));
     for package in [
         "pirn".to_owned(),
         format!("libpirn{abi}"),
         "libpirn-dev".to_owned(),
     ] {
-        let name = format!("release/debian/{package}.lintian-overrides");
+        let name = format!("cli/release/debian/{package}.lintian-overrides");
         // Each exception follows a line with its reason.
         for (before, line) in read(&name).lines().zip(read(&name).lines().skip(1)) {
             let is_exception = line.starts_with(&format!("{package}: "));
