@@ -44,7 +44,7 @@ pub(crate) fn texts(wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
             let skip = [
                 "target",
                 ".git",
-                "benches/java/built",
+                "benches/peers/java/built",
                 "examples/guests/built",
                 "examples/guests/fixtures",
                 "testing/fuzz/artifacts",

@@ -12,7 +12,7 @@
 //!
 //! `docs/guide/server.md` describes the environment of guests and how the server handles their
 //! results. [`Engine`] is the interface to the runtime. `guest/pirn.rs` implements it for pirn, and
-//! `benches/compare` for Wasmtime.
+//! `benches/peers` for Wasmtime.
 
 #![forbid(unsafe_code)]
 

@@ -249,21 +249,14 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "snapshot",
         ],
     ),
+    ("benches/peers/src", &["best", "row", "turns", "java"]),
     (
-        "benches/compare/src",
-        &[
-            "best", "row", "turns", "phase", "ours", "peer", "wasmer", "control",
-        ],
+        "benches/peers/src/bin/compare",
+        &["phase", "ours", "peer", "wasmer", "control"],
     ),
     ("benches/threads/src", &["programs", "peer", "graph"]),
     (
-        "benches/java/src",
-        &[
-            "program", "engine", "pirn", "wasmtime", "jvm", "all", "graph",
-        ],
-    ),
-    (
-        "benches/sodium/src",
+        "benches/peers/src/bin/sodium",
         &[
             "source", "tool", "set", "wasm2c", "guests", "engines", "measure", "compile", "report",
             "plot", "guest",

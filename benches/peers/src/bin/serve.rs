@@ -1,0 +1,173 @@
+//! The server with guests in Wasmtime at its best settings. Options, front end, threads and
+//! limits are the same; only the [`Engine`] differs.
+//!
+//! `cargo run --release --manifest-path benches/peers/Cargo.toml --bin serve -- --route
+//! /hello=hello.wasm`
+//!
+//! Guests are called through Wasmtime's async functions. They yield to others by epochs, which is
+//! Wasmtime's cheaper way: their code checks a counter that a thread increments. The deadline is a
+//! tokio timeout, which drops the call.
+
+#![forbid(unsafe_code)]
+
+use anyhow::{Context as _, Result, anyhow};
+use pirn_peers::best::best;
+use pirn_runtime::Usage;
+use pirn_server::{End, Engine, Ran, Running, Settings, Slots, Work, program};
+use std::path::Path;
+use std::process::ExitCode;
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+use tokio::time::timeout;
+use wasmtime::{
+    Config, Extern, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport,
+    PoolingAllocationConfig, Store, UpdateDeadline,
+};
+use wasmtime_wasi::p1::{self, WasiP1Ctx};
+use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
+use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
+
+/// Stack for host functions, which run on the guest's stack.
+const HOST_STACK: usize = 1 << 20;
+
+/// Runs guests in instances of Wasmtime's pool.
+struct Wasmtime {
+    engine: wasmtime::Engine,
+    settings: Settings,
+    guests: Vec<Guest>,
+    /// One permit for each instance of the pool: the pool itself fails when it is full, and does
+    /// not wait.
+    slots: Semaphore,
+}
+
+/// The guest of one route.
+struct Guest {
+    pre: InstancePre<WasiP1Ctx>,
+    /// Looked up once, as pirn does.
+    start: ModuleExport,
+}
+
+fn engine(settings: &Settings) -> Result<wasmtime::Engine> {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_core_instances(settings.slots)
+        .total_memories(settings.slots)
+        .total_tables(settings.slots)
+        .total_stacks(settings.slots)
+        .max_memory_size(settings.memory_bytes_max);
+    let mut config = Config::new();
+    best(&mut pool, &mut config);
+    config
+        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
+        .epoch_interruption(true)
+        .max_wasm_stack(settings.stack_bytes)
+        .async_stack_size(settings.stack_bytes + HOST_STACK);
+    Ok(wasmtime::Engine::new(&config)?)
+}
+
+impl Wasmtime {
+    fn new<'a>(settings: Settings, modules: impl Iterator<Item = &'a Path>) -> Result<Self> {
+        let engine = engine(&settings)?;
+        let mut linker = Linker::<WasiP1Ctx>::new(&engine);
+        p1::add_to_linker_async(&mut linker, |wasi| wasi)?;
+        let guests = modules.map(|path| {
+            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            let module = Module::new(&engine, pirn_compiler::parse_text(&bytes)?)?;
+            let start = module.get_export_index("_start");
+            Ok(Guest {
+                pre: linker.instantiate_pre(&module)?,
+                start: start.ok_or_else(|| anyhow!("{} has no _start", path.display()))?,
+            })
+        });
+        let guests = guests.collect::<Result<_>>()?;
+        let (ticking, epoch) = (engine.weak(), settings.timeslice);
+        std::thread::spawn(move || {
+            while let Some(engine) = ticking.upgrade() {
+                std::thread::sleep(epoch);
+                engine.increment_epoch();
+            }
+        });
+        Ok(Self {
+            engine,
+            slots: Semaphore::new(settings.slots as usize),
+            settings,
+            guests,
+        })
+    }
+
+    async fn end(&self, guest: &Guest, wasi: WasiP1Ctx) -> wasmtime::Result<()> {
+        let mut store = Store::new(&self.engine, wasi);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|_| {
+            let others = Box::pin(yield_now());
+            Ok(UpdateDeadline::YieldCustom(1, others))
+        });
+        let instance = guest.pre.instantiate_async(&mut store).await?;
+        let start = instance.get_module_export(&mut store, &guest.start);
+        let start = start.and_then(Extern::into_func).expect("it is exported");
+        let start = start.typed::<(), ()>(&store)?;
+        start.call_async(&mut store, ()).await
+    }
+}
+
+impl Engine for Wasmtime {
+    fn run(&self, work: Work) -> Running<'_> {
+        Box::pin(async move {
+            let output = MemoryOutputPipe::new(self.settings.output_max);
+            let errors = MemoryOutputPipe::new(self.settings.errors_max);
+            let mut wasi = WasiCtxBuilder::new();
+            for (name, value) in &work.environment {
+                wasi.env(name, value);
+            }
+            let wasi = wasi
+                .stdin(MemoryInputPipe::new(work.body))
+                .stdout(output.clone())
+                .stderr(errors.clone())
+                .build_p1();
+            let (slot, since) = work.place.wait(self.slots.acquire()).await?;
+            let end = self.end(&self.guests[work.route], wasi);
+            let end = match timeout(self.settings.deadline, end).await {
+                Ok(Ok(())) => End::Exited(0),
+                Ok(Err(error)) => ended(error),
+                Err(_) => End::Deadline,
+            };
+            drop(slot);
+            let took = since.elapsed();
+            let output: Vec<u8> = output.contents().into();
+            Some(Ran {
+                end,
+                // The pipe does not report whether the guest printed more.
+                overflowed: output.len() >= self.settings.output_max,
+                output,
+                errors: errors.contents().into(),
+                took,
+                usage: Usage::default(),
+            })
+        })
+    }
+
+    fn slots(&self) -> Slots {
+        Slots {
+            all: self.settings.slots as usize,
+            free: self.slots.available_permits(),
+            lost: 0,
+        }
+    }
+}
+
+/// How a guest ended whose call did not return.
+fn ended(error: wasmtime::Error) -> End {
+    if let Some(exit) = error.downcast_ref::<I32Exit>() {
+        return End::Exited(exit.0.cast_unsigned());
+    }
+    End::Trap(format!("{error:#}"))
+}
+
+fn main() -> ExitCode {
+    program::serve("serve", |config, _| {
+        anyhow::ensure!(
+            config.trust.is_none(),
+            "--trust is of pirn-serve, and this server checks no signatures; remove it"
+        );
+        Wasmtime::new(config.settings.clone(), config.modules())
+    })
+}
