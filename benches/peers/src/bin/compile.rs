@@ -24,7 +24,7 @@ const COMPILERS: [&str; 3] = ["pirn", "wasmtime", "pirn --opt-level none"];
 
 /// The command line.
 #[derive(Parser)]
-struct Args {
+struct CompileArgs {
     /// WebAssembly modules, in binary.
     #[arg(required = true)]
     modules: Vec<PathBuf>,
@@ -48,7 +48,7 @@ struct Sample {
 }
 
 fn main() -> Result<()> {
-    let args = Args::parse();
+    let args = CompileArgs::parse();
     if let Some(by) = &args.by {
         let sample = compile(by, &args.modules[0])?;
         let Sample {
@@ -72,21 +72,21 @@ fn main() -> Result<()> {
     println!("|---|---|---|---|---|---|---|");
     let mut programs = vec![];
     for module in &args.modules {
-        programs.push(Program::measure(module, args.rounds)?);
+        programs.push(CompiledProgram::measure(module, args.rounds)?);
     }
     ratios(&programs);
     Ok(())
 }
 
 /// The medians of one module.
-struct Program {
+struct CompiledProgram {
     name: String,
     bytes: u64,
     /// Wall time of each compiler, in milliseconds.
     wall_ms: [f64; COMPILERS.len()],
 }
 
-impl Program {
+impl CompiledProgram {
     /// Compiles a module with all compilers in turn, and prints a row for each.
     fn measure(module: &Path, rounds: usize) -> Result<Self> {
         let about = std::fs::metadata(module).with_context(|| module.display().to_string())?;
@@ -118,13 +118,13 @@ impl Program {
 }
 
 /// Prints wall times and their ratios to Wasmtime's, and the geometric means of the ratios.
-fn ratios(programs: &[Program]) {
+fn ratios(programs: &[CompiledProgram]) {
     println!();
     println!("| program | bytes | pirn, ms | Wasmtime, ms | ratio | `none`, ms | ratio |");
     println!("|---|---|---|---|---|---|---|");
     let mut logs = [0.0; 2];
     for program in programs {
-        let Program {
+        let CompiledProgram {
             name,
             bytes,
             wall_ms: [pirn, wasmtime, none],

@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use pirn_peers::java::all::{self, ENGINES, FIRST_SLOW};
-use pirn_peers::java::engine::Engine;
+use pirn_peers::java::engine::JavaEngine;
 use pirn_peers::java::graph;
 use pirn_peers::java::program::PROGRAMS;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
 }
 
 /// Median microseconds of an invocation, for each engine.
-fn measure(engines: &mut [Box<dyn Engine>], rounds: usize) -> Result<Vec<f64>> {
+fn measure(engines: &mut [Box<dyn JavaEngine>], rounds: usize) -> Result<Vec<f64>> {
     let (fast, slow) = engines.split_at_mut(FIRST_SLOW);
     let mut counts = vec![];
     for engine in fast.iter_mut() {
@@ -80,7 +80,7 @@ fn measure(engines: &mut [Box<dyn Engine>], rounds: usize) -> Result<Vec<f64>> {
 }
 
 /// Runs an engine until it is warm. Returns the number of invocations that fill a turn.
-fn calibrate(engine: &mut dyn Engine) -> Result<u64> {
+fn calibrate(engine: &mut dyn JavaEngine) -> Result<u64> {
     let (mut count, mut spent) = (1, Duration::ZERO);
     loop {
         let time = engine.run(count)?;

@@ -31,17 +31,17 @@ use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
 const HOST_STACK: usize = 1 << 20;
 
 /// Runs guests in instances of Wasmtime's pool.
-struct Wasmtime {
+struct WasmtimeServer {
     engine: wasmtime::Engine,
     settings: Settings,
-    guests: Vec<Guest>,
+    guests: Vec<ServedGuest>,
     /// One permit for each instance of the pool: the pool itself fails when it is full, and does
     /// not wait.
     slots: Semaphore,
 }
 
 /// The guest of one route.
-struct Guest {
+struct ServedGuest {
     pre: InstancePre<WasiP1Ctx>,
     /// Looked up once, as pirn does.
     start: ModuleExport,
@@ -64,7 +64,7 @@ fn engine(settings: &Settings) -> Result<wasmtime::Engine> {
     Ok(wasmtime::Engine::new(&config)?)
 }
 
-impl Wasmtime {
+impl WasmtimeServer {
     fn new<'a>(settings: Settings, modules: impl Iterator<Item = &'a Path>) -> Result<Self> {
         let engine = engine(&settings)?;
         let mut linker = Linker::<WasiP1Ctx>::new(&engine);
@@ -73,7 +73,7 @@ impl Wasmtime {
             let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
             let module = Module::new(&engine, pirn_compiler::parse_text(&bytes)?)?;
             let start = module.get_export_index("_start");
-            Ok(Guest {
+            Ok(ServedGuest {
                 pre: linker.instantiate_pre(&module)?,
                 start: start.ok_or_else(|| anyhow!("{} has no _start", path.display()))?,
             })
@@ -94,7 +94,7 @@ impl Wasmtime {
         })
     }
 
-    async fn end(&self, guest: &Guest, wasi: WasiP1Ctx) -> wasmtime::Result<()> {
+    async fn end(&self, guest: &ServedGuest, wasi: WasiP1Ctx) -> wasmtime::Result<()> {
         let mut store = Store::new(&self.engine, wasi);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|_| {
@@ -109,7 +109,7 @@ impl Wasmtime {
     }
 }
 
-impl Engine for Wasmtime {
+impl Engine for WasmtimeServer {
     fn run(&self, work: Work) -> Running<'_> {
         Box::pin(async move {
             let output = MemoryOutputPipe::new(self.settings.output_max);
@@ -168,6 +168,6 @@ fn main() -> ExitCode {
             config.trust.is_none(),
             "--trust is of pirn-serve, and this server checks no signatures; remove it"
         );
-        Wasmtime::new(config.settings.clone(), config.modules())
+        WasmtimeServer::new(config.settings.clone(), config.modules())
     })
 }

@@ -1,10 +1,10 @@
 //! [`open`]: every engine with a program ready, after a comparison of what each prints.
 
-use super::engine::Engine;
+use super::engine::JavaEngine;
 use super::jvm::{Forked, Process, Shared, output};
-use super::pirn::Pirn;
-use super::program::Program;
-use super::wasmtime::Wasmtime;
+use super::pirn::JavaPirn;
+use super::program::JavaProgram;
+use super::wasmtime::JavaWasmtime;
 use anyhow::{Result, ensure};
 
 /// What an invocation is on each engine.
@@ -26,7 +26,7 @@ pub const FIRST_SLOW: usize = 4;
 /// # Errors
 ///
 /// A file is missing, an engine fails, or an output differs.
-pub fn open(program: &Program) -> Result<Vec<Box<dyn Engine>>> {
+pub fn open(program: &JavaProgram) -> Result<Vec<Box<dyn JavaEngine>>> {
     let expected = output(program)?;
     let check = |engine: &str, found: &[u8]| {
         ensure!(
@@ -44,11 +44,11 @@ pub fn open(program: &Program) -> Result<Vec<Box<dyn Engine>>> {
         program.name
     );
     let wasm = program.wasm()?;
-    let cold = Pirn::cold(program, &wasm)?;
+    let cold = JavaPirn::cold(program, &wasm)?;
     check(ENGINES[0], &cold.output()?)?;
-    let warm = Pirn::warm(program, &wasm)?;
+    let warm = JavaPirn::warm(program, &wasm)?;
     check(ENGINES[1], &warm.output()?)?;
-    let wasmtime = Wasmtime::new(program, &wasm)?;
+    let wasmtime = JavaWasmtime::new(program, &wasm)?;
     check(ENGINES[2], &wasmtime.output()?)?;
     check(ENGINES[5], &Process::new(program).output()?)?;
     Ok(vec![

@@ -1,10 +1,10 @@
-//! [`Engine`]: a way to run a program again and again.
+//! [`JavaEngine`]: a way to run a program again and again.
 
 use anyhow::Result;
 use std::time::Duration;
 
 /// Runs one program. What the program prints is discarded.
-pub trait Engine {
+pub trait JavaEngine {
     /// The time of `count` invocations, one after another.
     ///
     /// # Errors

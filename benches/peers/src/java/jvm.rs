@@ -4,8 +4,8 @@
 //! The virtual machines run in processes of their own, so that their signal handlers and threads
 //! do not meet those of the other engines. `guests/jvm.c` measures the time there.
 
-use super::engine::Engine;
-use super::program::{Program, built};
+use super::engine::JavaEngine;
+use super::program::{JavaProgram, built};
 use anyhow::{Context as _, Result, ensure};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 
 /// One virtual machine. It compiles what runs often, and every invocation sees what earlier ones
 /// left.
-pub struct Shared(Host);
+pub struct Shared(JvmHost);
 
 /// A forked process for each invocation, which makes a virtual machine.
-pub struct Forked(Host);
+pub struct Forked(JvmHost);
 
 impl Shared {
     /// # Errors
     ///
     /// The host cannot be started.
-    pub fn new(program: &Program) -> Result<Self> {
-        Host::new("shared", program).map(Self)
+    pub fn new(program: &JavaProgram) -> Result<Self> {
+        JvmHost::new("shared", program).map(Self)
     }
 }
 
@@ -31,18 +31,18 @@ impl Forked {
     /// # Errors
     ///
     /// The host cannot be started.
-    pub fn new(program: &Program) -> Result<Self> {
-        Host::new("fork", program).map(Self)
+    pub fn new(program: &JavaProgram) -> Result<Self> {
+        JvmHost::new("fork", program).map(Self)
     }
 }
 
-impl Engine for Shared {
+impl JavaEngine for Shared {
     fn run(&mut self, count: u64) -> Result<Duration> {
         self.0.run(count)
     }
 }
 
-impl Engine for Forked {
+impl JavaEngine for Forked {
     fn run(&mut self, count: u64) -> Result<Duration> {
         self.0.run(count)
     }
@@ -53,7 +53,7 @@ impl Engine for Forked {
 /// # Errors
 ///
 /// The host cannot be started, or fails.
-pub fn output(program: &Program) -> Result<Vec<u8>> {
+pub fn output(program: &JavaProgram) -> Result<Vec<u8>> {
     let output = host("print", program).stderr(Stdio::inherit()).output();
     let output = output.context(MISSING)?;
     ensure!(output.status.success(), "jvm print: {}", output.status);
@@ -62,7 +62,7 @@ pub fn output(program: &Program) -> Result<Vec<u8>> {
 
 const MISSING: &str = "benches/peers/java/built/jvm; run benches/peers/java/build.sh";
 
-fn host(mode: &str, program: &Program) -> Command {
+fn host(mode: &str, program: &JavaProgram) -> Command {
     let mut command = Command::new(built().join("jvm"));
     command.arg(mode).arg(built().join("classes"));
     command.arg(program.class).args(program.argument);
@@ -70,15 +70,15 @@ fn host(mode: &str, program: &Program) -> Command {
 }
 
 /// A process of `guests/jvm.c`.
-struct Host {
+struct JvmHost {
     child: Child,
     /// `None` once it is closed.
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
-impl Host {
-    fn new(mode: &str, program: &Program) -> Result<Self> {
+impl JvmHost {
+    fn new(mode: &str, program: &JavaProgram) -> Result<Self> {
         let mut command = host(mode, program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context(MISSING)?;
@@ -101,7 +101,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for JvmHost {
     fn drop(&mut self) {
         // The host ends at the end of its input.
         self.requests = None;
@@ -114,11 +114,11 @@ impl Drop for Host {
 /// A process of the command `java` for each invocation, with the shared archive of classes that
 /// comes with it.
 pub struct Process {
-    program: Program,
+    program: JavaProgram,
 }
 
 impl Process {
-    pub fn new(program: &Program) -> Self {
+    pub fn new(program: &JavaProgram) -> Self {
         Self { program: *program }
     }
 
@@ -148,7 +148,7 @@ impl Process {
     }
 }
 
-impl Engine for Process {
+impl JavaEngine for Process {
     fn run(&mut self, count: u64) -> Result<Duration> {
         let start = Instant::now();
         for _ in 0..count {

@@ -1,7 +1,7 @@
-//! [`Pirn`]: an instance for each invocation, of the module or of a snapshot.
+//! [`JavaPirn`]: an instance for each invocation, of the module or of a snapshot.
 
-use super::engine::Engine;
-use super::program::Program;
+use super::engine::JavaEngine;
+use super::program::JavaProgram;
 use anyhow::{Context as _, Result};
 use pirn_compiler::{Options, compile};
 use pirn_runtime::{Linker, Module, Prepared, Region, TypedFunc};
@@ -16,20 +16,20 @@ const MEMORY_BYTES_MAX: usize = 160 << 20;
 /// brings the argument of the measured one.
 const WARM_UP_ARGUMENT: &str = "10";
 
-pub struct Pirn {
+pub struct JavaPirn {
     prepared: Prepared<WasiCtx>,
     func: TypedFunc<(), ()>,
     /// Command-line arguments of the program.
     args: Vec<String>,
 }
 
-impl Pirn {
+impl JavaPirn {
     /// Each invocation runs the program from its start.
     ///
     /// # Errors
     ///
     /// The module is refused.
-    pub fn cold(program: &Program, wasm: &[u8]) -> Result<Self> {
+    pub fn cold(program: &JavaProgram, wasm: &[u8]) -> Result<Self> {
         let (region, module) = (region()?, module(wasm)?);
         let prepared = region.prepare(&module, &linker()?)?;
         let func = prepared.func("_start")?;
@@ -45,7 +45,7 @@ impl Pirn {
     /// # Errors
     ///
     /// The module is refused, or the state of the instance cannot be kept.
-    pub fn warm(program: &Program, wasm: &[u8]) -> Result<Self> {
+    pub fn warm(program: &JavaProgram, wasm: &[u8]) -> Result<Self> {
         let (region, module) = (region()?, module(wasm)?);
         let first = region.prepare(&module, &linker()?)?;
         let warm_up = program.argument.map(|_| WARM_UP_ARGUMENT);
@@ -78,7 +78,7 @@ impl Pirn {
     }
 }
 
-impl Engine for Pirn {
+impl JavaEngine for JavaPirn {
     fn run(&mut self, count: u64) -> Result<Duration> {
         let start = Instant::now();
         for _ in 0..count {
@@ -109,7 +109,7 @@ fn linker() -> Result<Linker<WasiCtx>> {
     Ok(linker)
 }
 
-fn args(program: &Program, argument: Option<&str>) -> Vec<String> {
+fn args(program: &JavaProgram, argument: Option<&str>) -> Vec<String> {
     [program.name]
         .into_iter()
         .chain(argument)

@@ -1,11 +1,11 @@
-//! [`Program`]: the programs and the files that `benches/peers/java/build.sh` makes of them.
+//! [`JavaProgram`]: the programs and the files that `benches/peers/java/build.sh` makes of them.
 
 use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 
 /// A Java program, with the argument that the study gave it.
 #[derive(Debug, Clone, Copy)]
-pub struct Program {
+pub struct JavaProgram {
     pub name: &'static str,
     pub class: &'static str,
     pub argument: Option<&'static str>,
@@ -21,8 +21,8 @@ const fn program(
     argument: Option<&'static str>,
     study_wasmtime_us: f64,
     study_jvm_us: f64,
-) -> Program {
-    Program {
+) -> JavaProgram {
+    JavaProgram {
         name,
         class,
         argument,
@@ -32,7 +32,7 @@ const fn program(
 }
 
 /// All programs, in the study's order.
-pub const PROGRAMS: [Program; 6] = [
+pub const PROGRAMS: [JavaProgram; 6] = [
     program("hello", "Hello", None, 69.9, 0.8),
     program("simple", "Simple", Some("2000"), 7162.0, 3623.0),
     program("mandelbrot", "Mandelbrot", Some("200"), 3476.0, 3499.0),
@@ -41,7 +41,7 @@ pub const PROGRAMS: [Program; 6] = [
     program("spectralnorm", "Spectralnorm", Some("100"), 1759.0, 1439.0),
 ];
 
-impl Program {
+impl JavaProgram {
     /// # Errors
     ///
     /// The file is missing.

@@ -1,7 +1,7 @@
-//! [`Wasmtime`]: Wasmtime with the settings that make an invocation fastest.
+//! [`JavaWasmtime`]: Wasmtime with the settings that make an invocation fastest.
 
-use super::engine::Engine;
-use super::program::Program;
+use super::engine::JavaEngine;
+use super::program::JavaProgram;
 use crate::best::best;
 use anyhow::Result;
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ use wasmtime_wasi::p2::pipe::{MemoryOutputPipe, SinkOutputStream};
 /// Most bytes that a program prints.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
-pub struct Wasmtime {
+pub struct JavaWasmtime {
     engine: wasmtime::Engine,
     pre: InstancePre<WasiP1Ctx>,
     start: ModuleExport,
     args: Vec<&'static str>,
 }
 
-impl Wasmtime {
+impl JavaWasmtime {
     /// # Errors
     ///
     /// The module is refused.
-    pub fn new(program: &Program, wasm: &[u8]) -> Result<Self> {
+    pub fn new(program: &JavaProgram, wasm: &[u8]) -> Result<Self> {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_core_instances(8)
             .total_memories(8)
@@ -77,7 +77,7 @@ impl Wasmtime {
     }
 }
 
-impl Engine for Wasmtime {
+impl JavaEngine for JavaWasmtime {
     fn run(&mut self, count: u64) -> Result<Duration> {
         let start = Instant::now();
         for _ in 0..count {

@@ -24,10 +24,10 @@ fn main() {
         .nth(1)
         .and_then(|n| n.parse().ok())
         .unwrap_or(21);
-    let ours = ours::Engine::new();
-    let best = peer::Engine::new(peer::Settings::Best);
-    let pool = peer::Engine::new(peer::Settings::DefaultPool);
-    let wasmer = wasmer::Engine::new();
+    let ours = ours::PirnPhases::new();
+    let best = peer::WasmtimePhases::new(peer::Settings::Best);
+    let pool = peer::WasmtimePhases::new(peer::Settings::DefaultPool);
+    let wasmer = wasmer::WasmerPhases::new();
     let mut rows = vec![];
     let only = std::env::args().nth(2).unwrap_or_default();
     for phase in Phase::all() {

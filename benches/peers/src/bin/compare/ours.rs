@@ -7,11 +7,11 @@ use pirn_wasi::WasiCtxBuilder;
 use pirn_wasi::pipe::WritePipe;
 use std::io::Write;
 
-pub struct Engine {
+pub struct PirnPhases {
     region: Region,
 }
 
-impl Engine {
+impl PirnPhases {
     pub fn new() -> Self {
         let region = Region::builder()
             .slots(8)

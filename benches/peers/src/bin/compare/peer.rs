@@ -20,11 +20,11 @@ pub enum Settings {
     DefaultPool,
 }
 
-pub struct Engine {
+pub struct WasmtimePhases {
     engine: wasmtime::Engine,
 }
 
-impl Engine {
+impl WasmtimePhases {
     pub fn new(settings: Settings) -> Self {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_core_instances(8)

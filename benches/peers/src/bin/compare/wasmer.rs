@@ -5,11 +5,11 @@ use crate::phase::Phase;
 use pirn_peers::row::Run;
 use wasmer::{Function, Imports, Instance, Module, Store, TypedFunction, imports};
 
-pub struct Engine {
+pub struct WasmerPhases {
     engine: wasmer::Engine,
 }
 
-impl Engine {
+impl WasmerPhases {
     pub fn new() -> Self {
         let compiler = wasmer::sys::Cranelift::new();
         Self {

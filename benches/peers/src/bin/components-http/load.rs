@@ -1,6 +1,6 @@
 //! Requests to the servers of the engines, in turn.
 
-use crate::Engine;
+use crate::HttpEngine;
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use pirn_server::load::{Load as Requests, Shot};
@@ -27,7 +27,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(engine: Box<dyn Engine>) -> Result<Self> {
+    fn start(engine: Box<dyn HttpEngine>) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let (name, address) = (engine.name(), listener.local_addr()?);
@@ -54,7 +54,7 @@ impl Running {
 }
 
 /// Prints requests per second, and time of the processor of the server for each request.
-pub fn compare(engines: Vec<Box<dyn Engine>>, load: &Load, rounds: usize) -> Result<()> {
+pub fn compare(engines: Vec<Box<dyn HttpEngine>>, load: &Load, rounds: usize) -> Result<()> {
     let servers = engines.into_iter().map(Running::start);
     let mut servers = servers.collect::<Result<Vec<_>>>()?;
     let client = tokio::runtime::Builder::new_current_thread();

@@ -16,7 +16,7 @@
 //! are dropped. `load` sends requests to servers with one thread each: to both engines behind the
 //! same server, and to `pirn-serve`. `serve` only runs one server.
 //!
-//! An engine is one implementation of [`Engine`] and one line in [`engines`].
+//! An engine is one implementation of [`HttpEngine`] and one line in [`engines`].
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +52,7 @@ const MEMORY_BYTES_MAX: usize = 128 << 20;
 const STACK_BYTES: usize = 1 << 20;
 
 /// A guest in an engine.
-trait Engine: Send {
+trait HttpEngine: Send {
     fn name(&self) -> &'static str;
 
     /// The answer to a request.
@@ -80,17 +80,17 @@ const ENGINES: [&str; 2] = ["pirn", "wasmtime"];
 const SERVERS: [&str; 3] = ["pirn", "wasmtime", "pirn-serve"];
 
 /// The guest in an engine.
-fn engine(name: &str, wasm: &[u8], slots: u32, options: &Options) -> Result<Box<dyn Engine>> {
+fn engine(name: &str, wasm: &[u8], slots: u32, options: &Options) -> Result<Box<dyn HttpEngine>> {
     Ok(match name {
-        "pirn" => Box::new(pirn::Pirn::new(wasm, slots, false)?),
-        "pirn-serve" => Box::new(pirn::Pirn::new(wasm, slots, true)?),
-        "wasmtime" => Box::new(wasmtime::Wasmtime::new(wasm, slots, options)?),
+        "pirn" => Box::new(pirn::HttpPirn::new(wasm, slots, false)?),
+        "pirn-serve" => Box::new(pirn::HttpPirn::new(wasm, slots, true)?),
+        "wasmtime" => Box::new(wasmtime::HttpWasmtime::new(wasm, slots, options)?),
         other => bail!("{other:?} is no engine; these are: {SERVERS:?}"),
     })
 }
 
 /// The guest in each of these engines, or only in the engine that the options name.
-fn engines(names: &[&str], wasm: &[u8], options: &Options) -> Result<Vec<Box<dyn Engine>>> {
+fn engines(names: &[&str], wasm: &[u8], options: &Options) -> Result<Vec<Box<dyn HttpEngine>>> {
     let wanted = options.engine.as_deref();
     let names = wanted.map_or(names.to_vec(), |name| vec![name]);
     let names = names.into_iter();
@@ -100,7 +100,7 @@ fn engines(names: &[&str], wasm: &[u8], options: &Options) -> Result<Vec<Box<dyn
 }
 
 #[derive(Parser)]
-struct Args {
+struct HttpArgs {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
@@ -161,7 +161,7 @@ enum Command {
 }
 
 fn main() -> Result<()> {
-    let Args { command, options } = Args::parse();
+    let HttpArgs { command, options } = HttpArgs::parse();
     match command {
         Command::Answers { guests } => answers(&guests, &options),
         Command::Measure {

@@ -3,7 +3,7 @@
 
 use crate::exchange::{self, collected};
 use crate::message::{Ask, Ended};
-use crate::{Engine, MEMORY_BYTES_MAX, STACK_BYTES};
+use crate::{HttpEngine, MEMORY_BYTES_MAX, STACK_BYTES};
 use anyhow::{Result, anyhow, bail};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits {
 const REUSED: Duration = Duration::from_secs(1);
 
 /// A guest in pirn.
-pub struct Pirn {
+pub struct HttpPirn {
     module: Module,
     slots: u32,
     /// Whether `pirn-serve` serves the guest, not the server that Wasmtime also has.
@@ -45,7 +45,7 @@ pub struct Pirn {
     callee: SocketAddr,
 }
 
-impl Pirn {
+impl HttpPirn {
     pub fn new(wasm: &[u8], slots: u32, is_server: bool) -> Result<Self> {
         let module = Module::from_bytes(&compile(wasm, &Options::default())?)?;
         let region = Region::builder()
@@ -132,7 +132,7 @@ async fn joined(called: impl Future<Output = Result<(), CallError>>, answer: Ans
     Ended { response, error }
 }
 
-impl Engine for Pirn {
+impl HttpEngine for HttpPirn {
     fn name(&self) -> &'static str {
         match self.is_server {
             true => "pirn-serve",
@@ -204,7 +204,7 @@ impl Engine for Pirn {
         if self.is_server {
             return self.serve_as_pirn_serve(listener);
         }
-        let guest = Arc::new(Guest {
+        let guest = Arc::new(HttpGuest {
             prepared: self.prepared,
             handle: self.handle,
             config: self.config,
@@ -217,14 +217,17 @@ impl Engine for Pirn {
 }
 
 /// A guest, shared by all requests of a server.
-struct Guest {
+struct HttpGuest {
     prepared: Prepared<Wasi>,
     handle: Handle,
     config: Arc<WasiConfig>,
 }
 
 /// Answers a request. The guest may continue to run after its response has begun.
-async fn served(guest: Arc<Guest>, request: Request<Incoming>) -> Result<Response<OutgoingBody>> {
+async fn served(
+    guest: Arc<HttpGuest>,
+    request: Request<Incoming>,
+) -> Result<Response<OutgoingBody>> {
     let mut wasi = Wasi::new(&guest.config);
     let begun = begin(&mut wasi, request);
     let (params, answer) = begun.map_err(|error| anyhow!("{error}"))?;

@@ -5,7 +5,7 @@
 
 use crate::exchange::{self, collected};
 use crate::message::{Ask, Ended};
-use crate::{Engine, MEMORY_BYTES_MAX, Options, STACK_BYTES};
+use crate::{HttpEngine, MEMORY_BYTES_MAX, Options, STACK_BYTES};
 use anyhow::{Result, anyhow};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -50,13 +50,13 @@ const NO_ANSWER: &str = "no answer\n";
 
 type Sent = Result<hyper::Response<HyperOutgoingBody>, ErrorCode>;
 
-struct State {
+struct HttpState {
     wasi: WasiCtx,
     http: WasiHttpCtx,
     table: ResourceTable,
 }
 
-impl WasiView for State {
+impl WasiView for HttpState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         WasiCtxView {
             ctx: &mut self.wasi,
@@ -65,7 +65,7 @@ impl WasiView for State {
     }
 }
 
-impl WasiHttpView for State {
+impl WasiHttpView for HttpState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         WasiHttpCtxView {
             ctx: &mut self.http,
@@ -76,8 +76,8 @@ impl WasiHttpView for State {
 }
 
 /// A guest in Wasmtime.
-pub struct Wasmtime {
-    pre: ProxyPre<State>,
+pub struct HttpWasmtime {
+    pre: ProxyPre<HttpState>,
     slots: u32,
     epochs: bool,
     runtime: Runtime,
@@ -85,7 +85,7 @@ pub struct Wasmtime {
     callee: SocketAddr,
 }
 
-impl Wasmtime {
+impl HttpWasmtime {
     pub fn new(wasm: &[u8], slots: u32, options: &Options) -> Result<Self> {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_component_instances(slots)
@@ -132,15 +132,15 @@ impl Wasmtime {
 
     /// Calls a new instance, and returns its store. It gives its response to `sender`.
     async fn call<B>(
-        pre: &ProxyPre<State>,
+        pre: &ProxyPre<HttpState>,
         epochs: bool,
         request: hyper::Request<B>,
         sender: oneshot::Sender<Sent>,
-    ) -> wasmtime::Result<Store<State>>
+    ) -> wasmtime::Result<Store<HttpState>>
     where
         B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static,
     {
-        let state = State {
+        let state = HttpState {
             wasi: WasiCtx::builder().build(),
             http: WasiHttpCtx::new(),
             table: ResourceTable::new(),
@@ -174,7 +174,7 @@ impl Wasmtime {
     }
 }
 
-impl Engine for Wasmtime {
+impl HttpEngine for HttpWasmtime {
     fn name(&self) -> &'static str {
         "wasmtime"
     }
@@ -232,7 +232,7 @@ impl Engine for Wasmtime {
 
 /// Answers a request of the server. The guest may go on after its response has begun.
 async fn served(
-    pre: ProxyPre<State>,
+    pre: ProxyPre<HttpState>,
     epochs: bool,
     slots: Arc<Semaphore>,
     request: hyper::Request<hyper::body::Incoming>,
@@ -240,7 +240,7 @@ async fn served(
     let slot = slots.acquire_owned().await?;
     let (sender, receiver) = oneshot::channel();
     let guest = tokio::spawn(async move {
-        let called = Wasmtime::call(&pre, epochs, request, sender).await;
+        let called = HttpWasmtime::call(&pre, epochs, request, sender).await;
         let called = called.map(drop);
         drop(slot);
         called

@@ -29,7 +29,7 @@ enum Runner {
 
 /// An available engine.
 #[derive(Debug, Clone)]
-pub struct Engine {
+pub struct SodiumEngine {
     /// Its name in tables.
     pub name: &'static str,
     runner: Runner,
@@ -62,14 +62,14 @@ pub fn check(names: &[String]) -> Result<()> {
 }
 
 /// Finds the available engines of these names. Prints which ones are missing, and why.
-pub fn find(names: &[String], packages: &Packages, out: &Path) -> Result<Vec<Engine>> {
+pub fn find(names: &[String], packages: &Packages, out: &Path) -> Result<Vec<SodiumEngine>> {
     let mut found = vec![];
     let wanted = |name: &&str| *name == "native" || names.iter().any(|wanted| wanted == name);
     for name in NAMES.into_iter().filter(wanted) {
         match engine(name, packages, out) {
             Ok((about, runner)) => {
                 println!("{name}: {about}");
-                found.push(Engine { name, runner });
+                found.push(SodiumEngine { name, runner });
             }
             Err(error) => println!("{name}: missing: {error:#}"),
         }
@@ -173,7 +173,7 @@ fn wasm3(packages: &Packages, out: &Path) -> Result<(String, Runner)> {
     Ok((about, Runner::Other(program, vec![])))
 }
 
-impl Engine {
+impl SodiumEngine {
     /// Whether the engine is so slow that a second round would double the total time.
     pub fn is_slow(&self) -> bool {
         self.name == "wasm3"

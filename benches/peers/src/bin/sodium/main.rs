@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 /// Runs libsodium's test programs, or a set of others, under pirn, its peers, and natively.
 #[derive(Debug, Parser)]
-struct Args {
+struct SodiumArgs {
     #[command(subcommand)]
     command: Option<What>,
     /// What is run: libsodium, its test programs; programs, which are interpreters, parsers,
@@ -111,7 +111,7 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match run(&SodiumArgs::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("sodium: {error:#}");
@@ -120,7 +120,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<()> {
+fn run(args: &SodiumArgs) -> Result<()> {
     // Check the arguments before anything is fetched or compiled.
     let name = Name::of(&args.set)?;
     match &args.command {
@@ -193,7 +193,7 @@ fn run(args: &Args) -> Result<()> {
     tell(args, name, &samples)
 }
 
-fn tell(args: &Args, name: Name, samples: &measure::Samples) -> Result<()> {
+fn tell(args: &SodiumArgs, name: Name, samples: &measure::Samples) -> Result<()> {
     let table = Table::new(samples, args.least);
     print!("{}{}", table.text(), table.lost());
     if let Some(spreads) = report::spreads(samples) {

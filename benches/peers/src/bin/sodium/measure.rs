@@ -1,7 +1,7 @@
 //! Samples: checks the results of programs, calibrates the number of passes, and measures each
 //! engine.
 
-use crate::engines::Engine;
+use crate::engines::SodiumEngine;
 use crate::guests::{Built, Guests};
 use crate::set::{Kind, Program};
 use anyhow::{Context, Result, ensure};
@@ -16,7 +16,7 @@ pub type Wrong = BTreeSet<(String, String)>;
 
 /// Compares the output of each program under each engine, including the native one, with the
 /// expected output.
-pub fn check(guests: &Guests, programs: &[Program], engines: &[Engine]) -> Result<Wrong> {
+pub fn check(guests: &Guests, programs: &[Program], engines: &[SodiumEngine]) -> Result<Wrong> {
     let mut wrong = Wrong::new();
     let (mut right, mut runs) = (0, 0);
     for program in programs {
@@ -70,7 +70,12 @@ fn difference(found: &[u8], expected: &[u8]) -> String {
 }
 
 /// Number of passes for which the native program takes about the wanted time.
-pub fn calibrate(guests: &Guests, native: &Engine, program: &Program, ms: u64) -> Result<u64> {
+pub fn calibrate(
+    guests: &Guests,
+    native: &SodiumEngine,
+    program: &Program,
+    ms: u64,
+) -> Result<u64> {
     let file = guests.out().join(format!("{}.{ms}ms", program.name));
     if let Ok(text) = std::fs::read_to_string(&file) {
         return text.trim().parse().context("a count");
@@ -95,7 +100,7 @@ pub fn calibrate(guests: &Guests, native: &Engine, program: &Program, ms: u64) -
 const COUNT_MAX: u64 = 10_000_000;
 
 /// Runs a program once and returns the picoseconds of a pass.
-fn sample(engine: &Engine, built: &Built) -> Result<f64> {
+fn sample(engine: &SodiumEngine, built: &Built) -> Result<f64> {
     let printed = engine.run(built)?;
     let printed = String::from_utf8_lossy(&printed);
     let ps: u64 = printed
@@ -110,7 +115,7 @@ fn sample(engine: &Engine, built: &Built) -> Result<f64> {
 /// An interpreter runs only in the first round.
 pub fn measure(
     programs: &[(String, Vec<Built>)],
-    engines: &[Engine],
+    engines: &[SodiumEngine],
     wrong: &Wrong,
     rounds: usize,
     notes: &Path,

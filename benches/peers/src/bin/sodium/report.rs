@@ -6,7 +6,7 @@ use crate::measure::Samples;
 use std::fmt::Write;
 
 /// One program.
-pub struct Row {
+pub struct ReportRow {
     /// Name of the program.
     pub program: String,
     /// Nanoseconds of a native pass.
@@ -20,7 +20,7 @@ pub struct Table {
     /// The engines with samples, except the native one.
     pub engines: Vec<&'static str>,
     /// The programs, sorted by name.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReportRow>,
     /// Geometric means of the ratios, over the programs that all engines ran.
     pub means: Vec<f64>,
     /// Number of those programs.
@@ -40,14 +40,14 @@ impl Table {
         let row = |(program, by): (&String, &std::collections::BTreeMap<String, Vec<f64>>)| {
             let native = time(by.get(NAMES[0])?);
             let ratio = |name: &&str| Some(time(by.get(*name)?) / native);
-            Some(Row {
+            Some(ReportRow {
                 program: program.clone(),
                 native_ns: native / 1e3,
                 ratios: engines.iter().map(ratio).collect(),
             })
         };
         let rows: Vec<_> = samples.iter().filter_map(row).collect();
-        let all = |row: &&Row| row.ratios.iter().all(Option::is_some);
+        let all = |row: &&ReportRow| row.ratios.iter().all(Option::is_some);
         let common: Vec<_> = rows.iter().filter(all).collect();
         let mean = |at: usize| {
             let logs = common.iter().filter_map(|row| row.ratios[at]).map(f64::ln);

@@ -61,7 +61,7 @@ struct Answer {
 }
 
 /// Name, file below `examples/guests`, initialisation, answer, its parameters, script, body.
-type Built = (
+type BuiltCase = (
     &'static str,
     &'static str,
     &'static [&'static str],
@@ -78,7 +78,7 @@ const SCRIPT: &str = include_str!("../../../../../examples/guests/js/app.js");
 const RUBY_SCRIPT: &str = include_str!("../../../../../examples/guests/ruby/app.rb");
 
 /// The guests that are built.
-const BUILT: [Built; 8] = [
+const BUILT: [BuiltCase; 8] = [
     (
         "C: one of 1,000 items",
         "warm-c.wasm",
@@ -211,7 +211,7 @@ fn main() {
         "{:<34} {:>10} {:>10} {:>10} {:>14} {:>14} {:>7}",
         "", "image MiB", "pirn cold", "pirn warm", "wasmtime cold", "wasmtime wizer", "ratio"
     );
-    let peer = peer::Engine::new();
+    let peer = peer::WarmPeer::new();
     let (mut rows, mut held) = (vec![], vec![]);
     for case in cases() {
         if !case.name.contains(&only) {
@@ -444,7 +444,7 @@ struct Ours<'a> {
     module: &'a Module,
 }
 
-impl ruby::Guest for Ours<'_> {
+impl ruby::RubyGuest for Ours<'_> {
     fn export(&mut self, prefix: &str) -> String {
         let exports = self.module.exports();
         let mut names = exports.map(|(name, _)| name.to_owned());

@@ -15,11 +15,11 @@ use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe, SinkOutputStrea
 use wasmtime_wizer::{InstanceState, SnapshotVal, ValType, Wizer};
 
 /// What the host keeps for an instance.
-type Data = Option<WasiP1Ctx>;
+type PeerData = Option<WasiP1Ctx>;
 
-pub struct Engine(wasmtime::Engine);
+pub struct WarmPeer(wasmtime::Engine);
 
-impl Engine {
+impl WarmPeer {
     pub fn new() -> Self {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_core_instances(8)
@@ -36,7 +36,7 @@ impl Engine {
     }
 
     /// WASI, and what Ruby imports beside it: see `linker` of the other engine.
-    fn linker(&self, module: &Module) -> Linker<Data> {
+    fn linker(&self, module: &Module) -> Linker<PeerData> {
         let mut linker = Linker::new(&self.0);
         p1::add_to_linker_sync(&mut linker, context).expect("the names are free");
         for import in module.imports() {
@@ -72,7 +72,7 @@ impl Engine {
         }
         let [cold, warm] = [(&*case.wasm, true), (&*warm, false)].map(|(wasm, cold)| {
             let module = Module::new(&self.0, wasm).expect("it is valid");
-            Guest::new(self, &module, case, cold)
+            PeerGuest::new(self, &module, case, cold)
         });
         assert_eq!(&warm.answer(), expected, "{}", case.name);
         [cold.cycle(), warm.cycle()]
@@ -86,7 +86,7 @@ impl Engine {
         let module = Module::new(&self.0, &instrumented).expect("it is valid");
         let mut store = Store::new(&self.0, data(case, case.script));
         let instance = self.linker(&module).instantiate(&mut store, &module);
-        let mut state = State {
+        let mut state = WizerState {
             store,
             instance: instance.expect("it links"),
         };
@@ -96,17 +96,17 @@ impl Engine {
 }
 
 /// A guest of which instances can be made.
-struct Guest {
+struct PeerGuest {
     engine: wasmtime::Engine,
-    pre: InstancePre<Data>,
+    pre: InstancePre<PeerData>,
     /// The export that answers a request, if there is one, and the number of its results.
     answer: Option<(ModuleExport, usize)>,
     case: Case,
     cold: bool,
 }
 
-impl Guest {
-    fn new(engine: &Engine, module: &Module, case: &Case, cold: bool) -> Self {
+impl PeerGuest {
+    fn new(engine: &WarmPeer, module: &Module, case: &Case, cold: bool) -> Self {
         let answer = case.answer.map(|name| {
             let ty = module.get_export(name).and_then(|ty| ty.func().cloned());
             let results = ty.expect("it is a function").results().len();
@@ -126,10 +126,10 @@ impl Guest {
     }
 
     /// Has a new instance answer a request. Returns the results.
-    fn serve(&self, data: Data) -> Vec<Val> {
+    fn serve(&self, data: PeerData) -> Vec<Val> {
         let mut store = Store::new(&self.engine, data);
         let instance = self.pre.instantiate(&mut store).expect("a slot");
-        let mut state = State { store, instance };
+        let mut state = WizerState { store, instance };
         if self.cold {
             initialise(&mut state, &self.case);
         }
@@ -171,11 +171,11 @@ impl Guest {
 }
 
 /// The WASI context of an instance whose module imports WASI.
-fn context(data: &mut Data) -> &mut WasiP1Ctx {
+fn context(data: &mut PeerData) -> &mut WasiP1Ctx {
     data.as_mut().expect("it has a context")
 }
 
-fn data(case: &Case, input: &'static str) -> Data {
+fn data(case: &Case, input: &'static str) -> PeerData {
     case.wasi.then(|| {
         let mut builder = WasiCtxBuilder::new();
         builder.stdin(MemoryInputPipe::new(input.as_bytes()));
@@ -184,9 +184,9 @@ fn data(case: &Case, input: &'static str) -> Data {
 }
 
 /// Initialises an instance, which has the script as standard input.
-fn initialise(state: &mut State, case: &Case) {
+fn initialise(state: &mut WizerState, case: &Case) {
     for init in case.init {
-        ruby::Guest::call(state, init, &[]);
+        ruby::RubyGuest::call(state, init, &[]);
     }
     if case.answer.is_none() {
         ruby::start(state, case.script);
@@ -194,12 +194,12 @@ fn initialise(state: &mut State, case: &Case) {
 }
 
 /// An instance, also of a module that wizer has instrumented.
-struct State {
-    store: Store<Data>,
+struct WizerState {
+    store: Store<PeerData>,
     instance: Instance,
 }
 
-impl ruby::Guest for State {
+impl ruby::RubyGuest for WizerState {
     fn export(&mut self, prefix: &str) -> String {
         let mut exports = self.instance.exports(&mut self.store);
         let found = exports.find(|export| export.name().starts_with(prefix));
@@ -235,7 +235,7 @@ impl ruby::Guest for State {
     }
 }
 
-impl InstanceState for State {
+impl InstanceState for WizerState {
     async fn global_get(&mut self, name: &str, _: ValType) -> SnapshotVal {
         let global = self.instance.get_global(&mut self.store, name);
         match global.expect("wizer exports it").get(&mut self.store) {

@@ -7,7 +7,7 @@ pub const HANDLES: &str = "canonical_abi";
 pub const JAVASCRIPT: &str = "rb-js-abi-host";
 
 /// An instance of CRuby, of either engine.
-pub trait Guest {
+pub trait RubyGuest {
     /// The export whose name begins with `prefix`.
     fn export(&mut self, prefix: &str) -> String;
 
@@ -19,7 +19,7 @@ pub trait Guest {
 }
 
 /// Starts the interpreter, after `_initialize`, and evaluates a script.
-pub fn start(guest: &mut impl Guest, script: &str) {
+pub fn start(guest: &mut impl RubyGuest, script: &str) {
     let args = ["ruby", "-EUTF-8", "-e_=0"];
     let list = allocate(guest, args.len() * 8);
     for (at, arg) in (list..).step_by(8).zip(args) {
@@ -37,11 +37,11 @@ pub fn start(guest: &mut impl Guest, script: &str) {
 }
 
 /// Has the script answer the request on standard input.
-pub fn answer(guest: &mut impl Guest) {
+pub fn answer(guest: &mut impl RubyGuest) {
     evaluate(guest, "handle");
 }
 
-fn evaluate(guest: &mut impl Guest, ruby: &str) {
+fn evaluate(guest: &mut impl RubyGuest, ruby: &str) {
     let eval = guest.export("rb-eval-string-protect: ");
     let params = text(guest, ruby).map(u32::cast_signed);
     let at = guest.call(&eval, &params).expect("an address");
@@ -50,7 +50,7 @@ fn evaluate(guest: &mut impl Guest, ruby: &str) {
 }
 
 /// Copies a text to the guest: its address and its length. CRuby expects a zero byte at the end.
-fn text(guest: &mut impl Guest, text: &str) -> [u32; 2] {
+fn text(guest: &mut impl RubyGuest, text: &str) -> [u32; 2] {
     let text = format!("{text}\0");
     let address = allocate(guest, text.len());
     guest.write(address, text.as_bytes());
@@ -58,7 +58,7 @@ fn text(guest: &mut impl Guest, text: &str) -> [u32; 2] {
 }
 
 /// Address of `bytes` new bytes of the guest.
-fn allocate(guest: &mut impl Guest, bytes: usize) -> u32 {
+fn allocate(guest: &mut impl RubyGuest, bytes: usize) -> u32 {
     let address = guest.call("cabi_realloc", &[0, 0, 4, bytes as i32]);
     address.expect("an address").cast_unsigned()
 }

@@ -23,13 +23,13 @@ const CHARACTER_DEVICE: u8 = 2;
 
 /// The state of the host functions: how they find the guest's memory.
 #[derive(Default)]
-struct Host {
+struct WasiHost {
     memory: Option<Memory>,
     /// The arguments of the guest, each with a zero at its end.
     arguments: Vec<Vec<u8>>,
 }
 
-type Env<'a> = FunctionEnvMut<'a, Host>;
+type Env<'a> = FunctionEnvMut<'a, WasiHost>;
 
 /// Runs the guest and returns its exit code, unless the guest ends the process.
 pub fn run(
@@ -43,7 +43,7 @@ pub fn run(
     let arguments = arguments
         .iter()
         .map(|text| [text.as_bytes(), b"\0"].concat());
-    let host = Host {
+    let host = WasiHost {
         memory: None,
         arguments: arguments.collect(),
     };
