@@ -28,102 +28,40 @@ use crate::sys;
 use core::mem::ManuallyDrop;
 use core::ptr;
 
-/// Calls a function on the stack of member `root`.
-///
-/// The top `cells` cells of that stack hold the parameters. After a return they hold the results.
+/// An invocation of a function: what its guest can reach, and where the guest runs.
+pub(crate) struct Invocation<'a, T> {
+    /// The instances that the guest can reach.
+    pub(crate) members: &'a mut [Member<T>],
+    /// The index of the called member. The guest runs on the stack of that member.
+    pub(crate) root: usize,
+    pub(crate) target: Target,
+    /// The number of cells at the top of that stack that hold the parameters. After a return they
+    /// hold the results.
+    pub(crate) cells: usize,
+    /// The host's data.
+    pub(crate) data: &'a mut T,
+}
+
+/// Checks that this thread may call the guests of all members.
 ///
 /// # Errors
 ///
-/// The reason why the call ended. The guest's changes stay. The instance can be called again,
-/// except after a kill, or in a fork that did not inherit its memory.
+/// The thread has no signal stack, or a fork did not inherit the memory of a member.
 #[inline(always)]
-pub(crate) fn run<T>(
-    members: &mut [Member<T>],
-    root: usize,
-    target: Target,
-    cells: usize,
-    data: &mut T,
-) -> Result<(), CallError> {
+pub(super) fn ready<T>(members: &[Member<T>]) -> Result<(), CallError> {
     sys::signal::prepare_thread()?;
-    if !is_whole(members) {
-        return Err(left_behind());
+    match is_whole(members) {
+        true => Ok(()),
+        false => Err(left_behind()),
     }
-    if members[root].clocks != Clocks::None {
-        return run_timed(members, root, target, cells, data);
-    }
-    run_untimed(members, root, target, cells, data)
 }
 
-/// [`run`] of an instance whose calls are timed.
-///
-/// # Errors
-///
-/// As [`run`].
-#[inline(never)]
-fn run_timed<T>(
-    members: &mut [Member<T>],
-    root: usize,
-    target: Target,
-    cells: usize,
-    data: &mut T,
-) -> Result<(), CallError> {
-    timed(members, root, |members| {
-        run_untimed(members, root, target, cells, data)
-    })
-}
-
-/// Measures the time of a call. The clocks of member `root` say that its calls are timed.
-pub(super) fn timed<T, R>(
-    members: &mut [Member<T>],
-    root: usize,
-    run: impl FnOnce(&mut [Member<T>]) -> R,
-) -> R {
-    // SAFETY: `vmctx` is an initialised context, and its guest does not run. The members keep the
+/// Starts to measure the time of a call. The member's clocks say that its calls are timed.
+pub(super) fn stopwatch<'a, T>(member: &Member<T>) -> Stopwatch<'a> {
+    // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps the
     // region alive.
-    let account = unsafe { Record::account(members[root].vmctx()) };
-    let stopwatch = Stopwatch::start(account, members[root].clocks);
-    let result = run(members);
-    stopwatch.stop(false);
-    result
-}
-
-/// [`run`] on a thread for which `prepare_thread` has succeeded.
-///
-/// # Errors
-///
-/// As [`run`].
-#[inline(always)]
-fn run_untimed<T>(
-    members: &mut [Member<T>],
-    root: usize,
-    target: Target,
-    cells: usize,
-    data: &mut T,
-) -> Result<(), CallError> {
-    if let Some(watch) = &members[root].watch {
-        let (control, bounds) = (watch.control(), watch.bounds);
-        begin_in_time(bounds).map_err(|error| not_begun(error, bounds, None))?;
-        return run_watched(members, root, target, cells, data, control, bounds);
-    }
-    enter_unwatched(members, root, target, cells, data)
-}
-
-/// Enters a function in a call that cannot be stopped.
-///
-/// # Errors
-///
-/// As [`run`].
-#[inline(always)]
-pub(super) fn enter_unwatched<T>(
-    members: &mut [Member<T>],
-    root: usize,
-    target: Target,
-    cells: usize,
-    data: &mut T,
-) -> Result<(), CallError> {
-    // SAFETY: the instance cannot be stopped, so its activation still has its original interrupt
-    // flag.
-    unsafe { enter(members, root, target, cells, data, None, ended) }
+    let account = unsafe { Record::account(member.vmctx()) };
+    Stopwatch::start(account, member.clocks)
 }
 
 /// Refuses a call whose time limit is zero.
@@ -136,50 +74,169 @@ pub(super) fn begin_in_time(bounds: Bounds) -> Result<(), NotBegun> {
     }
 }
 
-/// [`run`] of an instance that can be stopped.
-///
-/// # Errors
-///
-/// As [`run`].
-#[inline(never)]
-fn run_watched<T>(
-    members: &mut [Member<T>],
-    root: usize,
-    target: Target,
-    cells: usize,
-    data: &mut T,
-    control: &'static Control,
-    bounds: Bounds,
-) -> Result<(), CallError> {
-    let watched = Watched::begin(control, bounds);
-    let watched = watched.map_err(|error| not_begun(error, bounds, None))?;
-    enter_watched(members, root, target, cells, data, control, &watched)
-}
+impl<T> Invocation<'_, T> {
+    /// The called member.
+    #[inline(always)]
+    pub(super) fn member(&self) -> &Member<T> {
+        &self.members[self.root]
+    }
 
-/// Enters a function in a call that [`Watched::begin`] has announced.
-///
-/// # Errors
-///
-/// As [`run`].
-pub(super) fn enter_watched<T>(
-    members: &mut [Member<T>],
-    root: usize,
-    target: Target,
-    cells: usize,
-    data: &mut T,
-    control: &'static Control,
-    watched: &Watched,
-) -> Result<(), CallError> {
-    let record = Record::of(members[root].vmctx());
-    // The switch may refuse to enter the guest.
-    // SAFETY: `record` belongs to an initialised context, and its guest does not run.
-    unsafe { (*record).activation.forget_exit() };
-    // SAFETY: `record` belongs to the first member, which this call borrows, so it stays in place
-    // until the guard is dropped. Its guest does not run.
-    let _flag = unsafe { FlagInUse::of(record, control, ptr::null_mut()) };
-    // SAFETY: the activation uses the interrupt flag of `control`, which `watched` announced, until
-    // the call has ended.
-    unsafe { enter(members, root, target, cells, data, Some(watched), ended) }
+    /// Calls the function.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the call ended. The guest's changes stay. The instance can be called again,
+    /// except after a kill, or in a fork that did not inherit its memory.
+    #[inline(always)]
+    pub(crate) fn run(self) -> Result<(), CallError> {
+        ready(self.members)?;
+        if self.member().clocks != Clocks::None {
+            return self.run_timed();
+        }
+        self.run_untimed()
+    }
+
+    /// [`run`](Self::run) of an instance whose calls are timed.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    #[inline(never)]
+    fn run_timed(self) -> Result<(), CallError> {
+        let stopwatch = stopwatch(self.member());
+        let result = self.run_untimed();
+        stopwatch.stop(false);
+        result
+    }
+
+    /// [`run`](Self::run) on a thread that is [`ready`].
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    #[inline(always)]
+    fn run_untimed(self) -> Result<(), CallError> {
+        if let Some(watch) = &self.member().watch {
+            let (control, bounds) = (watch.control(), watch.bounds);
+            begin_in_time(bounds).map_err(|error| not_begun(error, bounds, None))?;
+            return self.run_watched(control, bounds);
+        }
+        self.enter_unwatched()
+    }
+
+    /// Enters a function in a call that cannot be stopped.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    #[inline(always)]
+    pub(super) fn enter_unwatched(self) -> Result<(), CallError> {
+        // SAFETY: the instance cannot be stopped, so its activation still has its original
+        // interrupt flag.
+        unsafe { self.enter(None, ended) }
+    }
+
+    /// [`run`](Self::run) of an instance that can be stopped.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    #[inline(never)]
+    fn run_watched(self, control: &'static Control, bounds: Bounds) -> Result<(), CallError> {
+        let watched = Watched::begin(control, bounds);
+        let watched = watched.map_err(|error| not_begun(error, bounds, None))?;
+        self.enter_watched(control, &watched)
+    }
+
+    /// Enters a function in a call that [`Watched::begin`] has announced.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub(super) fn enter_watched(
+        self,
+        control: &'static Control,
+        watched: &Watched,
+    ) -> Result<(), CallError> {
+        let record = Record::of(self.member().vmctx());
+        // The switch may refuse to enter the guest.
+        // SAFETY: `record` belongs to an initialised context, and its guest does not run.
+        unsafe { (*record).activation.forget_exit() };
+        // SAFETY: `record` belongs to the called member, which this call borrows, so it stays in
+        // place until the guard is dropped. Its guest does not run.
+        let _flag = unsafe { FlagInUse::of(record, control, ptr::null_mut()) };
+        // SAFETY: the activation uses the interrupt flag of `control`, which `watched` announced,
+        // until the call has ended.
+        unsafe { self.enter(Some(watched), ended) }
+    }
+
+    /// Enters the guest, and comes back when the guest has returned or has been left.
+    ///
+    /// If the guest was left, `left` computes the result.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `left`.
+    ///
+    /// # Safety
+    ///
+    /// The activation of the called member must use the interrupt flag of `watched`. Without
+    /// `watched`, it must use its original flag.
+    #[inline(always)]
+    pub(super) unsafe fn enter<R: Default>(
+        self,
+        watched: Option<&Watched>,
+        left: impl FnOnce(&mut Call<'_, T>) -> Result<R, CallError>,
+    ) -> Result<R, CallError> {
+        let Target { code, entry, vmctx } = self.target;
+        let start = |activation, cells, answer, call| {
+            // SAFETY: code, entry and context belong to a function of a loaded module and to its
+            // instance, see `Member::target`. `enter_by` supplies valid values for the other
+            // arguments.
+            unsafe { switch::start(activation, vmctx, entry, code, cells, answer, call) }
+        };
+        // SAFETY: the caller ensures that the activation uses the right interrupt flag.
+        unsafe { self.enter_by(watched, start, left) }
+    }
+
+    /// Like [`enter`](Self::enter), but the closure `by` chooses the entry routine of
+    /// [`crate::switch`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of `left`.
+    ///
+    /// # Safety
+    ///
+    /// As [`enter`](Self::enter).
+    #[inline(always)]
+    pub(super) unsafe fn enter_by<R: Default>(
+        self,
+        watched: Option<&Watched>,
+        by: impl FnOnce(*mut Activation, *mut u8, Answer, *mut ()) -> bool,
+        left: impl FnOnce(&mut Call<'_, T>) -> Result<R, CallError>,
+    ) -> Result<R, CallError> {
+        let activation = Record::of(self.member().vmctx()).cast::<Activation>();
+        let cells = self.member().cells_address(self.cells);
+        // `left` takes the contents of the call. After a return there is nothing to drop.
+        let mut call = ManuallyDrop::new(Call::new(
+            activation,
+            self.members,
+            self.data,
+            watched,
+            nested::functions::<T>(),
+        ));
+        // SAFETY: the record belongs to an initialised context. The borrow of `members` keeps it
+        // in place.
+        let _running = unsafe { Running::enter(activation) };
+        // SAFETY: the activation was announced. The stack below the cells is free, and 16-byte
+        // aligned like the cells.
+        if unsafe { run_in(&mut call, cells as *mut u8, by) } {
+            Ok(R::default())
+        } else {
+            left(&mut call)
+        }
+    }
 }
 
 /// Guard: while it lives, an activation uses the interrupt flag of a control. The activation also
@@ -222,79 +279,6 @@ fn ended<T>(call: &mut Call<'_, T>) -> Result<(), CallError> {
     Err(call.left())
 }
 
-/// Enters the guest, and comes back when the guest has returned or has been left.
-///
-/// If the guest was left, `left` computes the result.
-///
-/// # Errors
-///
-/// The errors of `left`.
-///
-/// # Safety
-///
-/// The activation of member `root` must use the interrupt flag of `watched`. Without `watched`, it
-/// must use its original flag.
-#[inline(always)]
-pub(super) unsafe fn enter<T, R: Default>(
-    members: &mut [Member<T>],
-    root: usize,
-    target: Target,
-    cells: usize,
-    data: &mut T,
-    watched: Option<&Watched>,
-    left: impl FnOnce(&mut Call<'_, T>) -> Result<R, CallError>,
-) -> Result<R, CallError> {
-    let Target { code, entry, vmctx } = target;
-    let start = |activation, cells, answer, call| {
-        // SAFETY: code, entry and context belong to a function of a loaded module and to its
-        // instance, see `Member::target`. `enter_by` supplies valid values for the other arguments.
-        unsafe { switch::start(activation, vmctx, entry, code, cells, answer, call) }
-    };
-    // SAFETY: the caller ensures that the activation uses the right interrupt flag.
-    unsafe { enter_by(members, root, cells, data, watched, start, left) }
-}
-
-/// Like [`enter`], but the closure `by` chooses the entry routine of [`crate::switch`].
-///
-/// # Errors
-///
-/// The errors of `left`.
-///
-/// # Safety
-///
-/// As [`enter`].
-#[inline(always)]
-pub(super) unsafe fn enter_by<T, R: Default>(
-    members: &mut [Member<T>],
-    root: usize,
-    cells: usize,
-    data: &mut T,
-    watched: Option<&Watched>,
-    by: impl FnOnce(*mut Activation, *mut u8, Answer, *mut ()) -> bool,
-    left: impl FnOnce(&mut Call<'_, T>) -> Result<R, CallError>,
-) -> Result<R, CallError> {
-    let activation = Record::of(members[root].vmctx()).cast::<Activation>();
-    let cells = members[root].cells_address(cells);
-    // `left` takes the contents of the call. After a return there is nothing to drop.
-    let mut call = ManuallyDrop::new(Call::new(
-        activation,
-        members,
-        data,
-        watched,
-        nested::functions::<T>(),
-    ));
-    // SAFETY: the record belongs to an initialised context. The borrow of `members` keeps it in
-    // place.
-    let _running = unsafe { Running::enter(activation) };
-    // SAFETY: the activation was announced. The stack below the cells is free, and 16-byte aligned
-    // like the cells.
-    if unsafe { run_in(&mut call, cells as *mut u8, by) } {
-        Ok(R::default())
-    } else {
-        left(&mut call)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,15 +304,14 @@ mod tests {
         let watched = Watched::begin(control, Bounds::default());
         let watched = watched.unwrap_or_else(|_| panic!("nothing has stopped the instance"));
         switch.kill().expect("the instance lives");
-        let ended = enter_watched(
+        let invocation = Invocation {
             members,
-            0,
+            root: 0,
             target,
-            0,
-            &mut guest.owner.store,
-            control,
-            &watched,
-        );
+            cells: 0,
+            data: &mut guest.owner.store,
+        };
+        let ended = invocation.enter_watched(control, &watched);
         let Err(CallError::Killed(interruption)) = ended else {
             panic!("{ended:?}");
         };

@@ -1,6 +1,6 @@
 //! The start of an instance, under the limits of one call.
 
-use super::enter::{begin_in_time, enter_unwatched, enter_watched, timed};
+use super::enter::{Invocation, begin_in_time, ready, stopwatch};
 use super::errors::{left_behind, not_begun, stopped};
 use super::make::{NotStarted, make};
 use super::running::is_whole;
@@ -10,7 +10,6 @@ use crate::error::{CallError, InvalidCall};
 use crate::stop::{Halt, Watched, Why, look};
 use crate::store::descriptors;
 use crate::store::member::{Member, Target};
-use crate::sys;
 use crate::trap::Trap;
 use pirn_format::metadata::SegmentMode;
 use std::sync::Arc;
@@ -80,8 +79,7 @@ fn write_segments<T>(
 ///
 /// # Errors
 ///
-/// As [`run`](super::enter::run), and the errors of `prepare`. A function without a target is an
-/// error.
+/// As [`Invocation::run`], and the errors of `prepare`. A function without a target is an error.
 fn run_prepared<T>(
     members: &mut [Member<T>],
     root: usize,
@@ -92,19 +90,17 @@ fn run_prepared<T>(
         Option<&Watched>,
     ) -> Result<Option<Option<Target>>, NotStarted>,
 ) -> Result<(), CallError> {
-    sys::signal::prepare_thread()?;
-    if !is_whole(members) {
-        return Err(left_behind());
-    }
+    ready(members)?;
     if members[root].clocks == Clocks::None {
         return run_prepared_untimed(members, root, data, prepare);
     }
-    timed(members, root, |members| {
-        run_prepared_untimed(members, root, data, prepare)
-    })
+    let stopwatch = stopwatch(&members[root]);
+    let result = run_prepared_untimed(members, root, data, prepare);
+    stopwatch.stop(false);
+    result
 }
 
-/// [`run_prepared`] on a thread for which `prepare_thread` has succeeded.
+/// [`run_prepared`] on a thread that is [`ready`].
 ///
 /// # Errors
 ///
@@ -148,10 +144,15 @@ fn run_prepared_untimed<T>(
     if !is_whole(members) {
         return Err(left_behind());
     }
+    let invocation = Invocation {
+        members,
+        root,
+        target,
+        cells: 0,
+        data,
+    };
     match (&watched, limits) {
-        (Some(watched), Some((control, _))) => {
-            enter_watched(members, root, target, 0, data, control, watched)
-        }
-        _ => enter_unwatched(members, root, target, 0, data),
+        (Some(watched), Some((control, _))) => invocation.enter_watched(control, watched),
+        _ => invocation.enter_unwatched(),
     }
 }

@@ -1,6 +1,6 @@
 //! Calls with untyped values: for shells, tests, and hosts that learn types at run time.
 
-use super::enter::run;
+use super::enter::Invocation;
 use super::parameters::prepare;
 use super::untyped_func::Wanted;
 use crate::error::CallError;
@@ -18,6 +18,13 @@ pub(crate) fn call<T>(
     let prepared = prepare(members, at, wanted, params)?;
     let count = prepared.count();
     prepared.store(members[at].cells(count));
-    run(members, at, prepared.target, count, data)?;
+    let invocation = Invocation {
+        members: &mut *members,
+        root: at,
+        target: prepared.target,
+        cells: count,
+        data,
+    };
+    invocation.run()?;
     Ok(prepared.results(members[at].cells(count)))
 }

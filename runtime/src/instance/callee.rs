@@ -9,9 +9,10 @@
 
 use super::suspended::{Step, Suspended};
 use crate::account::Clocks;
+use crate::call::enter::Invocation;
 use crate::call::host_state::Mode;
 use crate::call::parameters::looked_up_elsewhere;
-use crate::call::{Func, HostState, Progress, TypedFunc, Wanted, enter, start, steps, untyped};
+use crate::call::{Func, HostState, Progress, TypedFunc, Wanted, start, steps, untyped};
 use crate::error::{CallError, CallState, Operation, StateError};
 use crate::memory::wait::Blocking;
 use crate::stop::kill::KillSwitch;
@@ -165,15 +166,21 @@ impl<'a, T, Q, A> Callee<'a, T, Q, A> {
         params: P,
     ) -> Result<R, CallError> {
         self.begin(func, params)?;
-        let (root, target) = (self.root, self.target(func));
-        let cells = func.cells();
+        let target = self.target(func);
+        let invocation = |members, data| Invocation {
+            members,
+            root: self.root,
+            target,
+            cells: func.cells(),
+            data,
+        };
         // Not by `lend`: with two calls of its closure, a call of an instance alone is not inlined,
         // and a null call executes 17 more instructions.
         match &mut self.group {
-            None => enter::run(self.members, root, target, cells, self.store),
+            None => invocation(self.members, self.store).run(),
             Some(group) => {
-                let lent = LentWatch::to(self.members, root, &mut group.watch);
-                enter::run(lent.members, root, target, cells, self.store)
+                let lent = LentWatch::to(self.members, self.root, &mut group.watch);
+                invocation(lent.members, self.store).run()
             }
         }?;
         Ok(func.load(self.member()))
@@ -248,7 +255,6 @@ impl<'a, T, Q, A> Callee<'a, T, Q, A> {
         first: bool,
         mode: Mode,
     ) -> Result<Step<R, Q>, CallError> {
-        let count = func.cells();
         *self.suspended = None;
         self.store.mode = mode;
         let blocking = match mode {
@@ -259,13 +265,20 @@ impl<'a, T, Q, A> Callee<'a, T, Q, A> {
         for member in &mut *self.members {
             member.blocking = blocking;
         }
-        let (root, target) = (self.root, self.target(func));
+        let target = self.target(func);
+        let invocation = |members, data| Invocation {
+            members,
+            root: self.root,
+            target,
+            cells: func.cells(),
+            data,
+        };
         // Not by `lend`, as in `call`.
         let stepped = match &mut self.group {
-            None => steps::step(self.members, root, target, first, count, self.store),
+            None => invocation(self.members, self.store).step(first),
             Some(group) => {
-                let lent = LentWatch::to(self.members, root, &mut group.watch);
-                steps::step(lent.members, root, target, first, count, self.store)
+                let lent = LentWatch::to(self.members, self.root, &mut group.watch);
+                invocation(lent.members, self.store).step(first)
             }
         };
         self.store.mode = Mode::Call;
