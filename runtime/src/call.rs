@@ -35,7 +35,7 @@ mod wait;
 pub(crate) use answer::not_of_the_host;
 pub use caller::{Caller, StopFlag};
 pub use func::IntoFunc;
-pub use host_result::{HostFuture, HostResult};
+pub use host_result::{HostFuture, HostResult, MaybeFuture};
 pub(crate) use host_state::HostState;
 pub(crate) use running::{Progress, is_whole};
 pub use typed_func::TypedFunc;

@@ -32,7 +32,7 @@ mod linker;
 mod instance;
 
 pub use account::HostBytesError;
-pub use call::{Caller, Func, HostFuture, HostResult, IntoFunc, StopFlag, TypedFunc};
+pub use call::{Caller, Func, HostFuture, HostResult, IntoFunc, MaybeFuture, StopFlag, TypedFunc};
 pub use error::{
     CallError, CallState, FuelError, GroupError, HostError, HostPanic, InstantiateError,
     InvalidCall, LinkError, NoMember, Operation, SetGlobalError, SnapshotError, StateError,

@@ -1,8 +1,9 @@
-//! [`HostResult`] and [`HostFuture`]: the return types of host functions.
+//! [`HostResult`], [`HostFuture`] and [`MaybeFuture`]: the return types of host functions.
 
 use crate::error::HostError;
 use crate::value::FuncType;
 use crate::value::typed::{Results, sealed};
+use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 
@@ -35,6 +36,24 @@ impl<R: Results, E: Into<HostError> + 'static> HostResult for Result<R, E> {
 /// The return type of an async host function: a future of its results, or of a `Result` of its
 /// results. The future borrows the [`Caller`](crate::Caller).
 pub type HostFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
+
+/// The return type of a host function that seldom waits: its results, without an allocation, or a
+/// future of them.
+pub enum MaybeFuture<'a, R> {
+    /// The results.
+    Ready(R),
+    /// The function waits.
+    Future(HostFuture<'a, R>),
+}
+
+impl<R: fmt::Debug> fmt::Debug for MaybeFuture<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready(results) => f.debug_tuple("Ready").field(results).finish(),
+            Self::Future(_) => f.debug_tuple("Future").finish_non_exhaustive(),
+        }
+    }
+}
 
 /// Number of cells of a function over these parameters and results.
 #[inline]

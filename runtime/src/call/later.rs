@@ -9,7 +9,9 @@
 
 use super::caller::{Caller, instance_id};
 use super::host_code::{Answered, HostCode};
-use super::host_result::{HostFuture, HostResult, cells, func_type, needs_instance_id};
+use super::host_result::{
+    HostFuture, HostResult, MaybeFuture, cells, func_type, needs_instance_id,
+};
 use super::host_state::{HostCall, HostState, Mode, Reply};
 use crate::error::{CallState, HostError, Operation, StateError};
 use crate::store::host_func::HostFunc;
@@ -154,15 +156,15 @@ struct Async<P, R, F> {
     types: PhantomData<fn(P) -> R>,
 }
 
-/// A function that returns a future.
-pub(crate) fn future<T, Q, A, P, R, F>(func: F) -> HostFunc<HostState<T, Q, A>>
+/// A function that returns its results or a future of them.
+pub(crate) fn maybe_future<T, Q, A, P, R, F>(func: F) -> HostFunc<HostState<T, Q, A>>
 where
     T: 'static,
     Q: 'static,
     A: 'static,
     P: sealed::List,
     R: HostResult,
-    F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
+    F: for<'a> Fn(Caller<'a, T>, P) -> MaybeFuture<'a, R> + Send + Sync + 'static,
 {
     let ty = func_type::<P, R::Results>();
     let (cells, types) = (cells::<P, R>(), PhantomData);
@@ -180,7 +182,21 @@ where
     F: for<'a> Fn(Caller<'a, T>, FlatParams) -> HostFuture<'a, R> + Send + Sync + 'static,
 {
     let (cells, types) = (ty.params.len().max(ty.results.len()), PhantomData);
+    let func = always(func);
     HostFunc::of(ty, Async { func, cells, types })
+}
+
+/// Wraps a function that always returns a future.
+pub(crate) fn always<T, P, R, F>(
+    func: F,
+) -> impl for<'a> Fn(Caller<'a, T>, P) -> MaybeFuture<'a, R> + Send + Sync + 'static
+where
+    T: 'static,
+    P: 'static,
+    R: 'static,
+    F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
+{
+    move |caller: Caller<'_, T>, parameters: P| MaybeFuture::Future(func(caller, parameters))
 }
 
 impl<T, Q, A, P, R, F> HostCode<HostState<T, Q, A>> for Async<P, R, F>
@@ -188,7 +204,7 @@ where
     T: 'static,
     P: sealed::List,
     R: HostResult,
-    F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
+    F: for<'a> Fn(Caller<'a, T>, P) -> MaybeFuture<'a, R> + Send + Sync + 'static,
 {
     fn cells(&self) -> usize {
         self.cells
@@ -217,7 +233,13 @@ where
         // instance for anything else: see `instance/future.rs`. Until then only other fields of the
         // store are used.
         let caller: Caller<'static, T> = unsafe { Caller::new(vmctx, &raw mut (*store).data) };
-        let mut future = (self.func)(caller, P::load(cells, instance_id));
+        let mut future = match (self.func)(caller, P::load(cells, instance_id)) {
+            MaybeFuture::Future(future) => future,
+            MaybeFuture::Ready(results) => {
+                sealed::List::store(results.into_result()?, cells, instance_id)?;
+                return Ok(Answered::Done);
+            }
+        };
         // SAFETY: both pointers are valid during a poll, and this code runs inside that poll.
         let (polled, context) = unsafe {
             let polled = polled.as_mut();

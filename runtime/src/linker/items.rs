@@ -1,6 +1,8 @@
 //! [`Linker`]: the items that guests can import from the host, by module and name.
 
-use crate::call::{Caller, HostFuture, HostResult, HostState, IntoFunc, is_flat, later};
+use crate::call::{
+    Caller, HostFuture, HostResult, HostState, IntoFunc, MaybeFuture, is_flat, later,
+};
 use crate::error::HostError;
 use crate::error::LinkError;
 use crate::memory::SharedMemory;
@@ -230,7 +232,22 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         name: &str,
         func: impl for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
     ) -> Result<&mut Self, LinkError> {
-        let func = later::future(func);
+        self.func_maybe_async(module, name, later::always(func))
+    }
+
+    /// As [`func_async`](Self::func_async), for a function that seldom waits. If its results are
+    /// ready, it returns them without a future.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Duplicate`] if the name is already defined.
+    pub fn func_maybe_async<P: Params, R: HostResult>(
+        &mut self,
+        module: &str,
+        name: &str,
+        func: impl for<'a> Fn(Caller<'a, T>, P) -> MaybeFuture<'a, R> + Send + Sync + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        let func = later::maybe_future(func);
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
