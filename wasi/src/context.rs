@@ -6,6 +6,7 @@ use crate::descriptors::{Descriptor, OpenFolder, Table};
 use crate::files::{Access, Directory, Folder, HostDirectory, MemoryDirectory};
 use crate::quota::{FileQuota, FileQuotaMax, Opened};
 use crate::random::Random;
+use crate::source::Source;
 use crate::stream::Stream;
 use crate::strings::{Strings, StringsError};
 use crate::virtual_clock::VirtualClock;
@@ -226,6 +227,13 @@ impl WasiCtxBuilder {
     /// returns.
     pub fn stdin(self, source: impl Read + Send + 'static) -> Self {
         self.standard(0, Stream::reader(source))
+    }
+
+    /// Sets a source of standard input whose bytes may arrive later. A guest whose linker was
+    /// filled by [`link_async`](crate::link_async) waits without blocking a thread. Any other
+    /// guest blocks its thread, and can be stopped while it waits.
+    pub fn stdin_source(self, source: impl Source) -> Self {
+        self.standard(0, Stream::source(source))
     }
 
     /// Sets the destination of standard output.

@@ -2,12 +2,15 @@
 //! the behaviour of POSIX.
 //!
 //! An operation that would block waits for one interval at most, and then fails with
-//! [`Failed::Wait`]. The host function repeats the operation, unless the guest was stopped.
+//! [`Failed::Wait`]. The host function repeats the operation, unless the guest was stopped. A read
+//! of a source of the embedder does not wait ([`Failed::Later`]): the host function decides how to
+//! wait.
 
 use crate::errno::{Errno, of_io};
 use crate::fdflags::FdFlags;
 use crate::files::{Access, Advice, FileKind, Metadata, NewTimes, fd_times};
 use crate::quota::{FileQuota, Held};
+use crate::source::{self, Source};
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
@@ -20,6 +23,7 @@ use smallvec::SmallVec;
 use std::io::{self, IoSlice, IsTerminal, Read, Write};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 /// The interval after which a waiting thread checks whether its guest was stopped.
 pub(crate) const LOOK: Duration = Duration::from_millis(1);
@@ -32,6 +36,8 @@ const CHUNK: usize = 4096;
 pub(crate) enum Failed {
     /// The stream was not ready at the end of an interval.
     Wait,
+    /// A [`Source`] has no bytes yet. The operation did not wait.
+    Later,
     Errno(Errno),
 }
 
@@ -108,6 +114,8 @@ impl Handle {
 enum End {
     /// A reader of the embedder.
     Reader(Mutex<Box<dyn Read + Send>>),
+    /// A source of the embedder whose bytes may arrive later.
+    Source(source::Shared),
     /// A writer of the embedder.
     Writer(Mutex<Box<dyn Write + Send>>),
     /// A descriptor of the host.
@@ -142,6 +150,12 @@ impl Stream {
     /// An input from a reader of the embedder.
     pub(crate) fn reader(reader: impl Read + Send + 'static) -> Self {
         let end = End::Reader(Mutex::new(Box::new(reader)));
+        Self::new(end, FdFlags::default(), (true, false))
+    }
+
+    /// An input from a source of the embedder whose bytes may arrive later.
+    pub(crate) fn source(source: impl Source) -> Self {
+        let end = End::Source(source::Shared::new(source));
         Self::new(end, FdFlags::default(), (true, false))
     }
 
@@ -321,6 +335,11 @@ impl Stream {
                 into.fill(0);
                 Ok(reader.read(into).map_err(|error| of_io(&error))?)
             }
+            End::Source(source) => {
+                into.fill(0);
+                let read = source.read(into).map_err(|error| of_io(&error))?;
+                read.ok_or(Failed::Later)
+            }
             End::Host(_, Kind::Listener) => Err(Errno::NOTCONN.into()),
             End::Host(_, Kind::Socket) => self.receive(into, false),
             End::Host(handle, kind) => {
@@ -355,7 +374,7 @@ impl Stream {
                 })?)
             }
             End::Host(handle, kind) => self.write_in_chunks(handle, *kind == Kind::Socket, vectors),
-            End::Reader(_) => Err(Errno::BADF.into()),
+            End::Reader(_) | End::Source(_) => Err(Errno::BADF.into()),
         }
     }
 
@@ -468,16 +487,33 @@ impl Stream {
         }
     }
 
-    /// The descriptor to poll; `None` if the stream is always ready.
+    /// The descriptor to poll; `None` for a stream of the embedder.
     pub(crate) fn pollable(&self) -> Option<BorrowedFd<'_>> {
         self.fd().ok()
+    }
+
+    /// Whether a stream without a descriptor can be read or written now.
+    pub(crate) fn is_ready(&self) -> bool {
+        match &self.end {
+            End::Source(source) => source.is_ready(),
+            _ => true,
+        }
+    }
+
+    /// Ready if a read does not fail with [`Failed::Later`]. Otherwise wakes the task of the
+    /// context when a read does not.
+    pub(crate) fn poll_ready(&self, context: &Context<'_>) -> Poll<()> {
+        match &self.end {
+            End::Source(source) => source.poll_ready(context),
+            _ => Poll::Ready(()),
+        }
     }
 
     /// The number of bytes that can be read now. Not every stream reports it.
     pub(crate) fn ready_bytes(&self) -> u64 {
         match &self.end {
             // A stream of the embedder does not report its size. Report at least one byte.
-            End::Reader(_) | End::Writer(_) | End::Host(_, Kind::Listener) => 1,
+            End::Reader(_) | End::Source(_) | End::Writer(_) | End::Host(_, Kind::Listener) => 1,
             End::Host(Handle::Owned(fd), Kind::Disk) => {
                 let size = rustix::fs::fstat(fd).map_or(0, |stat| stat.st_size.cast_unsigned());
                 // The position may lie after the end of the file.

@@ -19,6 +19,7 @@ mod quota;
 mod secrets;
 mod shared_context;
 mod sleep;
+mod source;
 mod teavm;
 mod vectors;
 mod warm;

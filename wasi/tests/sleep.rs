@@ -74,7 +74,7 @@ fn waiting(
 }
 
 /// A sleep that yields once to the executor, and takes no time.
-fn yields(_: Instant) -> HostFuture<'static, ()> {
+pub(crate) fn yields(_: Instant) -> HostFuture<'static, ()> {
     let mut has_yielded = false;
     Box::pin(poll_fn(move |context| {
         if has_yielded {

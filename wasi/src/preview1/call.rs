@@ -1,5 +1,6 @@
 //! [`Call`]: a call of a function of preview 1.
 
+use super::failure::Done;
 use super::memory::Memory;
 use crate::context::{State, WasiCtx};
 use crate::descriptors::Descriptor;
@@ -54,13 +55,11 @@ impl<'a> Call<'a> {
     pub(crate) fn when_ready<R>(
         &self,
         mut operation: impl FnMut() -> Result<R, Failed>,
-    ) -> Result<R, Errno> {
+    ) -> Done<R> {
         loop {
             match operation() {
-                Ok(done) => return Ok(done),
-                Err(Failed::Errno(errno)) => return Err(errno),
-                Err(Failed::Wait) if self.is_stopped() => return Err(Errno::AGAIN),
-                Err(Failed::Wait) => {}
+                Err(Failed::Wait) if !self.is_stopped() => {}
+                done => return Ok(done?),
             }
         }
     }

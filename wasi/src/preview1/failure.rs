@@ -1,6 +1,7 @@
 //! [`Failure`]: the reason for which a function of preview 1 failed.
 
 use crate::errno::{self, Errno};
+use crate::stream::Failed;
 use pirn_runtime::{HostError, Trap};
 
 /// The reason for which a function failed.
@@ -10,11 +11,23 @@ pub(crate) enum Failure {
     Errno(Errno),
     /// The call of the guest ends.
     Host(HostError),
+    /// A source of the embedder has no bytes yet. The guest waits, and repeats the function.
+    Later,
 }
 
 impl From<Errno> for Failure {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
+    }
+}
+
+impl From<Failed> for Failure {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Errno(errno) => Self::Errno(errno),
+            Failed::Wait => Self::Errno(Errno::AGAIN),
+            Failed::Later => Self::Later,
+        }
     }
 }
 
@@ -43,6 +56,7 @@ pub(crate) fn number(done: Done) -> Result<i32, HostError> {
     match done {
         Ok(()) => Ok(0),
         Err(Failure::Errno(errno)) => Ok(errno::number(errno)),
+        Err(Failure::Later) => Ok(errno::number(Errno::AGAIN)),
         Err(Failure::Host(error)) => Err(error),
     }
 }

@@ -17,14 +17,17 @@ pub use abi::MODULE;
 pub(crate) use call::ContextOf;
 
 use crate::context::WasiCtx;
+use crate::descriptors::Descriptor;
+use crate::errno::Errno;
 use crate::exit::Exit;
 use crate::stream::LOOK;
 use crate::virtual_clock::VirtualClock;
 use abi::Version;
 use call::Call;
-use failure::{Done, number};
-use pirn_runtime::{Caller, HostError, HostFuture, LinkError, Linker};
+use failure::{Done, Failure, number};
+use pirn_runtime::{Caller, HostError, HostFuture, LinkError, Linker, MaybeFuture};
 use poll::Polled;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -89,6 +92,18 @@ fn link_blocking<T: 'static, Q: 'static, A: 'static>(
     let sleep = Arc::new(sleep);
     for version in Version::ALL {
         link_rest(linker, ctx, version)?;
+        let read = move |mut caller: Caller<'_, T>, fd: u32, iovs: u32, count: u32, read: u32| {
+            loop {
+                if let Some(done) = fd_read(&mut caller, ctx, (fd, iovs, count, read)) {
+                    return done;
+                }
+                if caller.stop_flag().is_stopped() {
+                    return number(Err(Errno::AGAIN.into()));
+                }
+                std::thread::sleep(LOOK);
+            }
+        };
+        linker.func(version.module(), "fd_read", read)?;
         let sleep = Arc::clone(&sleep);
         let poll =
             move |mut caller: Caller<'_, T>, subs: u32, events: u32, count: u32, told: u32| {
@@ -103,6 +118,34 @@ fn link_blocking<T: 'static, Q: 'static, A: 'static>(
         linker.func(version.module(), "poll_oneoff", poll)?;
     }
     Ok(())
+}
+
+/// Reads from a descriptor. Returns `None` if the descriptor is a source without available bytes.
+fn fd_read<T>(
+    caller: &mut Caller<'_, T>,
+    ctx: ContextOf<T>,
+    (fd, iovs, count, read): (u32, u32, u32, u32),
+) -> Option<Result<i32, HostError>> {
+    let mut call = Call::new(caller, ctx);
+    let done = transfer::fd_read(&mut call, fd, iovs, count, read);
+    let (read, _) = call.io;
+    if read != 0 {
+        caller.count_io(read, 0);
+    }
+    match done {
+        Err(Failure::Later) => None,
+        done => Some(number(done)),
+    }
+}
+
+/// Waits until a read of a descriptor returns bytes, the end or an error.
+async fn readable<T>(caller: &mut Caller<'_, T>, ctx: ContextOf<T>, fd: u32) {
+    let descriptor = ctx(caller.data_mut()).0.table.get(fd);
+    if let Ok(descriptor) = descriptor
+        && let Descriptor::Stream(stream) = &*descriptor
+    {
+        poll_fn(|context| stream.poll_ready(context)).await;
+    }
 }
 
 fn poll_oneoff(
@@ -127,9 +170,10 @@ fn poll_oneoff(
 /// Defines the functions of preview 1 for guests that run under
 /// [`call_async`](pirn_runtime::Instance::call_async).
 ///
-/// The only difference to [`link`] is `poll_oneoff`. A guest that sleeps awaits the future that
-/// `sleep` returns for a point in time. The executor drives that future, so no thread waits. Files
-/// are still read and written on the thread that polls the call.
+/// Two functions differ from those of [`link`]. In `poll_oneoff`, a guest that sleeps awaits the
+/// future that `sleep` returns for a point in time. In `fd_read`, a guest awaits the bytes of a
+/// [`Source`](crate::Source). The executor drives both futures, so no thread waits. Files are still
+/// read and written on the thread that polls the call.
 ///
 /// # Errors
 ///
@@ -142,6 +186,23 @@ pub fn link_async<T: Send + 'static, Q: 'static, A: 'static>(
     let until = Arc::new(sleep);
     for version in Version::ALL {
         link_rest(linker, ctx, version)?;
+        linker.func_maybe_async(
+            version.module(),
+            "fd_read",
+            move |mut caller: Caller<'_, T>, arguments: (u32, u32, u32, u32)| {
+                if let Some(done) = fd_read(&mut caller, ctx, arguments) {
+                    return MaybeFuture::Ready(done);
+                }
+                MaybeFuture::Future(Box::pin(async move {
+                    loop {
+                        readable(&mut caller, ctx, arguments.0).await;
+                        if let Some(done) = fd_read(&mut caller, ctx, arguments) {
+                            return done;
+                        }
+                    }
+                }))
+            },
+        )?;
         let until = Arc::clone(&until);
         linker.func_async(
             version.module(),
@@ -257,13 +318,12 @@ functions! {
     paths::path_unlink_file(fd: u32, path: u32, len: u32);
     transfer::fd_pread(fd: u32, iovs: u32, count: u32, offset: u64, read: u32);
     transfer::fd_pwrite(fd: u32, iovs: u32, count: u32, offset: u64, written: u32);
-    transfer::fd_read(fd: u32, iovs: u32, count: u32, read: u32);
     transfer::fd_write(fd: u32, iovs: u32, count: u32, written: u32);
     transfer::sock_recv(fd: u32, iovs: u32, count: u32, how: u32, received: u32, flags: u32);
     transfer::sock_send(fd: u32, iovs: u32, count: u32, how: u32, sent: u32);
 }
 
-/// Links all functions of a version except `poll_oneoff`.
+/// Links all functions of a version except `fd_read` and `poll_oneoff`, which may wait.
 fn link_rest<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,
@@ -294,7 +354,7 @@ mod tests {
     use super::*;
 
     /// Functions that the list does not have.
-    const OTHERS: [&str; 3] = ["poll_oneoff", "proc_exit", "sock_accept"];
+    const OTHERS: [&str; 4] = ["fd_read", "poll_oneoff", "proc_exit", "sock_accept"];
 
     #[test]
     fn all_of_preview_1_is_there() {

@@ -157,12 +157,11 @@ impl Polled {
     /// Polls the descriptors for at most `time`. Returns the bytes of their events.
     fn ask(&self, time: Duration) -> Result<Vec<u8>, Errno> {
         let mut fds = vec![];
-        // A file is always ready, and so are a stream of the embedder and an error.
         let mut is_ready = false;
         for wanted in &self.files {
             match wanted.pollable() {
                 Some(fd) => fds.push(fd),
-                None => is_ready = true,
+                None => is_ready |= wanted.is_ready(),
             }
         }
         let time = match is_ready {
@@ -180,7 +179,8 @@ impl Polled {
         for wanted in &self.files {
             let happened = match wanted.pollable() {
                 Some(_) => polled.next().map_or(PollFlags::empty(), PollFd::revents),
-                None => PollFlags::IN,
+                None if wanted.is_ready() => PollFlags::IN,
+                None => PollFlags::empty(),
             };
             if !happened.is_empty() {
                 let kind = 1 + u8::from(wanted.is_write);
@@ -216,6 +216,11 @@ impl Wanted {
         };
         let fd = self.stream()?.pollable()?;
         Some(PollFd::from_borrowed_fd(fd, events))
+    }
+
+    /// Whether a descriptor that poll(2) does not know is ready. A file and an error always are.
+    fn is_ready(&self) -> bool {
+        self.stream().is_none_or(Stream::is_ready)
     }
 
     /// The number of bytes that are there, and whether the peer has hung up; or an error number.

@@ -21,6 +21,7 @@ use pirn_runtime::HostError;
 /// the guest are populated for nothing.
 const FEW_BYTES: usize = 4096;
 
+/// Fails with [`Failure::Later`] if the descriptor is a source without available bytes.
 pub(super) fn fd_read(call: &mut Call<'_>, fd: u32, iovs: u32, count: u32, read: u32) -> Done {
     receive(call, fd, (iovs, count), None, read)
 }
@@ -283,7 +284,7 @@ fn write_stream(
         let written = match written {
             Ok(written) => written,
             Err(_) if moved > 0 => return Ok(moved),
-            Err(errno) => return Err(errno.into()),
+            Err(failure) => return Err(failure),
         };
         check_moved(written, len)?;
         vectors.advance(written);
