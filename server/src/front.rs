@@ -1,14 +1,13 @@
 //! [`Front`]: handles a request from its header to its response, with all limits.
 
-use crate::cgi::answer;
 use crate::cgi::environment::environment;
-use crate::guest::engine::{Begun, End, Ended, Engine, Exchange, Ran, Work};
+use crate::guest::engine::{Begun, Ended, Engine, Exchange};
 use crate::guest::place::Place;
 use crate::http::Addresses;
 use crate::http::authority;
-use crate::http::body::{self, Unread};
+use crate::http::body::{Unread, read_ahead};
 use crate::http::buffered::{Buffered, NoRoom, Reserved};
-use crate::http::guest_body::GuestBody;
+use crate::http::guest_body::{Arrival, GuestBody};
 use crate::limits::Limits;
 use crate::operations::access::AccessLog;
 use crate::operations::journal::{Journal, short};
@@ -27,7 +26,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use pirn_wasi2::http::ErrorCode;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
@@ -147,7 +146,7 @@ impl Front {
         }
         let route = site.route(path);
         let (log, traces) = (self.access.as_ref(), self.traces.as_ref());
-        let mut record = Record::new(&site, route, log, traces, &request, addresses);
+        let record = Record::new(&site, route, log, traces, &request, addresses);
         if let Err(error) = read {
             return self.refuse(record, Refusal::new(Outcome::Bad, error.to_string()));
         }
@@ -155,27 +154,20 @@ impl Front {
             let refusal = Refusal::new(Outcome::NotFound, "no route has this path");
             return self.refuse(record, refusal);
         };
-        if site.engine.is_handler(number) {
-            return match self.stream(&site, number, request, record).await {
-                Ok(reply) => reply,
-                Err((record, refusal)) => self.refuse(record, refusal),
-            };
-        }
         let limits = &site.limits;
         let reserved = Reserved::new(
             (&self.buffered, limits.buffered_max),
             (buffered, limits.client_buffered_max()),
         );
-        let served = self.serve(&site, request, number, addresses, reserved, &mut record);
-        match served.await {
-            Ok(reply) => {
-                let (status, took) = (reply.status().as_u16(), record.took());
-                tracing::debug!(route = record.route(), status, ?took, "answered");
-                let bytes = reply.body().size_hint().exact().unwrap_or_default();
-                record.end(Outcome::Ok, status, bytes);
-                reply
-            }
-            Err(refusal) => self.refuse(record, refusal),
+        let asked = Asked {
+            site: &site,
+            number,
+            addresses,
+            reserved,
+        };
+        match self.serve(asked, request, record).await {
+            Ok(reply) => reply,
+            Err((record, refusal)) => self.refuse(record, refusal),
         }
     }
 
@@ -196,20 +188,19 @@ impl Front {
         reply
     }
 
-    /// Answers a request by a handler. The handler runs in this future until it sets the head of
-    /// its response, and then in its own task.
-    async fn stream(
+    /// Answers a request by a guest. The guest runs in this future until the head of its response
+    /// is there, and then in its own task.
+    async fn serve(
         &self,
-        site: &Arc<Site>,
-        number: usize,
+        asked: Asked<'_>,
         request: Request<Incoming>,
         mut record: Record,
     ) -> Result<Reply, (Record, Refusal)> {
         // A request that waits here has no place in the queue and no permit of its route yet.
         catch_up().await;
-        let bytes_in = Arc::default();
+        let limits = &asked.site.limits;
         let is_head = *request.method() == Method::HEAD;
-        let begun = begin(site, number, request, &mut record, &bytes_in);
+        let begun = begin(asked, request, &mut record).await;
         let (begun, turn) = match begun {
             Ok(begun) => begun,
             Err(refusal) => return Err((record, refusal)),
@@ -235,6 +226,8 @@ impl Front {
         }
         let ended = match ended {
             Some(None) => {
+                let waited = |before| record.took().saturating_sub(before);
+                record.wait = record.before.map(waited);
                 let why = "no slot was free within --wait";
                 return Err((record, Refusal::new(Outcome::Full, why)));
             }
@@ -253,13 +246,13 @@ impl Front {
                     record.guest_ended(ended);
                     self.journal.errors(record.route(), &ended.errors);
                 }
-                record.bytes_in = bytes_in.load(Ordering::Relaxed);
-                return Err((record, no_response(ended.as_ref(), error)));
+                let refusal = no_response(ended.as_ref(), error, &record.arrival, limits);
+                return Err((record, refusal));
             }
         };
         let status = response.status();
         let is_sent = !is_head && has_body(status);
-        let exchanged = Exchanged::new(record, &self.journal, status.as_u16(), bytes_in);
+        let exchanged = Exchanged::new(record, &self.journal, status.as_u16());
         let guest = match ended {
             Some(ended) => {
                 exchanged.guest_ended(&ended);
@@ -280,47 +273,6 @@ impl Front {
         let reply = response.map(|body| ReplyBody::Stream(stream(body)));
         catch_up().await;
         Ok(reply)
-    }
-
-    async fn serve(
-        &self,
-        site: &Site,
-        request: Request<Incoming>,
-        number: usize,
-        addresses: Addresses,
-        reserved: Reserved,
-        record: &mut Record,
-    ) -> Result<Reply, Refusal> {
-        let route = &site.routes[number];
-        check_admission(site, number, request.body())?;
-        let (mut parts, body) = request.into_parts();
-        let body = read(body, &site.limits, reserved).await?;
-        record.bytes_in = body.len() as u64;
-        // The request holds the permit until its guest has ended, and the place until the guest has
-        // a slot. It holds neither permit nor place while its body arrives: slow clients could
-        // otherwise hold all permits and places.
-        let (_turn, place) = admit(site, number)?;
-        record.pass_trace(&mut parts.headers);
-        let environment = environment(&parts, &route.prefix, body.len(), addresses);
-        let environment =
-            environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
-        let work = Work {
-            route: number,
-            environment,
-            body,
-            place,
-        };
-        let since = Instant::now();
-        record.before = Some(record.took());
-        let ran = site.engine.run(work).await;
-        let took = ran.as_ref().map(|ran| ran.took);
-        record.wait = Some(since.elapsed().saturating_sub(took.unwrap_or_default()));
-        record.guest = took;
-        let ran =
-            ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free within --wait"))?;
-        site.counters.count_guest(number, ran.took, &ran.usage);
-        self.journal.errors(&route.prefix, &ran.errors);
-        response(ran)
     }
 
     /// Makes `/readyz` fail from now on.
@@ -374,14 +326,12 @@ fn page(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Reply
     reply
 }
 
-/// Reads the body of a request, with limits of size and time.
-async fn read(body: Incoming, limits: &Limits, reserved: Reserved) -> Result<Bytes, Refusal> {
-    let (bytes_max, time_max) = (limits.body_max, limits.body_timeout);
-    let read = body::read(body, bytes_max, time_max, reserved).await;
-    read.map_err(|unread| match unread {
-        Unread::TooLarge => too_large(bytes_max),
+/// The refusal of a request whose body has not arrived.
+fn unread(unread: &Unread, limits: &Limits) -> Refusal {
+    match unread {
+        Unread::TooLarge => too_large(limits.body_max),
         Unread::Slow => {
-            let why = format!("body did not come within {time_max:?}");
+            let why = format!("body did not come within {:?}", limits.body_timeout);
             Refusal::new(Outcome::Slow, why)
         }
         Unread::Malformed(error) => Refusal::new(Outcome::Bad, format!("body: {error}")),
@@ -393,7 +343,7 @@ async fn read(body: Incoming, limits: &Limits, reserved: Reserved) -> Result<Byt
             Refusal::new(Outcome::Full, why)
         }
         Unread::NoMemory(error) => Refusal::new(Outcome::Failed, format!("body: {error}")),
-    })
+    }
 }
 
 fn too_large(bytes_max: usize) -> Refusal {
@@ -413,10 +363,8 @@ fn check_size(site: &Site, body: &Incoming) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a request that [`admit`] would refuse now, or whose body is too large, before the server
-/// reads the body.
-fn check_admission(site: &Site, number: usize, body: &Incoming) -> Result<(), Refusal> {
-    check_size(site, body)?;
+/// Refuses a request that [`admit`] would refuse now, before the server reads the body.
+fn check_admission(site: &Site, number: usize) -> Result<(), Refusal> {
     let turns = &site.routes[number].turns;
     for (permits, why) in [(turns, ROUTE_FULL), (&site.places, QUEUE_FULL)] {
         if permits.available_permits() == 0 {
@@ -448,22 +396,53 @@ async fn catch_up() {
     yield_now().await;
 }
 
-/// Gives a request to a handler. Also returns the permit of the route. The caller must hold the
-/// permit until the guest has ended.
-fn begin(
-    site: &Arc<Site>,
+/// A request that has a route.
+struct Asked<'a> {
+    site: &'a Site,
+    /// Number of the route.
     number: usize,
+    addresses: Addresses,
+    reserved: Reserved,
+}
+
+/// Gives a request to its guest. Also returns the permit of the route. The caller must hold the
+/// permit until the guest has ended.
+///
+/// The start of a CGI guest's body arrives first. Meanwhile the request holds neither a permit nor
+/// a place: slow clients could otherwise hold all permits and places.
+async fn begin(
+    asked: Asked<'_>,
     request: Request<Incoming>,
     record: &mut Record,
-    bytes_in: &Arc<AtomicU64>,
 ) -> Result<(Begun, OwnedSemaphorePermit), Refusal> {
+    let Asked { site, number, .. } = asked;
+    let limits = &site.limits;
     check_size(site, request.body())?;
+    let mut environment = vec![];
+    let (mut parts, mut body) = request.into_parts();
+    let body = match site.engine.is_handler(number) {
+        true => GuestBody::new(body, limits.body_max, &record.arrival),
+        false => {
+            check_admission(site, number)?;
+            let until = Instant::now().checked_add(limits.body_timeout);
+            let ahead = read_ahead(&mut body, limits.body_max, until, asked.reserved).await;
+            let ahead = ahead.map_err(|error| unread(&error, limits))?;
+            let body = GuestBody::new(body, limits.body_max, &record.arrival);
+            body.after(ahead.bytes, ahead.is_whole).until(until)
+        }
+    };
     let (turn, place) = admit(site, number)?;
-    let mut request = request.map(|body| GuestBody::new(body, site.limits.body_max, bytes_in));
-    record.pass_trace(request.headers_mut());
+    record.pass_trace(&mut parts.headers);
+    if !site.engine.is_handler(number) {
+        let prefix = &site.routes[number].prefix;
+        let bytes = body.size_hint().lower();
+        let made = self::environment(&parts, prefix, bytes, asked.addresses);
+        environment = made.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
+    }
     let exchange = Exchange {
         route: number,
-        request,
+        request: Request::from_parts(parts, body),
+        environment,
         place,
     };
     record.before = Some(record.took());
@@ -477,10 +456,24 @@ fn has_body(status: StatusCode) -> bool {
     status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
 }
 
-/// The refusal of a request whose guest gave no response.
-fn no_response(ended: Option<&Ended>, error: Option<ErrorCode>) -> Refusal {
-    if let Some((outcome, why)) = ended.and_then(|ended| failure(&ended.end)) {
-        return Refusal::new(outcome, why);
+/// The refusal of a request whose guest gave no response. `limits` are those of the request.
+fn no_response(
+    ended: Option<&Ended>,
+    error: Option<ErrorCode>,
+    arrival: &Arrival,
+    limits: &Limits,
+) -> Refusal {
+    // A guest without its input often fails. Then report the client as the cause.
+    if let Some(error) = arrival.failure() {
+        return unread(error, limits);
+    }
+    match ended.and_then(|ended| failure(&ended.end)) {
+        Some((Outcome::Deadline, _)) if arrival.is_awaited() => {
+            let why = "body did not come before the guest's deadline";
+            return Refusal::new(Outcome::Slow, why);
+        }
+        Some((outcome, why)) => return Refusal::new(outcome, why),
+        None => {}
     }
     match error {
         // The guest may have set an error with a long text.
@@ -495,29 +488,6 @@ fn no_response(ended: Option<&Ended>, error: Option<ErrorCode>) -> Refusal {
 /// A body that is complete in memory.
 fn whole(body: impl Into<Bytes>) -> ReplyBody {
     ReplyBody::Whole(Full::new(body.into()))
-}
-
-/// Builds the response from the output of a CGI guest.
-fn response(ran: Ran) -> Result<Reply, Refusal> {
-    let outcome = match ran.end {
-        End::Exited(0) if ran.overflowed => {
-            let why = "guest printed more than --answer-max";
-            return Err(Refusal::new(Outcome::Output, why));
-        }
-        End::Exited(0) => {
-            let malformed =
-                |error: answer::Malformed| Refusal::new(Outcome::Malformed, error.to_string());
-            return Ok(answer::parse(ran.output).map_err(malformed)?.map(whole));
-        }
-        // A program often fails after the server refused its output. Then report the output as the
-        // cause.
-        End::Exited(_) | End::Trap(_) if ran.overflowed => Outcome::Output,
-        End::Exited(_) => Outcome::Exit,
-        End::Trap(_) => Outcome::Trap,
-        End::Deadline => Outcome::Deadline,
-        End::Panic(_) | End::System(_) => Outcome::Failed,
-    };
-    Err(Refusal::new(outcome, ran.end.to_string()))
 }
 
 /// The response to a failed request. It reveals nothing about guests and modules.

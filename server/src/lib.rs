@@ -1,14 +1,15 @@
-//! An HTTP server that runs each request in its own sandbox. Guests are WASI programs that speak
-//! CGI.
+//! An HTTP server that runs each request in its own sandbox. Guests are components of `wasi:http`,
+//! and WASI programs that speak CGI.
 //!
 //! ```text
-//!  connection ─▶ front: route, limits, body ─▶ Engine::run: a slot ─▶ the guest, by slices ─▶ front: answer
-//!   hyper, tokio      │                                      │         within its deadline       │
-//!                     └── 400 404 413 408                    └── 503                             └── 200 502 504
+//!  connection ─▶ front: route, limits ─▶ Engine::begin: a slot ─▶ the guest, by slices ─▶ front: answer
+//!   hyper, tokio      │                                   │         within its deadline       │
+//!                     └── 400 404 413 408                 └── 503                             └── 200 502 504
 //! ```
 //!
-//! One future per connection does all these steps. A drop of the future ends the guest and frees
-//! the slot.
+//! The future of the connection does all these steps until the head of the answer is there. Then
+//! the guest runs on in a task of its own. A drop of the request or of the answer ends the guest
+//! and frees the slot.
 //!
 //! `docs/guide/server.md` describes the environment of guests and how the server handles their
 //! results. [`Engine`] is the interface to the runtime. `guest/pirn.rs` implements it for pirn, and
@@ -19,8 +20,8 @@
 mod limits;
 pub mod units;
 mod http;
+pub mod cgi;
 mod guest;
-mod cgi;
 mod operations;
 mod site;
 mod record;
@@ -34,9 +35,8 @@ pub mod args;
 pub mod program;
 
 pub use args::Args;
-pub use cgi::answer;
 pub use config::Config;
-pub use guest::engine::{Begun, End, Ended, Engine, Exchange, Ran, Running, Slots, Work};
+pub use guest::engine::{Begun, End, Ended, Engine, Exchange, Slots};
 pub use guest::pirn::{Pirn, Settings};
 pub use guest::place::Place;
 pub use guest::refusal::refusal;

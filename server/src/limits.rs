@@ -15,14 +15,14 @@ pub struct Limits {
     /// Most bytes of a request's body.
     pub body_max: usize,
     /// Most bytes of the bodies of all requests together that the server keeps in memory, by the
-    /// capacity of their buffers: bodies that arrive, and bodies of CGI guests that have not ended.
+    /// capacity of their buffers: bytes of requests to CGI guests that the guests have not read.
     /// At least [`body_max`](Self::body_max). A client's part of these bytes is as large as its
     /// part of the connections.
     pub buffered_max: usize,
     /// Longest time until a request's header has arrived, and longest time that a connection may
     /// idle.
     pub header_timeout: Duration,
-    /// Longest time until a request's body has arrived.
+    /// Longest time until the body of a request to a CGI guest has arrived.
     pub body_timeout: Duration,
     /// Longest time that a client may take to receive its answer.
     pub write_timeout: Duration,

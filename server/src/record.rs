@@ -2,6 +2,7 @@
 
 use crate::guest::engine::Ended;
 use crate::http::Addresses;
+use crate::http::guest_body::Arrival;
 use crate::operations::access::{AccessLog, Line, shortened};
 use crate::operations::metrics::Outcome;
 use crate::operations::traceparent::{Parent, TRACEPARENT};
@@ -27,8 +28,8 @@ pub(crate) struct Record {
     start: Instant,
     logged: Option<Logged>,
     span: Option<RequestSpan>,
-    /// Bytes of the request's body.
-    pub(crate) bytes_in: u64,
+    /// The progress of the request's body.
+    pub(crate) arrival: Arc<Arrival>,
     /// Time until the request began to wait for a slot.
     pub(crate) before: Option<Duration>,
     /// Time that the request waited for a slot.
@@ -112,7 +113,7 @@ impl Record {
             start: Instant::now(),
             logged: log.map(|log| Logged::new(log, request, time, addresses, span.as_ref())),
             span,
-            bytes_in: 0,
+            arrival: Arc::default(),
             before: None,
             wait: None,
             guest: None,
@@ -167,7 +168,7 @@ impl Record {
             span.end(&SpanEnd {
                 outcome: outcome.name(),
                 status,
-                bytes_in: self.bytes_in,
+                bytes_in: self.arrival.bytes(),
                 bytes_out,
                 before: self.before,
                 wait: self.wait,
@@ -186,7 +187,7 @@ impl Record {
                 route: self.route.map(|_| self.route()),
                 status,
                 outcome: outcome.name(),
-                bytes_in: self.bytes_in,
+                bytes_in: self.arrival.bytes(),
                 bytes_out,
                 wait: self.wait,
                 guest: self.guest,

@@ -46,7 +46,6 @@ pub(crate) struct Exchanged {
     record: Mutex<Option<Record>>,
     journal: Arc<Journal>,
     status: u16,
-    pub(crate) bytes_in: Arc<AtomicU64>,
     bytes_out: AtomicU64,
     /// The outcome and the reason, if the guest failed.
     failure: Mutex<Option<(Outcome, String)>>,
@@ -98,6 +97,8 @@ pub(crate) fn failure(end: &End) -> Option<(Outcome, String)> {
         End::Exited(_) => Outcome::Exit,
         End::Trap(_) => Outcome::Trap,
         End::Deadline => Outcome::Deadline,
+        End::Malformed(_) => Outcome::Malformed,
+        End::Output => Outcome::Output,
         End::Panic(_) | End::System(_) => Outcome::Failed,
     };
     Some((outcome, end.to_string()))
@@ -109,17 +110,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Exchanged {
     /// Begins to collect the outcome. The guest has already set the head of its response.
-    pub(crate) fn new(
-        record: Record,
-        journal: &Arc<Journal>,
-        status: u16,
-        bytes_in: Arc<AtomicU64>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(record: Record, journal: &Arc<Journal>, status: u16) -> Arc<Self> {
         Arc::new(Self {
             record: Mutex::new(Some(record)),
             journal: Arc::clone(journal),
             status,
-            bytes_in,
             bytes_out: AtomicU64::new(0),
             failure: Mutex::new(None),
             sent: Mutex::new(Sent::Begun),
@@ -142,7 +137,7 @@ impl Exchanged {
 
 impl Drop for Exchanged {
     fn drop(&mut self) {
-        let Some(mut record) = lock(&self.record).take() else {
+        let Some(record) = lock(&self.record).take() else {
             return;
         };
         let outcome = match (lock(&self.failure).take(), *lock(&self.sent)) {
@@ -159,7 +154,6 @@ impl Drop for Exchanged {
                 Outcome::Malformed
             }
         };
-        record.bytes_in = self.bytes_in.load(Ordering::Relaxed);
         record.end(outcome, self.status, self.bytes_out.load(Ordering::Relaxed));
     }
 }

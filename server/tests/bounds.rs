@@ -4,8 +4,10 @@ use crate::common;
 
 use common::{Answer, HOUR, TestServer, WAITS, limits, module, prints, rest, soon, status, until};
 use hyper::Request;
+use hyper::body::Body as _;
+use pirn_server::cgi::Output;
 use pirn_server::program::runtime;
-use pirn_server::{Engine, Limits, Pirn, Running, Server, Settings, Slots, Work};
+use pirn_server::{Begun, End, Engine, Exchange, Limits, Pirn, Server, Settings, Slots};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,12 +105,13 @@ async fn a_request_is_begun_when_the_answer_before_it_is_taken() {
         .write_all(requests.as_bytes())
         .await
         .expect("it listens");
-    while server.count("/much", "ok").await < 1.0 {}
+    const GUESTS: &str = "pirn_guest_seconds_count{route=\"/much\"}";
+    while server.metric(GUESTS).await < 1.0 {}
     // Other requests are served, but only one of the hundred pipelined ones.
     for _ in 0..20 {
         server.metric("pirn_slots").await;
     }
-    assert_eq!(server.count("/much", "ok").await, 1.0);
+    assert_eq!(server.metric(GUESTS).await, 1.0);
     assert_eq!(server.engine.slots().free, 4);
     drop(client);
     server.stop().await;
@@ -291,11 +294,15 @@ async fn what_is_no_request_for_a_route_has_no_guest() {
 struct Panics;
 
 impl Engine for Panics {
-    fn run(&self, work: Work) -> Running<'_> {
-        Box::pin(async move {
-            assert!(work.body.is_empty(), "a body that nobody expects");
+    fn begin(&self, exchange: Exchange) -> Result<Begun, End> {
+        let (output, answer) = Output::new();
+        let run = Box::pin(async move {
+            let body = exchange.request.body();
+            assert!(body.is_end_stream(), "a body that nobody expects");
+            drop(output);
             None
-        })
+        });
+        Ok(Begun { answer, run })
     }
 
     fn slots(&self) -> Slots {

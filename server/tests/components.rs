@@ -113,7 +113,8 @@ async fn a_deadline_covers_waits() {
         soon("an answer", client.read_exact(&mut answer))
             .await
             .expect("an answer");
-        assert_eq!(answer, b"HTTP/1.1 504");
+        assert_eq!(answer, b"HTTP/1.1 408", "the client is the cause");
+        server.counted("/", "slow", 1.0).await;
         drop(client);
         // The guest waits for a client that takes nothing.
         let client = server

@@ -30,7 +30,7 @@ const GUESTS: [(&str, &str, u16, usize); 9] = [
     ("/web", "web-rust.wasm", 200, 300),
     ("/trap", "trap.wat", 502, 40),
     ("/exit", "exit.wat", 502, 20),
-    ("/flood", "flood.wat", 502, 10),
+    (FLOOD, "flood.wat", 502, 10),
     ("/overflow", "overflow.wat", 502, 10),
     ("/memory", "memory.wat", 502, 10),
     ("/panic", PANICS, 500, 10),
@@ -63,6 +63,15 @@ fn shots() -> Vec<Shot> {
     GUESTS.map(shot).into()
 }
 
+/// Prints too much. The server has often sent the head of its response before it knows that.
+const FLOOD: &str = "/flood";
+
+/// Whether the answer of [`FLOOD`] began and was not completed.
+fn is_cut(wrong: &str) -> bool {
+    let cause = wrong.strip_prefix(FLOOD);
+    cause.is_some_and(|cause| cause.starts_with(": error reading a body"))
+}
+
 async fn load(server: &TestServer, requests: usize, shots: Vec<Shot>) -> Report {
     let load = Load {
         address: server.address,
@@ -72,12 +81,14 @@ async fn load(server: &TestServer, requests: usize, shots: Vec<Shot>) -> Report 
         shots,
     };
     let report = load.run().await.expect("it listens");
-    let wrong: Vec<_> = report.wrong().collect();
+    let wrong = report.wrong().filter(|wrong| !is_cut(wrong));
+    let wrong: Vec<_> = wrong.collect();
     assert!(wrong.is_empty(), "{report}\n{wrong:#?}");
-    assert_eq!(
-        report.shots.iter().map(|hits| hits.right).sum::<usize>(),
-        requests
-    );
+    let right = report.shots.iter().map(|hits| match hits.path.as_str() {
+        FLOOD => hits.right + hits.wrong_count,
+        _ => hits.right,
+    });
+    assert_eq!(right.sum::<usize>(), requests);
     server.rests().await;
     report
 }

@@ -16,6 +16,7 @@ mod reload;
 mod serve;
 mod server;
 mod signed;
+mod streams;
 #[cfg(feature = "otlp")]
 mod traces;
 mod warm;

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{NAPS, PANICS, TestServer, WAITS, guest, limits, module, prints, soon, until};
+use common::{HOUR, NAPS, PANICS, TestServer, WAITS, guest, limits, module, prints, soon, until};
 use hyper::Request;
 use pirn_server::program::runtime;
 use pirn_server::{Limits, Pirn, Server, Settings};
@@ -40,7 +40,12 @@ async fn each_end_of_a_guest_has_its_status() {
         ("/panic", PANICS, 500, "failed"),
     ];
     let routes = guests.map(|(path, source, _, _)| (path, source));
-    let server = TestServer::new(&routes, settings(), limits()).await;
+    // A guest that yields after it has printed its header sends that header, even if it fails then.
+    let settings = Settings {
+        timeslice: HOUR,
+        ..settings()
+    };
+    let server = TestServer::new(&routes, settings, limits()).await;
     for round in 1..=3 {
         for (path, _, status, outcome) in guests {
             let answer = server.get(path).await;

@@ -12,8 +12,8 @@ mod responses;
 mod send;
 
 pub use crate::message::{
-    Allowed, AllowedError, Client, DnsErrorPayload, ErrorCode, FieldSizePayload, IncomingBody,
-    OutgoingBody, RequestTimeouts, SendRequest, Sending, TlsAlertReceivedPayload,
+    Allowed, AllowedError, BodyWriter, Client, DnsErrorPayload, ErrorCode, FieldSizePayload,
+    IncomingBody, OutgoingBody, RequestTimeouts, SendRequest, Sending, TlsAlertReceivedPayload,
 };
 pub use bodies::complete;
 pub use incoming::{Answer, Handle, IncomingRequest, ResponseOutparam, begin};

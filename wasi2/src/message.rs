@@ -14,6 +14,6 @@ pub use client::Client;
 pub use error_code::{DnsErrorPayload, ErrorCode, FieldSizePayload, TlsAlertReceivedPayload};
 pub use incoming::IncomingBody;
 pub(crate) use incoming::Receiving;
-pub use outgoing::OutgoingBody;
+pub use outgoing::{BodyWriter, OutgoingBody};
 pub(crate) use outgoing::{Writer, channel};
 pub use send::{RequestTimeouts, SendRequest, Sending};

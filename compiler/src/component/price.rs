@@ -2,7 +2,7 @@
 //!
 //! Most prices pay for memory: [`memory`] converts bytes to units. The bytes are the most that a
 //! part was measured to take at a time, over both validators, the library that reads components,
-//! and the joined module. `fuzz/checks/tests/cost.rs` compares them with the heap.
+//! and the joined module. `testing/fuzz/checks/tests/cost.rs` compares them with the heap.
 
 use crate::budget::UNIT_BYTES;
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 
 /// The environment variables of a guest.
-pub(crate) type Environment = Vec<(Cow<'static, str>, String)>;
+pub type Environment = Vec<(Cow<'static, str>, String)>;
 
 const SOFTWARE: &str = concat!("pirn-serve/", env!("CARGO_PKG_VERSION"));
 
@@ -41,7 +41,7 @@ pub(crate) enum BadRequest {
 pub(crate) fn environment(
     request: &Parts,
     prefix: &str,
-    body_bytes: usize,
+    body_bytes: u64,
     addresses: Addresses,
 ) -> Result<Environment, BadRequest> {
     let path = request.uri.path();
@@ -71,7 +71,7 @@ pub(crate) fn environment(
     set("REMOTE_ADDR", &addresses.remote.ip().to_string());
     set("REMOTE_HOST", &addresses.remote.ip().to_string());
     set("REMOTE_PORT", &addresses.remote.port().to_string());
-    // The length of the received body: a chunked request does not declare one.
+    // A chunked request does not declare the length.
     if body_bytes > 0 || request.headers.contains_key(CONTENT_LENGTH) {
         set("CONTENT_LENGTH", &body_bytes.to_string());
     }
@@ -158,7 +158,7 @@ mod tests {
         uri: &str,
         fields: &[(&str, &[u8])],
         prefix: &str,
-        body: usize,
+        body: u64,
     ) -> Result<HashMap<String, String>, BadRequest> {
         let mut request = Request::builder().method("PATCH").uri(uri);
         for (name, value) in fields {

@@ -1,12 +1,11 @@
 //! [`Engine`]: the interface between the server and the runtime that runs its guests.
 
 use super::place::Place;
+use crate::cgi::Environment;
 use crate::http::guest_body::GuestBody;
-use bytes::Bytes;
 use hyper::Request;
 use pirn_runtime::Usage;
 use pirn_wasi2::http::Answer;
-use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,96 +13,61 @@ use std::time::Duration;
 
 /// Runs guests, each in its own sandbox.
 pub trait Engine: Send + Sync + 'static {
-    /// Runs a guest for one request.
-    ///
-    /// The future never blocks a thread. A guest that computes for long gives other guests a turn.
-    /// The guest's resources are free again when the future ends or is dropped.
-    fn run(&self, work: Work) -> Running<'_>;
-
-    /// Whether the guest of a route is a handler: it gets the request before its body has arrived,
-    /// and answers while it runs. The server calls [`begin`](Self::begin) for a handler, and
-    /// [`run`](Self::run) with the whole request for any other guest.
+    /// Whether the guest of a route is a handler. A handler gets the request before its body has
+    /// arrived. Any other guest is a CGI program: it also gets the environment of its request, and
+    /// the request's body has a length.
     fn is_handler(&self, _route: usize) -> bool {
         false
     }
 
-    /// Gives a request to a handler, before the body of the request has arrived.
+    /// Gives a request to a guest. The request's body may still arrive.
+    ///
+    /// The run of the guest never blocks a thread. A guest that computes for long gives other
+    /// guests a turn.
     ///
     /// # Errors
     ///
-    /// If the guest of the route is not a handler, or if the request cannot be passed to the guest.
-    fn begin(&self, _exchange: Exchange) -> Result<Begun, End> {
-        Err(End::System("the engine has no such guests".to_owned()))
-    }
+    /// If the request cannot be passed to the guest.
+    fn begin(&self, exchange: Exchange) -> Result<Begun, End>;
 
     /// The current state of the slots.
     fn slots(&self) -> Slots;
 }
 
-/// A request to a handler. Its body may still arrive.
+/// A request to a guest. Its body may still arrive.
 pub struct Exchange {
     /// Number of the route, which selects the guest.
     pub route: usize,
     /// The request.
     pub request: Request<GuestBody>,
+    /// The environment of a CGI program: the request's meta-variables and header fields. Empty for
+    /// a handler.
+    pub environment: Environment,
     /// The request's place in the queue for slots.
     pub place: Place,
 }
 
-/// A handler that has got a request. The handler runs while the caller polls `run`.
+/// A guest that has got a request. The guest runs while the caller polls `run`.
 pub struct Begun {
-    /// Resolves to the response when the guest sets the head of its response.
+    /// Resolves to the response when the guest has set or printed its head.
     pub answer: Answer,
     /// The run of the guest. The guest's resources are free again when the future ends or is
     /// dropped.
     pub run: EndedLater,
 }
 
-/// Resolves to the end of a handler, or to `None` if no slot was free in time.
+/// Resolves to the end of a guest, or to `None` if no slot was free in time.
 pub type EndedLater = Pin<Box<dyn Future<Output = Option<Ended>> + Send>>;
 
-/// The result of one run of a handler.
+/// The result of one run of a guest.
 #[derive(Debug)]
 pub struct Ended {
     /// The reason for which the guest ended.
     pub end: End,
-    /// Standard output and standard error, up to their common limit.
+    /// Standard error, and standard output of a handler, up to their common limit.
     pub errors: Vec<u8>,
     /// Time of waiting for a slot.
     pub waited: Duration,
-    /// Time from getting a slot to the end of its reset.
-    pub took: Duration,
-    /// Resources that the guest used.
-    pub usage: Usage,
-}
-
-/// A guest that waits for its slot or runs. The result is `None` if no slot was free in time.
-pub type Running<'a> = Pin<Box<dyn Future<Output = Option<Ran>> + Send + 'a>>;
-
-/// The input of one run of a guest.
-#[derive(Debug)]
-pub struct Work {
-    /// Number of the route, which selects the guest.
-    pub route: usize,
-    /// The guest's environment: the request's meta-variables and header fields.
-    pub environment: Vec<(Cow<'static, str>, String)>,
-    /// The guest's standard input.
-    pub body: Bytes,
-    /// The request's place in the queue for slots.
-    pub place: Place,
-}
-
-/// The result of one run of a guest.
-#[derive(Debug)]
-pub struct Ran {
-    /// The reason for which the guest ended.
-    pub end: End,
-    /// Standard output, up to its limit.
-    pub output: Vec<u8>,
-    /// Whether the guest printed more than the limit.
-    pub overflowed: bool,
-    /// Standard error, up to its limit.
-    pub errors: Vec<u8>,
     /// Time from getting a slot to the end of its reset.
     pub took: Duration,
     /// Resources that the guest used.
@@ -119,6 +83,10 @@ pub enum End {
     Trap(String),
     /// The guest reached its deadline.
     Deadline,
+    /// The guest succeeded, but its output is no valid response.
+    Malformed(String),
+    /// The guest printed more than its limit.
+    Output,
     /// A host function panicked.
     Panic(String),
     /// The system refused a resource.
@@ -130,7 +98,10 @@ impl fmt::Display for End {
         match self {
             Self::Exited(code) => write!(f, "guest exited with code {code}"),
             Self::Deadline => f.write_str("guest ran past its deadline"),
-            Self::Trap(why) | Self::Panic(why) | Self::System(why) => f.write_str(why),
+            Self::Output => f.write_str("guest printed more than --answer-max"),
+            Self::Trap(why) | Self::Malformed(why) | Self::Panic(why) | Self::System(why) => {
+                f.write_str(why)
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! [`Handler`]: a guest that is a `wasi:http` component.
 
+use super::bounds::Bounds;
 use super::engine::{Begun, End, Ended, Exchange};
 use super::errors::core_end;
 use super::grants::Grants;
@@ -16,17 +17,6 @@ pub(crate) struct Handler {
     prepared: Prepared<Wasi>,
     handle: Handle,
     config: Arc<WasiConfig>,
-}
-
-/// The limits of a guest during one request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
-    /// Longest wall time of the guest's call, including its waits.
-    pub(crate) deadline: Duration,
-    /// Longest time that the guest keeps a thread before other guests run.
-    pub(crate) timeslice: Duration,
-    /// Most bytes of standard output and standard error together that the server keeps.
-    pub(crate) errors_max: usize,
 }
 
 impl Handler {
@@ -75,9 +65,9 @@ impl Handler {
     }
 
     /// Gives a request to a new instance. The guest runs while the caller polls the result's `run`.
-    pub(crate) fn begin(&self, exchange: Exchange, times: Times) -> Result<Begun, End> {
+    pub(crate) fn begin(&self, exchange: Exchange, bounds: Bounds) -> Result<Begun, End> {
         let mut wasi = Wasi::new(&self.config);
-        let printed = Pipe::new(Collected::new(times.errors_max));
+        let printed = Pipe::new(Collected::new(bounds.errors_max));
         wasi.set_stdout(printed.clone());
         wasi.set_stderr(printed.clone());
         let begun = begin(&mut wasi, exchange.request);
@@ -91,8 +81,8 @@ impl Handler {
                 Err(error) => (not_made(error), Usage::default()),
                 Ok(mut instance) => {
                     let limits = Limits {
-                        deadline: Some(times.deadline),
-                        timeslice: Some(times.timeslice),
+                        deadline: Some(bounds.deadline),
+                        timeslice: Some(bounds.timeslice),
                     };
                     let called = instance.call_typed_async(limits, &handle, params).await;
                     if called.is_ok() {

@@ -1,26 +1,18 @@
-//! [`Pirn`]: runs guests in pirn's slots. This file runs WASI programs that speak CGI, and
+//! [`Pirn`]: runs guests in pirn's slots. `program.rs` runs WASI programs that speak CGI, and
 //! `handler.rs` components.
 
-use super::engine::{Begun, End, Engine, Exchange, Ran, Running, Slots, Work};
-use super::errors::core_end;
-use super::grants::{GrantedDir, Grants};
-use super::handler::{Handler, Times};
-use super::place::Place;
+use super::bounds::Bounds;
+use super::engine::{Begun, End, Engine, Exchange, Slots};
+use super::grants::Grants;
+use super::handler::Handler;
+use super::program::{Program, with_memory_dirs};
 use anyhow::{Context as _, Result, bail};
-use bytes::Bytes;
 use pirn_component::Component;
-use pirn_runtime::{
-    CallError, ExternType, HostFuture, Instance, InstantiateError, LinkError, Linker, Measure,
-    Module, Prepared, Region, Results, TypedFunc, Usage,
-};
-use pirn_wasi::conventions::{InitialiseError, call_after_restore, initialisers, link_teavm};
-use pirn_wasi::pipe::{ReadPipe, WritePipe};
-use pirn_wasi::{Bounded, Exit, MemoryDir, WasiCtx, WasiCtxBuilder};
-use std::borrow::Cow;
+use pirn_runtime::{HostFuture, LinkError, Linker, Module, Region};
+use pirn_wasi::conventions::{InitialiseError, initialisers, link_teavm};
+use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 use std::fmt;
-use std::io::Cursor;
 use std::time::{Duration, Instant};
-use tokio::task::yield_now;
 use tokio::time::sleep_until;
 
 /// Limits for guests.
@@ -39,7 +31,7 @@ pub struct Settings {
     pub start_deadline: Duration,
     /// Longest time that a guest keeps a thread before other guests have their turn.
     pub timeslice: Duration,
-    /// Most bytes of a guest's standard output.
+    /// Most bytes of a CGI program's standard output.
     pub output_max: usize,
     /// Most bytes of a guest's standard error.
     pub errors_max: usize,
@@ -78,18 +70,9 @@ struct Guest {
 /// The kind of a guest.
 enum Kind {
     /// A WASI program that speaks CGI.
-    Program(Box<Program>),
+    Program(Program),
     /// A `wasi:http` component.
     Handler(Handler),
-}
-
-/// A WASI program that speaks CGI.
-struct Program {
-    prepared: Prepared<WasiCtx>,
-    /// The initialisation of a reactor, if the host must still call it.
-    init: Option<TypedFunc<(), ()>>,
-    answer: Answer,
-    memory_dirs: Vec<GrantedDir>,
 }
 
 /// The guest that an error of [`Pirn::new`] is about: the number of its route.
@@ -99,54 +82,6 @@ pub struct GuestNumber(pub usize);
 impl fmt::Display for GuestNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "guest {}", self.0)
-    }
-}
-
-/// The function that answers a request.
-enum Answer {
-    /// `_start` of a command, or `handle` of a reactor.
-    Plain(TypedFunc<(), ()>),
-    /// `handle` of a reactor, which returns an exit code.
-    Code(TypedFunc<(), i32>),
-}
-
-/// The export of a reactor that answers a request.
-const HANDLE: &str = "handle";
-
-impl Program {
-    /// Finds the functions of a program.
-    fn new(prepared: Prepared<WasiCtx>, module: &Module) -> Result<Self> {
-        let func = |wanted: &str| {
-            module.exports().find_map(|(name, ty)| match ty {
-                ExternType::Func(ty) if name == wanted => Some(ty),
-                _ => None,
-            })
-        };
-        let prepared = call_after_restore(prepared, module)?;
-        if func("_start").is_some() {
-            let answer = Answer::Plain(prepared.func("_start")?);
-            let init = None;
-            return Ok(Self {
-                prepared,
-                init,
-                answer,
-                memory_dirs: vec![],
-            });
-        }
-        let answer = match func(HANDLE) {
-            Some(ty) if ty.results.is_empty() => Answer::Plain(prepared.func(HANDLE)?),
-            Some(_) => Answer::Code(prepared.func(HANDLE)?),
-            None => bail!(
-                "it exports neither _start nor {HANDLE}, so it answers no request; export one"
-            ),
-        };
-        let init = func("_initialize").map(|_| prepared.func("_initialize"));
-        Ok(Self {
-            init: init.transpose()?,
-            prepared,
-            answer,
-            memory_dirs: vec![],
-        })
     }
 }
 
@@ -219,10 +154,7 @@ impl Pirn {
             }
             let prepared = region.prepare(module, &linker)?;
             let prepared = prepared.start_deadline(start_deadline);
-            // Measuring CPU time reads the clocks, which costs 1 us of the tens of microseconds of
-            // a request.
-            let prepared = prepared.measured(Measure::CpuTime);
-            Ok(Kind::Program(Program::new(prepared, module)?.into()))
+            Ok(Kind::Program(Program::new(&prepared, module)?))
         };
         let guests = modules.iter().enumerate().map(|(number, module)| {
             let kind = kind(module).context(GuestNumber(number))?;
@@ -243,9 +175,7 @@ impl Pirn {
         let guest = &mut self.guests[route];
         let start_deadline = deadline.min(self.settings.start_deadline);
         match &mut guest.kind {
-            Kind::Program(program) => {
-                program.prepared = program.prepared.start_deadline(start_deadline);
-            }
+            Kind::Program(program) => program.set_start_deadline(start_deadline),
             Kind::Handler(handler) => handler.set_start_deadline(start_deadline),
         }
         guest.deadline = deadline;
@@ -255,7 +185,7 @@ impl Pirn {
     pub fn allow(&mut self, route: usize, grants: &Grants) {
         match &mut self.guests[route].kind {
             Kind::Handler(handler) => handler.allow(grants),
-            Kind::Program(program) => program.memory_dirs.clone_from(&grants.memory_dirs),
+            Kind::Program(program) => program.allow(grants),
         }
     }
 
@@ -263,61 +193,6 @@ impl Pirn {
     #[must_use]
     pub fn region(&self) -> &Region {
         &self.region
-    }
-
-    /// Runs a guest in its own slot, which is free again afterwards. Returns how the guest ended,
-    /// when it got its slot, and the resources that it used.
-    async fn end(
-        &self,
-        guest: &Program,
-        deadline: Duration,
-        context: WasiCtx,
-        place: Place,
-    ) -> Option<(End, Instant, Usage)> {
-        let made = guest.prepared.instantiate_async(context);
-        let (made, since) = place.wait(made).await?;
-        let mut instance = match made {
-            Ok(instance) => instance,
-            Err(error) => return Some((not_made(error), since, Usage::default())),
-        };
-        let end = self.answer(guest, deadline, &mut instance).await;
-        let end = end.unwrap_or_else(ended);
-        Some((end, since, instance.usage_without_pages()))
-    }
-
-    /// Calls the functions of a guest. The deadline covers all calls together.
-    async fn answer(
-        &self,
-        guest: &Program,
-        deadline: Duration,
-        instance: &mut Instance<WasiCtx>,
-    ) -> Result<End, CallError> {
-        let begin = Instant::now();
-        let left = || deadline.saturating_sub(begin.elapsed());
-        if let Some(init) = &guest.init {
-            self.call(instance, init, left()).await?;
-        }
-        let code = match &guest.answer {
-            Answer::Plain(answer) => {
-                self.call(instance, answer, left()).await?;
-                0
-            }
-            Answer::Code(answer) => self.call(instance, answer, left()).await?,
-        };
-        Ok(End::Exited(code.cast_unsigned()))
-    }
-
-    /// Calls a function of a guest that has `left` until its deadline.
-    async fn call<R: Results>(
-        &self,
-        instance: &mut Instance<WasiCtx>,
-        func: &TypedFunc<(), R>,
-        left: Duration,
-    ) -> Result<R, CallError> {
-        let limited = instance.deadline(left);
-        let limited = limited.timeslice(self.settings.timeslice);
-        let call = limited.call_async(func, ());
-        call.yield_with(|| Box::pin(yield_now())).await
     }
 }
 
@@ -391,56 +266,21 @@ fn region(settings: &Settings, slots: u32, memories: u32) -> Result<Region> {
 }
 
 impl Engine for Pirn {
-    fn run(&self, work: Work) -> Running<'_> {
-        Box::pin(async move {
-            let guest = &self.guests[work.route];
-            let Kind::Program(program) = &guest.kind else {
-                // Never happens: the server asks `is_handler` first.
-                return None;
-            };
-            let pipe = |bytes_max| WritePipe::new(Bounded::new(vec![], bytes_max));
-            let output = pipe(self.settings.output_max);
-            let errors = pipe(self.settings.errors_max);
-            let (environment, dirs) = (&work.environment, &program.memory_dirs);
-            let made = context(environment, work.body, &output, &errors, dirs);
-            let (end, since, usage) = match made {
-                Ok(context) => {
-                    let ended = self.end(program, guest.deadline, context, work.place);
-                    ended.await?
-                }
-                Err(error) => {
-                    let why = format!("no environment for the guest: {error}");
-                    (End::System(why), Instant::now(), Usage::default())
-                }
-            };
-            let took = since.elapsed();
-            let (output, overflowed) = taken(output);
-            let (errors, _) = taken(errors);
-            Some(Ran {
-                end,
-                output,
-                overflowed,
-                errors,
-                took,
-                usage,
-            })
-        })
-    }
-
     fn is_handler(&self, route: usize) -> bool {
         matches!(self.guests[route].kind, Kind::Handler(_))
     }
 
     fn begin(&self, exchange: Exchange) -> Result<Begun, End> {
         let guest = &self.guests[exchange.route];
-        let times = Times {
+        let bounds = Bounds {
             deadline: guest.deadline,
             timeslice: self.settings.timeslice,
+            output_max: self.settings.output_max,
             errors_max: self.settings.errors_max,
         };
         match &guest.kind {
-            Kind::Handler(handler) => handler.begin(exchange, times),
-            Kind::Program(_) => Err(End::System("the guest is no component".to_owned())),
+            Kind::Handler(handler) => handler.begin(exchange, bounds),
+            Kind::Program(program) => Ok(program.begin(exchange, bounds)),
         }
     }
 
@@ -452,54 +292,4 @@ impl Engine for Pirn {
             lost: region.slots_lost() as usize,
         }
     }
-}
-
-/// The destination of a guest's output.
-type Output = WritePipe<Bounded<Vec<u8>>>;
-
-/// The captured output, and whether the guest printed more. The guest has ended by now.
-fn taken(output: Output) -> (Vec<u8>, bool) {
-    output.try_into_inner().map_or((vec![], true), |all| {
-        let overflowed = all.is_refusing();
-        (all.into_inner(), overflowed)
-    })
-}
-
-/// The guest's WASI context: its request and its directories in memory, but no sockets.
-fn context(
-    environment: &[(Cow<'static, str>, String)],
-    body: Bytes,
-    output: &Output,
-    errors: &Output,
-    dirs: &[GrantedDir],
-) -> Result<WasiCtx> {
-    let builder = WasiCtxBuilder::new()
-        .envs(environment.iter().map(|(name, value)| (&**name, value)))?
-        .stdin(ReadPipe::new(Cursor::new(body)))
-        .stdout(output.clone())
-        .stderr(errors.clone());
-    Ok(with_memory_dirs(builder, dirs)?.build())
-}
-
-/// Gives a guest new directories in memory.
-fn with_memory_dirs(builder: WasiCtxBuilder, dirs: &[GrantedDir]) -> Result<WasiCtxBuilder> {
-    dirs.iter().try_fold(builder, |builder, dir| {
-        let made = MemoryDir::new(&dir.base, dir.limits);
-        Ok(builder.memory_dir(made, &dir.path)?)
-    })
-}
-
-fn not_made(error: InstantiateError) -> End {
-    match error {
-        InstantiateError::Start(error) => ended(error),
-        error => End::System(error.to_string()),
-    }
-}
-
-/// The end of a guest whose call failed with this error.
-fn ended(error: CallError) -> End {
-    if let Some(exit) = Exit::of(&error) {
-        return End::Exited(exit.code);
-    }
-    core_end(error)
 }

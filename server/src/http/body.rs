@@ -1,13 +1,12 @@
-//! Reads the whole body of a request, with limits of size and time.
+//! Reads the start of a request's body, with limits of size and time.
 
 use super::buffered::{NoRoom, Reserved};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::Body;
-use std::error::Error;
-use std::pin::pin;
-use std::time::Duration;
-use tokio::time::timeout;
+use std::fmt::Display;
+use std::time::Instant;
+use tokio::time::timeout_at;
 
 /// The reason for which a body could not be read.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub(crate) enum Unread {
     NoMemory(String),
 }
 
-/// A body that has arrived. Its bytes count until the body is dropped.
+/// Bytes that have arrived. They count until they are dropped.
 struct Whole {
     bytes: Vec<u8>,
     _reserved: Reserved,
@@ -36,63 +35,86 @@ impl AsRef<[u8]> for Whole {
     }
 }
 
-/// Reads a body of at most `bytes_max` bytes within `time_max`. The capacity of its buffer counts
-/// in `reserved`, which must be empty, until the result is dropped.
-pub(crate) async fn read<B>(
-    body: B,
+/// The start of a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    pub(crate) bytes: Bytes,
+    /// Whether the body has no more bytes.
+    pub(crate) is_whole: bool,
+}
+
+/// Most bytes of a body with a declared length that arrive before its guest gets a slot. A slow
+/// client with a small body thus holds no slot.
+pub(crate) const AHEAD_BYTES: usize = 64 << 10;
+
+/// Reads the start of a body until `until`: [`AHEAD_BYTES`] of a body with a declared length, and
+/// all of any other body. The declared or found length is at most `bytes_max`. The capacity of the
+/// buffer counts in `reserved`, which must be empty, until the bytes are dropped.
+pub(crate) async fn read_ahead<B>(
+    body: &mut B,
     bytes_max: usize,
-    time_max: Duration,
+    until: Option<Instant>,
     reserved: Reserved,
-) -> Result<Bytes, Unread>
+) -> Result<Ahead, Unread>
 where
-    B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
 {
+    let is_whole = body.is_end_stream();
     // Refuse a declared length before the client sends the bytes.
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(Unread::TooLarge);
     }
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
+    if is_whole {
+        let bytes = Bytes::new();
+        return Ok(Ahead { bytes, is_whole });
     }
-    // At most the declared length arrives, so the buffer needs no larger capacity.
-    let declared = body.size_hint().upper().unwrap_or(u64::MAX);
-    let capacity_max = declared.min(bytes_max as u64) as usize;
-    let body = Limited::new(body, bytes_max);
-    let read = timeout(time_max, copied(body, capacity_max, reserved)).await;
-    read.unwrap_or(Err(Unread::Slow))
+    let read = copied(body, bytes_max, reserved);
+    match until {
+        Some(until) => timeout_at(until.into(), read)
+            .await
+            .unwrap_or(Err(Unread::Slow)),
+        None => read.await,
+    }
 }
 
-/// Copies a body to a buffer of its own.
+/// Copies the start of a body to a buffer of its own.
 ///
 /// `BodyExt::collect` keeps the frames. Each frame keeps the connection's read buffer alive. If a
 /// client sends single bytes, the server would hold 8 KiB for each byte.
-async fn copied<B>(
-    body: Limited<B>,
-    capacity_max: usize,
-    mut reserved: Reserved,
-) -> Result<Bytes, Unread>
+async fn copied<B>(body: &mut B, bytes_max: usize, mut reserved: Reserved) -> Result<Ahead, Unread>
 where
-    B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
 {
-    let mut body = pin!(body);
+    // At most the declared length arrives, so the buffer needs no larger capacity.
+    let (enough, capacity_max) = match body.size_hint().exact() {
+        Some(declared) => (AHEAD_BYTES, declared.min(AHEAD_BYTES as u64) as usize),
+        None => (usize::MAX, bytes_max),
+    };
     let mut all = vec![];
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
-            true => Unread::TooLarge,
-            false => Unread::Malformed(error.to_string()),
-        })?;
+    let mut is_whole = false;
+    while !is_whole && all.len() < enough {
+        let Some(frame) = body.frame().await else {
+            is_whole = true;
+            break;
+        };
+        let frame = frame.map_err(|error| Unread::Malformed(error.to_string()))?;
         let Ok(data) = frame.into_data() else {
             continue; // trailers, which CGI does not have
         };
+        if data.len() > bytes_max - all.len() {
+            return Err(Unread::TooLarge);
+        }
         make_room(&mut all, data.len(), capacity_max, &mut reserved)?;
         all.extend_from_slice(&data);
+        is_whole = body.is_end_stream();
     }
-    Ok(Bytes::from_owner(Whole {
+    let bytes = Bytes::from_owner(Whole {
         bytes: all,
         _reserved: reserved,
-    }))
+    });
+    Ok(Ahead { bytes, is_whole })
 }
 
 /// Makes room for `more` bytes, and counts the capacity. The capacity doubles, as in any `Vec`, but
@@ -123,11 +145,47 @@ mod tests {
     use crate::http::buffered::Buffered;
     use hyper::body::{Frame, SizeHint};
     use std::convert::Infallible;
-    use std::future::pending;
     use std::pin::Pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll};
+    use std::time::Duration;
+
+    /// Reads a body that is small or has no declared length.
+    async fn read<B>(
+        mut body: B,
+        bytes_max: usize,
+        time_max: Duration,
+        reserved: Reserved,
+    ) -> Result<Bytes, Unread>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: Display,
+    {
+        let until = Instant::now().checked_add(time_max);
+        let ahead = read_ahead(&mut body, bytes_max, until, reserved).await?;
+        assert!(ahead.is_whole);
+        Ok(ahead.bytes)
+    }
+
+    /// The guest gets the rest of a large body while it runs. A body without a declared length has
+    /// no rest, because its guest must know the length.
+    #[tokio::test]
+    async fn only_the_start_of_a_large_body_is_read_ahead() {
+        const LARGE: usize = AHEAD_BYTES + 1;
+        for (declared, ahead_bytes) in [(LARGE as u64, AHEAD_BYTES), (0, LARGE)] {
+            let server = Buffered::default();
+            let reserved = Reserved::new((&server, LARGE), (&Buffered::default(), LARGE));
+            let mut body = Drip::new(LARGE);
+            body.declared = declared;
+            let ahead = read_ahead(&mut body, LARGE, None, reserved).await;
+            let ahead = ahead.expect("it fits");
+            assert_eq!(ahead.bytes.len(), ahead_bytes);
+            assert_eq!(ahead.is_whole, declared == 0);
+            assert_eq!(server.bytes(), ahead_bytes);
+            assert_eq!(body.left, LARGE - ahead_bytes);
+        }
+    }
 
     /// A reservation of no bytes, without limits.
     fn unlimited() -> Reserved {
@@ -245,9 +303,9 @@ mod tests {
 
         fn poll_frame(
             self: Pin<&mut Self>,
-            context: &mut Context<'_>,
+            _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            pin!(pending()).poll(context)
+            Poll::Pending
         }
     }
 

@@ -82,17 +82,22 @@ pub(crate) fn channel(
     is_request: bool,
     host_bytes: &HostBytes,
 ) -> Result<(Writer, OutgoingBody), AbiError> {
-    let queue = Arc::new(Mutex::new(Queue {
-        announced,
-        _held: Some(host_bytes.hold(BODY_QUEUE_MAX)?),
-        ..Queue::default()
-    }));
+    let held = host_bytes.hold(BODY_QUEUE_MAX)?;
     let side = match is_request {
         true => Side::Request,
         false => Side::Response,
     };
+    Ok(of(announced, side, Some(held)))
+}
+
+fn of(announced: Option<u64>, side: Side, held: Option<HeldBytes>) -> (Writer, OutgoingBody) {
+    let queue = Arc::new(Mutex::new(Queue {
+        announced,
+        _held: held,
+        ..Queue::default()
+    }));
     let body = OutgoingBody(Arc::clone(&queue));
-    Ok((Writer { queue, side }, body))
+    (Writer { queue, side }, body)
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
@@ -220,7 +225,48 @@ impl Output for Writer {
     }
 }
 
+/// The host's end of a body that the host writes. If it is dropped before
+/// [`finish`](Self::finish), the body fails.
+pub struct BodyWriter(Writer);
+
+impl BodyWriter {
+    /// Adds bytes. The caller limits their number, because this writer never waits for the
+    /// connection. Bytes of a body that the connection has dropped are lost.
+    pub fn write(&mut self, bytes: Bytes) {
+        // A body that is longer than announced has failed. `finish` reports it.
+        let _ = self.0.write(bytes);
+    }
+
+    /// Marks the body as complete.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorCode::HttpResponseBodySize`] if the length differs from the announced length.
+    pub fn finish(self) -> Result<(), ErrorCode> {
+        self.0.finish(None)
+    }
+}
+
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        self.0.fail(ErrorCode::internal("the body is incomplete"));
+    }
+}
+
+impl std::fmt::Debug for BodyWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BodyWriter").finish_non_exhaustive()
+    }
+}
+
 impl OutgoingBody {
+    /// A body of a response that the host writes. `announced` is the value of `Content-Length`.
+    #[must_use]
+    pub fn writer(announced: Option<u64>) -> (BodyWriter, Self) {
+        let (writer, body) = of(announced, Side::Response, None);
+        (BodyWriter(writer), body)
+    }
+
     /// The error of a failed body, if no bytes of the body wait to be sent.
     #[must_use]
     pub fn error(&self) -> Option<ErrorCode> {

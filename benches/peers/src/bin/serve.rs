@@ -11,11 +11,16 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result, anyhow};
+use http_body_util::BodyExt as _;
 use pirn_peers::best::best;
 use pirn_runtime::Usage;
-use pirn_server::{End, Engine, Ran, Running, Settings, Slots, Work, program};
+use pirn_server::cgi::Output;
+use pirn_server::{Begun, End, Ended, Engine, Exchange, Settings, Slots, program};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -31,7 +36,9 @@ use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
 const HOST_STACK: usize = 1 << 20;
 
 /// Runs guests in instances of Wasmtime's pool.
-struct WasmtimeServer {
+struct WasmtimeServer(Arc<ServedPool>);
+
+struct ServedPool {
     engine: wasmtime::Engine,
     settings: Settings,
     guests: Vec<ServedGuest>,
@@ -86,14 +93,16 @@ impl WasmtimeServer {
                 engine.increment_epoch();
             }
         });
-        Ok(Self {
+        Ok(Self(Arc::new(ServedPool {
             engine,
             slots: Semaphore::new(settings.slots as usize),
             settings,
             guests,
-        })
+        })))
     }
+}
 
+impl ServedPool {
     async fn end(&self, guest: &ServedGuest, wasi: WasiP1Ctx) -> wasmtime::Result<()> {
         let mut store = Store::new(&self.engine, wasi);
         store.set_epoch_deadline(1);
@@ -110,45 +119,62 @@ impl WasmtimeServer {
 }
 
 impl Engine for WasmtimeServer {
-    fn run(&self, work: Work) -> Running<'_> {
-        Box::pin(async move {
-            let output = MemoryOutputPipe::new(self.settings.output_max);
-            let errors = MemoryOutputPipe::new(self.settings.errors_max);
+    /// The whole body is there before the guest starts, and the answer is sent when the guest has
+    /// ended: Wasmtime's pipes in memory have no other way.
+    fn begin(&self, exchange: Exchange) -> Result<Begun, End> {
+        let pool = Arc::clone(&self.0);
+        let (mut printed, answer) = Output::new();
+        let run = Box::pin(async move {
+            let begin = Instant::now();
+            let output = MemoryOutputPipe::new(pool.settings.output_max);
+            let errors = MemoryOutputPipe::new(pool.settings.errors_max);
             let mut wasi = WasiCtxBuilder::new();
-            for (name, value) in &work.environment {
+            for (name, value) in &exchange.environment {
                 wasi.env(name, value);
             }
+            let body = exchange.request.into_body().collect().await;
+            let body = body.map(|body| body.to_bytes()).unwrap_or_default();
             let wasi = wasi
-                .stdin(MemoryInputPipe::new(work.body))
+                .stdin(MemoryInputPipe::new(body))
                 .stdout(output.clone())
                 .stderr(errors.clone())
                 .build_p1();
-            let (slot, since) = work.place.wait(self.slots.acquire()).await?;
-            let end = self.end(&self.guests[work.route], wasi);
-            let end = match timeout(self.settings.deadline, end).await {
+            let (slot, since) = exchange.place.wait(pool.slots.acquire()).await?;
+            let end = pool.end(&pool.guests[exchange.route], wasi);
+            let mut end = match timeout(pool.settings.deadline, end).await {
                 Ok(Ok(())) => End::Exited(0),
                 Ok(Err(error)) => ended(error),
                 Err(_) => End::Deadline,
             };
             drop(slot);
             let took = since.elapsed();
-            let output: Vec<u8> = output.contents().into();
-            Some(Ran {
-                end,
+            let output = output.contents();
+            if end == End::Exited(0) {
                 // The pipe does not report whether the guest printed more.
-                overflowed: output.len() >= self.settings.output_max,
-                output,
+                end = match output.len() >= pool.settings.output_max {
+                    true => End::Output,
+                    false => {
+                        printed.write_all(&output).expect("it takes all");
+                        let malformed = printed.finish().err();
+                        malformed.map_or(end, |malformed| End::Malformed(malformed.to_string()))
+                    }
+                };
+            }
+            Some(Ended {
+                end,
                 errors: errors.contents().into(),
+                waited: since - begin,
                 took,
                 usage: Usage::default(),
             })
-        })
+        });
+        Ok(Begun { answer, run })
     }
 
     fn slots(&self) -> Slots {
         Slots {
-            all: self.settings.slots as usize,
-            free: self.slots.available_permits(),
+            all: self.0.settings.slots as usize,
+            free: self.0.slots.available_permits(),
             lost: 0,
         }
     }
