@@ -4,7 +4,7 @@ use crate::front::RESERVED;
 use crate::guest::pirn::Settings;
 use crate::limits::Limits;
 use crate::operations::access::Format;
-use crate::options::{FileRoute, Options};
+use crate::options::{FileRoute, Options, Values};
 use crate::site::{Mount, check};
 use crate::units::{Destination, Endpoint, MemoryFolder, Ratio};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -131,13 +131,20 @@ impl Config {
     fn of(options: &Options, routes: Vec<Route>) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 8080));
         let workers = options.workers.map(usize::from);
+        let mut values = Values::default();
+        options.set(&mut values);
+        if options.buffered_max.is_none() {
+            // The default has room for the largest body, too.
+            let limits = &mut values.limits;
+            limits.buffered_max = limits.buffered_max.max(limits.body_max);
+        }
         Self {
             listen: options.listen.map_or(listen, |address| address.0),
             admin: options.admin.map(|address| address.0),
             stop_delay: options.stop_delay.map_or(Duration::ZERO, Duration::from),
             workers: workers.and_then(NonZero::new),
-            limits: limits(options),
-            settings: settings(options),
+            limits: values.limits,
+            settings: values.settings,
             warm_deadline: options
                 .warm_deadline
                 .map_or(Duration::from_secs(10), Duration::from),
@@ -223,47 +230,6 @@ fn check_memory_dirs(all: &[MemoryFolder]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Replaces a default by the value of an option, if the option is given.
-fn set<V>(to: &mut V, option: Option<impl Into<V>>) {
-    if let Some(value) = option {
-        *to = value.into();
-    }
-}
-
-/// The limits for clients.
-fn limits(options: &Options) -> Limits {
-    let mut limits = Limits::default();
-    set(&mut limits.waiting_max, options.waiting_max);
-    set(&mut limits.route_requests, options.route_requests);
-    set(&mut limits.wait, options.wait);
-    set(&mut limits.body_max, options.body_max);
-    // The default has room for the largest body, too.
-    limits.buffered_max = limits.buffered_max.max(limits.body_max);
-    set(&mut limits.buffered_max, options.buffered_max);
-    set(&mut limits.header_timeout, options.header_timeout);
-    set(&mut limits.body_timeout, options.body_timeout);
-    set(&mut limits.write_timeout, options.write_timeout);
-    set(&mut limits.connections, options.connections);
-    set(&mut limits.client_connections, options.client_connections);
-    set(&mut limits.log_max, options.log_max);
-    set(&mut limits.grace, options.grace);
-    limits
-}
-
-/// The limits for guests.
-fn settings(options: &Options) -> Settings {
-    let mut settings = Settings::default();
-    set(&mut settings.slots, options.slots);
-    set(&mut settings.memory_bytes_max, options.memory_max);
-    set(&mut settings.stack_bytes, options.stack);
-    set(&mut settings.deadline, options.deadline);
-    set(&mut settings.start_deadline, options.start_deadline);
-    set(&mut settings.timeslice, options.timeslice);
-    set(&mut settings.output_max, options.answer_max);
-    set(&mut settings.errors_max, options.stderr_max);
-    settings
 }
 
 /// A route of the file, with its line and the folder of the file.

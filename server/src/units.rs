@@ -73,13 +73,6 @@ impl FromStr for Destination {
     }
 }
 
-impl<'de> Deserialize<'de> for Destination {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = deserializer.deserialize_any(Text)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
-
 /// A directory in memory, as in `/tmp` or `/data=assets.tar`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryFolder {
@@ -114,13 +107,6 @@ impl FromStr for MemoryFolder {
             guest: guest.to_owned(),
             content: content.map(PathBuf::from),
         })
-    }
-}
-
-impl<'de> Deserialize<'de> for MemoryFolder {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = deserializer.deserialize_any(Text)?;
-        text.parse().map_err(de::Error::custom)
     }
 }
 
@@ -228,14 +214,35 @@ fn unit<'a, N: Copy>(text: &'a str, units: &[(&str, N)]) -> Option<(&'a str, N)>
 }
 
 /// Reads a value of the configuration file by the parser of the command line.
-pub(crate) fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(crate) fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err: fmt::Display>,
 {
     let text = deserializer.deserialize_any(Text)?;
-    text.parse().map(Some).map_err(de::Error::custom)
+    text.parse().map_err(de::Error::custom)
 }
+
+macro_rules! deserialize_by_parsing {
+    ($($type:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                parsed(deserializer)
+            }
+        }
+    )*};
+}
+
+deserialize_by_parsing!(
+    Size,
+    Time,
+    Count,
+    Address,
+    Endpoint,
+    Ratio,
+    Destination,
+    MemoryFolder
+);
 
 /// Takes text, or a number as text.
 struct Text;

@@ -4,10 +4,11 @@
 //! many lines wait.
 
 use super::utc::Utc;
+use crate::units::parsed;
 use anyhow::{Context as _, Error, Result, bail};
 use pirn_cli::output::append_to;
 use pirn_cli::text;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Serializer;
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
@@ -49,6 +50,12 @@ impl FromStr for Format {
             "combined" => Ok(Self::Combined),
             _ => bail!("{text:?} is not a format of the access log; write json or combined"),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
     }
 }
 
