@@ -1,13 +1,13 @@
 //! [`Front`]: handles a request from its header to its response, with all limits.
 
 use crate::cgi::environment::environment;
-use crate::guest::engine::{Begun, Ended, Engine, Exchange};
+use crate::guest::engine::{Begun, End, Ended, Engine, Exchange};
 use crate::guest::place::Place;
 use crate::http::Addresses;
 use crate::http::authority;
 use crate::http::body::{Unread, read_ahead};
-use crate::http::buffered::{Buffered, NoRoom, Reserved};
-use crate::http::guest_body::{Arrival, GuestBody};
+use crate::http::buffered::{Buffered, Reserved};
+use crate::http::guest_body::GuestBody;
 use crate::limits::Limits;
 use crate::operations::access::AccessLog;
 use crate::operations::journal::{Journal, short};
@@ -15,15 +15,15 @@ use crate::operations::metrics::{Metrics, Outcome};
 use crate::operations::traces::Traces;
 use crate::record::Record;
 use crate::site::{Mount, Site};
-use crate::streaming::{Exchanged, Guests, ReplyBody, Stream, failure};
+use crate::streaming::{Exchanged, Guests, ReplyBody, Stream, failure, unread};
 use anyhow::Result;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use hyper::{Method, Request, Response, StatusCode};
-use pirn_wasi2::http::ErrorCode;
+use hyper::{Method, Request, Response, StatusCode, Version};
+use pirn_wasi2::http::{ErrorCode, OutgoingBody};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +69,12 @@ struct Refusal {
 impl Refusal {
     fn new(outcome: Outcome, why: impl Into<String>) -> Self {
         let why = why.into();
+        Self { outcome, why }
+    }
+}
+
+impl From<(Outcome, String)> for Refusal {
+    fn from((outcome, why): (Outcome, String)) -> Self {
         Self { outcome, why }
     }
 }
@@ -174,14 +180,7 @@ impl Front {
     /// Logs and records a refusal, and answers the client.
     fn refuse(&self, record: Record, refusal: Refusal) -> Reply {
         let (outcome, why) = (refusal.outcome, refusal.why);
-        // Only failures of guests go to the log at its default level. Otherwise a client could fill
-        // the log.
-        if outcome.is_guests() {
-            self.journal.failure(record.route(), outcome.name(), &why);
-        } else {
-            let route = record.route();
-            tracing::debug!(route, outcome = outcome.name(), ?why, "refused");
-        }
+        self.journal.failure(record.route(), outcome, &why);
         let reply = refused(outcome);
         let bytes = reply.body().size_hint().exact().unwrap_or_default();
         record.end(outcome, reply.status().as_u16(), bytes);
@@ -198,32 +197,18 @@ impl Front {
     ) -> Result<Reply, (Record, Refusal)> {
         // A request that waits here has no place in the queue and no permit of its route yet.
         catch_up().await;
-        let limits = &asked.site.limits;
         let is_head = *request.method() == Method::HEAD;
-        let begun = begin(asked, request, &mut record).await;
-        let (begun, turn) = match begun {
+        let is_cgi = !asked.site.engine.is_handler(asked.number);
+        let is_old = request.version() == Version::HTTP_10;
+        let begun = begin(asked, request, &mut record, is_cgi).await;
+        let (mut begun, turn) = match begun {
             Ok(begun) => begun,
             Err(refusal) => return Err((record, refusal)),
         };
-        let Begun {
-            mut answer,
-            mut run,
-        } = begun;
-        let mut ended = None;
-        let mut head = tokio::select! {
-            biased;
-            end = &mut run => {
-                ended = Some(end);
-                answer.try_recv().ok()
-            }
-            head = &mut answer => head.ok(),
-        };
-        if head.is_none() && ended.is_none() {
-            // The guest has dropped its `response-outparam`. The end of the guest is the reason to
-            // report.
-            ended = Some(run.as_mut().await);
-            head = None;
-        }
+        // An answer without a body would let the client begin its next request while the guest
+        // runs. A client of HTTP/1.0 could not see that an answer is incomplete.
+        let waits = |status| is_cgi && (is_old || is_head || !has_body(status));
+        let (head, ended) = begun_answer(&mut begun, waits).await;
         let ended = match ended {
             Some(None) => {
                 let waited = |before| record.took().saturating_sub(before);
@@ -234,9 +219,16 @@ impl Front {
             Some(Some(ended)) => Some(ended),
             None => None,
         };
+        let has_failed = |end: &End| is_cgi && *end != End::Exited(0);
         let response = match head {
-            // If the body has already failed, the connection would end without an answer.
-            Some(Ok(response)) if response.body().error().is_none() => response,
+            // If the body has already failed, the connection would end without an answer. A program
+            // that has failed before its answer is sent gives none.
+            Some(Ok(response))
+                if response.body().error().is_none()
+                    && !ended.as_ref().is_some_and(|ended| has_failed(&ended.end)) =>
+            {
+                response
+            }
             other => {
                 let error = other.and_then(|head| match head {
                     Ok(response) => response.body().error(),
@@ -246,7 +238,7 @@ impl Front {
                     record.guest_ended(ended);
                     self.journal.errors(record.route(), &ended.errors);
                 }
-                let refusal = no_response(ended.as_ref(), error, &record.arrival, limits);
+                let refusal = no_response(ended.as_ref(), error, &record);
                 return Err((record, refusal));
             }
         };
@@ -262,7 +254,7 @@ impl Front {
             None => {
                 let exchanged = Arc::clone(&exchanged);
                 Some(self.guests.spawn(async move {
-                    if let Some(ended) = run.await {
+                    if let Some(ended) = begun.run.await {
                         exchanged.guest_ended(&ended);
                     }
                     drop(turn);
@@ -326,31 +318,6 @@ fn page(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Reply
     reply
 }
 
-/// The refusal of a request whose body has not arrived.
-fn unread(unread: &Unread, limits: &Limits) -> Refusal {
-    match unread {
-        Unread::TooLarge => too_large(limits.body_max),
-        Unread::Slow => {
-            let why = format!("body did not come within {:?}", limits.body_timeout);
-            Refusal::new(Outcome::Slow, why)
-        }
-        Unread::Malformed(error) => Refusal::new(Outcome::Bad, format!("body: {error}")),
-        Unread::NoRoom(NoRoom { needed, bytes_max }) => {
-            let why = format!(
-                "bodies would take {needed} bytes of {bytes_max}; raise --buffered-max, or the \
-                 part of a client by --client-connections"
-            );
-            Refusal::new(Outcome::Full, why)
-        }
-        Unread::NoMemory(error) => Refusal::new(Outcome::Failed, format!("body: {error}")),
-    }
-}
-
-fn too_large(bytes_max: usize) -> Refusal {
-    let why = format!("body is larger than {bytes_max} bytes");
-    Refusal::new(Outcome::TooLarge, why)
-}
-
 const ROUTE_FULL: &str = "the route has as many requests as it may";
 const QUEUE_FULL: &str = "the queue of waiting requests is full";
 
@@ -358,7 +325,7 @@ const QUEUE_FULL: &str = "the queue of waiting requests is full";
 fn check_size(site: &Site, body: &Incoming) -> Result<(), Refusal> {
     let bytes_max = site.limits.body_max;
     match body.size_hint().lower() > bytes_max as u64 {
-        true => Err(too_large(bytes_max)),
+        true => Err(unread(&Unread::TooLarge, &site.limits).into()),
         false => Ok(()),
     }
 }
@@ -414,31 +381,35 @@ async fn begin(
     asked: Asked<'_>,
     request: Request<Incoming>,
     record: &mut Record,
+    is_cgi: bool,
 ) -> Result<(Begun, OwnedSemaphorePermit), Refusal> {
     let Asked { site, number, .. } = asked;
     let limits = &site.limits;
     check_size(site, request.body())?;
-    let mut environment = vec![];
     let (mut parts, mut body) = request.into_parts();
-    let body = match site.engine.is_handler(number) {
-        true => GuestBody::new(body, limits.body_max, &record.arrival),
-        false => {
+    let body = match is_cgi {
+        false => GuestBody::new(body, limits.body_max, &record.arrival),
+        true => {
             check_admission(site, number)?;
-            let until = Instant::now().checked_add(limits.body_timeout);
+            let begin = Instant::now();
+            let until = begin.checked_add(limits.body_timeout);
             let ahead = read_ahead(&mut body, limits.body_max, until, asked.reserved).await;
             let ahead = ahead.map_err(|error| unread(&error, limits))?;
+            let left = limits.body_timeout.saturating_sub(begin.elapsed());
             let body = GuestBody::new(body, limits.body_max, &record.arrival);
-            body.after(ahead.bytes, ahead.is_whole).until(until)
+            body.after(ahead.bytes, ahead.is_whole).within(Some(left))
         }
     };
     let (turn, place) = admit(site, number)?;
     record.pass_trace(&mut parts.headers);
-    if !site.engine.is_handler(number) {
-        let prefix = &site.routes[number].prefix;
-        let bytes = body.size_hint().lower();
-        let made = self::environment(&parts, prefix, bytes, asked.addresses);
-        environment = made.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
-    }
+    let environment = match is_cgi {
+        false => vec![],
+        true => {
+            let prefix = &site.routes[number].prefix;
+            let made = environment(&parts, prefix, body.size_hint().lower(), asked.addresses);
+            made.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?
+        }
+    };
     let exchange = Exchange {
         route: number,
         request: Request::from_parts(parts, body),
@@ -451,29 +422,44 @@ async fn begin(
     Ok((begun, turn))
 }
 
+/// Runs a guest until the head of its response is there, or until the guest ends if `waits` says so
+/// of the status. Returns the head, and the end of a guest that has ended.
+async fn begun_answer(
+    begun: &mut Begun,
+    waits: impl Fn(StatusCode) -> bool,
+) -> (
+    Option<Result<Response<OutgoingBody>, ErrorCode>>,
+    Option<Option<Ended>>,
+) {
+    let Begun { answer, run } = begun;
+    let head = tokio::select! {
+        biased;
+        ended = &mut *run => return (answer.try_recv().ok(), Some(ended)),
+        head = &mut *answer => head.ok(),
+    };
+    let ended = match &head {
+        Some(Ok(response)) if waits(response.status()) => Some(run.await),
+        Some(_) => None,
+        // The guest has dropped its `response-outparam`. The end of the guest is the reason to
+        // report.
+        None => Some(run.await),
+    };
+    (head, ended)
+}
+
 /// Whether responses with this status have a body (RFC 9112, section 6.3).
 fn has_body(status: StatusCode) -> bool {
     status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
 }
 
-/// The refusal of a request whose guest gave no response. `limits` are those of the request.
-fn no_response(
-    ended: Option<&Ended>,
-    error: Option<ErrorCode>,
-    arrival: &Arrival,
-    limits: &Limits,
-) -> Refusal {
-    // A guest without its input often fails. Then report the client as the cause.
-    if let Some(error) = arrival.failure() {
-        return unread(error, limits);
+/// The refusal of a request whose guest gave no response.
+fn no_response(ended: Option<&Ended>, error: Option<ErrorCode>, record: &Record) -> Refusal {
+    let (arrival, limits) = (&record.arrival, record.limits());
+    if let Some(failed) = ended.and_then(|ended| failure(&ended.end, arrival, limits)) {
+        return failed.into();
     }
-    match ended.and_then(|ended| failure(&ended.end)) {
-        Some((Outcome::Deadline, _)) if arrival.is_awaited() => {
-            let why = "body did not come before the guest's deadline";
-            return Refusal::new(Outcome::Slow, why);
-        }
-        Some((outcome, why)) => return Refusal::new(outcome, why),
-        None => {}
+    if let Some(error) = arrival.failure() {
+        return unread(error, limits).into();
     }
     match error {
         // The guest may have set an error with a long text.

@@ -3,6 +3,7 @@
 use crate::guest::engine::Ended;
 use crate::http::Addresses;
 use crate::http::guest_body::Arrival;
+use crate::limits::Limits;
 use crate::operations::access::{AccessLog, Line, shortened};
 use crate::operations::metrics::Outcome;
 use crate::operations::traceparent::{Parent, TRACEPARENT};
@@ -125,6 +126,11 @@ impl Record {
     pub(crate) fn route(&self) -> &str {
         self.route
             .map_or("-", |route| &self.site.routes[route].prefix)
+    }
+
+    /// The limits of the request's site.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.site.limits
     }
 
     /// Keeps the times of a guest that has ended, and counts the resources that it used.

@@ -307,7 +307,8 @@ async fn serve(
     let Ok(local) = stream.local_addr() else {
         return; // it is closed already
     };
-    // An answer is written as a whole, so Nagle's algorithm would only delay it.
+    // An answer is written in pieces that are sent at once, so Nagle's algorithm would only delay
+    // them.
     let _ = stream.set_nodelay(true);
     let (write_timeout, header_timeout) = {
         let site = front.site();

@@ -1,6 +1,10 @@
 //! Responses of guests that answer while they run: [`ReplyBody`] and [`Exchanged`].
 
 use crate::guest::engine::{End, Ended};
+use crate::http::body::Unread;
+use crate::http::buffered::NoRoom;
+use crate::http::guest_body::Arrival;
+use crate::limits::Limits;
 use crate::operations::journal::Journal;
 use crate::operations::metrics::Outcome;
 use crate::record::Record;
@@ -11,8 +15,9 @@ use pirn_wasi2::http::{ErrorCode, OutgoingBody};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// The body of a response.
@@ -50,6 +55,10 @@ pub(crate) struct Exchanged {
     /// The outcome and the reason, if the guest failed.
     failure: Mutex<Option<(Outcome, String)>>,
     sent: Mutex<Sent>,
+    /// The time at which the guest ended.
+    ended: OnceLock<Instant>,
+    /// Longest time that the client may take to receive its answer after the guest has ended.
+    write_timeout: Duration,
 }
 
 /// The part of a response that was sent.
@@ -90,16 +99,47 @@ impl Guests {
     }
 }
 
-/// The outcome and the reason, if the guest failed.
-pub(crate) fn failure(end: &End) -> Option<(Outcome, String)> {
+/// The outcome and the reason of a body that has not arrived.
+pub(crate) fn unread(unread: &Unread, limits: &Limits) -> (Outcome, String) {
+    match unread {
+        Unread::TooLarge => {
+            let why = format!("body is larger than {} bytes", limits.body_max);
+            (Outcome::TooLarge, why)
+        }
+        Unread::Slow => {
+            let why = format!("body did not come within {:?}", limits.body_timeout);
+            (Outcome::Slow, why)
+        }
+        Unread::Malformed(error) => (Outcome::Bad, format!("body: {error}")),
+        Unread::NoRoom(NoRoom { needed, bytes_max }) => {
+            let why = format!(
+                "bodies would take {needed} bytes of {bytes_max}; raise --buffered-max, or the \
+                 part of a client by --client-connections"
+            );
+            (Outcome::Full, why)
+        }
+        Unread::NoMemory(error) => (Outcome::Failed, format!("body: {error}")),
+    }
+}
+
+/// The outcome and the reason, if the guest failed. The client is the cause if the guest lacked
+/// bytes of the request's body. A client could otherwise fill the log, which reports guests.
+pub(crate) fn failure(end: &End, arrival: &Arrival, limits: &Limits) -> Option<(Outcome, String)> {
     let outcome = match end {
         End::Exited(0) => return None,
-        End::Exited(_) => Outcome::Exit,
-        End::Trap(_) => Outcome::Trap,
+        End::Deadline if arrival.is_awaited() => {
+            let why = "body did not come before the guest's deadline";
+            return Some((Outcome::Slow, why.to_owned()));
+        }
         End::Deadline => Outcome::Deadline,
-        End::Malformed(_) => Outcome::Malformed,
         End::Output => Outcome::Output,
         End::Panic(_) | End::System(_) => Outcome::Failed,
+        End::Exited(_) | End::Trap(_) | End::Malformed(_) if arrival.failure().is_some() => {
+            return arrival.failure().map(|error| unread(error, limits));
+        }
+        End::Exited(_) => Outcome::Exit,
+        End::Trap(_) => Outcome::Trap,
+        End::Malformed(_) => Outcome::Malformed,
     };
     Some((outcome, end.to_string()))
 }
@@ -112,6 +152,8 @@ impl Exchanged {
     /// Begins to collect the outcome. The guest has already set the head of its response.
     pub(crate) fn new(record: Record, journal: &Arc<Journal>, status: u16) -> Arc<Self> {
         Arc::new(Self {
+            write_timeout: record.limits().write_timeout,
+            ended: OnceLock::new(),
             record: Mutex::new(Some(record)),
             journal: Arc::clone(journal),
             status,
@@ -126,8 +168,10 @@ impl Exchanged {
         if let Some(record) = &mut *lock(&self.record) {
             record.guest_ended(ended);
             self.journal.errors(record.route(), &ended.errors);
+            *lock(&self.failure) = failure(&ended.end, &record.arrival, record.limits());
         }
-        *lock(&self.failure) = failure(&ended.end);
+        // A guest ends once.
+        let _ = self.ended.set(Instant::now());
     }
 
     fn set_sent(&self, sent: Sent) {
@@ -142,7 +186,7 @@ impl Drop for Exchanged {
         };
         let outcome = match (lock(&self.failure).take(), *lock(&self.sent)) {
             (Some((outcome, why)), _) => {
-                self.journal.failure(record.route(), outcome.name(), &why);
+                self.journal.failure(record.route(), outcome, &why);
                 outcome
             }
             (None, Sent::All) => Outcome::Ok,
@@ -150,7 +194,7 @@ impl Drop for Exchanged {
             (None, Sent::Broken) => {
                 let why = "guest did not complete the body of its answer";
                 self.journal
-                    .failure(record.route(), Outcome::Malformed.name(), why);
+                    .failure(record.route(), Outcome::Malformed, why);
                 Outcome::Malformed
             }
         };
@@ -206,8 +250,13 @@ impl Body for ReplyBody {
             }
             Self::Stream(stream) => stream,
         };
-        let polled = Pin::new(&mut stream.body).poll_frame(context);
         let exchanged = &stream.exchanged;
+        // The socket has a limit for each pause of the client, and this limit is for all pauses.
+        let ended = exchanged.ended.get();
+        if ended.is_some_and(|ended| ended.elapsed() > exchanged.write_timeout) {
+            return Poll::Ready(Some(Err(ErrorCode::ConnectionWriteTimeout)));
+        }
+        let polled = Pin::new(&mut stream.body).poll_frame(context);
         match &polled {
             Poll::Ready(None) => exchanged.set_sent(Sent::All),
             Poll::Ready(Some(Err(_))) => exchanged.set_sent(Sent::Broken),

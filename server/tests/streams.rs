@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{HOUR, TestServer, limits, rest, soon, until};
+use common::{HOUR, TestServer, limits, prints, rest, soon, until};
 use pirn_server::{Limits, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -195,9 +195,9 @@ const QUIET: &str = r#"(module
       (br_if $more (i32.load (i32.const 64))))
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 64)))))"#;
 
-/// The time for a body counts from the header, and ends a guest that waits for the rest.
+/// The time for a body includes the waits of the guest for the rest.
 #[tokio::test]
-async fn the_rest_of_a_body_has_no_time_of_its_own() {
+async fn a_guest_waits_only_so_long_for_the_rest_of_a_body() {
     let limits = Limits {
         body_timeout: std::time::Duration::from_millis(200),
         header_timeout: HOUR,
@@ -227,5 +227,55 @@ async fn a_deadline_while_the_client_is_awaited_is_the_clients_fault() {
     assert!(answered.starts_with("HTTP/1.1 408 "), "{answered}");
     server.counted("/", "slow", 1.0).await;
     server.rests().await;
+    server.stop().await;
+}
+
+/// A guest whose head was sent is still not the cause of its client's failure.
+#[tokio::test]
+async fn a_client_that_stops_after_the_head_is_the_cause() {
+    let server = TestServer::new(&[("/", ECHO)], settings(), limits()).await;
+    let mut client = server.begin(post("/", LARGE).as_bytes()).await;
+    send(&mut client, vec![b'a'; START]).await;
+    read_until(&mut client, "aaaa").await;
+    client.shutdown().await.expect("it is open");
+    drop(rest(&mut client).await);
+    server.counted("/", "bad", 1.0).await;
+    server.rests().await;
+    server.stop().await;
+}
+
+/// The guest does not read the body, and the connection serves the next request.
+#[tokio::test]
+async fn the_rest_of_a_body_that_no_guest_reads_is_discarded() {
+    let hello = prints("Status: 200\n\nhello");
+    let server = TestServer::new(&[("/", &hello)], settings(), limits()).await;
+    let requests = [post("/", LARGE), "x".repeat(LARGE), post("/", 0)].concat();
+    let requests = requests.replacen("Connection: close\r\n", "", 1);
+    let mut client = server.begin(requests.as_bytes()).await;
+    let answered = rest(&mut client).await;
+    assert_eq!(answered.matches("HTTP/1.1 200 OK").count(), 2, "{answered}");
+    server.stop().await;
+}
+
+/// A client could otherwise have many guests at the same time on one connection, and an old client
+/// could not see that an answer is incomplete.
+#[tokio::test]
+async fn some_answers_are_sent_when_the_guest_has_ended() {
+    let bare = TRAPS.replace("Status: 200", "Status: 204");
+    let guests = [("/", TRAPS), ("/bare", bare.as_str())];
+    let server = TestServer::new(&guests, settings(), limits()).await;
+    for request in [
+        "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        "GET /bare HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        "GET / HTTP/1.0\r\nHost: a\r\n\r\n",
+    ] {
+        let came = server.door.came();
+        let mut client = server.begin(request.as_bytes()).await;
+        until("the guest waits", || server.door.came() == came + 1).await;
+        server.door.open();
+        let answered = rest(&mut client).await;
+        assert!(answered.contains(" 502 "), "{request} {answered}");
+    }
+    server.counted("/", "trap", 2.0).await;
     server.stop().await;
 }

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// A source of bytes that may arrive later. A read never waits: it fails with
-/// [`ErrorKind::WouldBlock`] if no byte is available yet.
+/// [`ErrorKind::WouldBlock`] if no byte is available yet. A read that fails in this way may forget
+/// the task that the source must wake.
 pub trait Source: Read + Send + 'static {
     /// Ready if a read would return bytes, the end or an error. Otherwise wakes the task of the
-    /// context when a read would.
+    /// context when a read would. The next read of a source that is ready must not fail with
+    /// [`ErrorKind::WouldBlock`].
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
@@ -41,6 +43,14 @@ impl Shared {
     /// Reads available bytes; `None` if no byte is available yet.
     pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        // A read could forget the tasks that wait.
+        let waker = Waker::from(Arc::clone(&self.waiting));
+        if source
+            .poll_ready(&mut Context::from_waker(&waker))
+            .is_pending()
+        {
+            return Ok(None);
+        }
         match source.read(into) {
             Ok(read) => Ok(Some(read)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
@@ -83,6 +93,7 @@ mod tests {
 
     impl Read for Never {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            *self.0.lock().unwrap() = None;
             Err(ErrorKind::WouldBlock.into())
         }
     }

@@ -77,17 +77,33 @@ pub(super) struct Head {
     pub(super) said: Option<String>,
 }
 
-/// Finds the end of a header: the number of bytes up to the blank line, with it. `from` is where a
-/// line starts; it moves to the start of the last line that is not complete.
-pub(super) fn end(output: &[u8], from: &mut usize) -> Option<usize> {
-    while let Some(len) = output[*from..].iter().position(|byte| *byte == b'\n') {
-        let line = &output[*from..*from + len];
-        *from += len + 1;
-        if line.is_empty() || line == b"\r" {
-            return Some(*from);
+/// A search for the end of a header that grows.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// Where the last line starts.
+    line: usize,
+    /// The number of bytes that were searched.
+    searched: usize,
+}
+
+impl Search {
+    /// The number of bytes up to the blank line, with it. `output` has the bytes of the last call
+    /// and perhaps more.
+    pub(super) fn end(&mut self, output: &[u8]) -> Option<usize> {
+        while let Some(at) = output[self.searched..]
+            .iter()
+            .position(|byte| *byte == b'\n')
+        {
+            let feed = self.searched + at;
+            let line = &output[self.line..feed];
+            (self.line, self.searched) = (feed + 1, feed + 1);
+            if line.is_empty() || line == b"\r" {
+                return Some(self.line);
+            }
         }
+        self.searched = output.len();
+        None
     }
-    None
 }
 
 /// Parses the header at the start of a guest's output.

@@ -1,7 +1,6 @@
 //! [`Output`]: the standard output of a CGI program becomes a response while the program runs.
 
-use super::answer::{self, HEADER_BYTES_MAX, Malformed};
-use bytes::Bytes;
+use super::answer::{self, HEADER_BYTES_MAX, Malformed, Search};
 use hyper::Response;
 use pirn_wasi2::http::{Answer, BodyWriter, ErrorCode, OutgoingBody};
 use std::future::{Future, poll_fn};
@@ -14,8 +13,8 @@ use tokio::sync::oneshot::Sender;
 /// The standard output of a CGI program. All clones write to the same output.
 ///
 /// The program's first bytes are the header of the response. The header is sent when it is complete
-/// and the program waits or ends. So a program that fails before then has sent nothing, and the
-/// client gets an error.
+/// and the program waits, yields at the end of its time slice, or ends. So a program that fails
+/// before then has sent nothing, and the client gets an error.
 #[derive(Debug, Clone)]
 pub struct Output(Arc<Mutex<State>>);
 
@@ -30,8 +29,7 @@ struct State {
 enum Phase {
     Header {
         bytes: Vec<u8>,
-        /// Where the last line of `bytes` starts.
-        line: usize,
+        search: Search,
     },
     Body(Box<Printed>),
     /// The header is malformed. The output is discarded.
@@ -64,9 +62,16 @@ impl Printed {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        if !bytes.is_empty() {
-            self.bytes += bytes.len() as u64;
-            self.body.write(Bytes::copy_from_slice(bytes));
+        self.bytes += bytes.len() as u64;
+        self.body.write(bytes);
+    }
+
+    /// Whether the head may be sent before the length of the body is known. A body that is too long
+    /// already must not begin.
+    fn may_begin(&self) -> bool {
+        match &self.said {
+            Some(said) => length(said).is_some_and(|announced| self.bytes <= announced),
+            None => true,
         }
     }
 
@@ -97,7 +102,7 @@ impl Output {
         let state = State {
             phase: Phase::Header {
                 bytes: vec![],
-                line: 0,
+                search: Search::default(),
             },
             sender: Some(sender),
         };
@@ -108,8 +113,8 @@ impl Output {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs the program. Sends the head of the response as soon as the program waits after it has
-    /// printed the header.
+    /// Runs the program. Sends the head of the response as soon as the program waits or yields
+    /// after it has printed the header.
     pub async fn sent_while<R>(&self, program: impl Future<Output = R>) -> R {
         let mut program = pin!(program);
         poll_fn(|context| {
@@ -132,8 +137,7 @@ impl Output {
         let mut state = self.state();
         state.check()?;
         state.send();
-        let empty = Phase::Malformed(Malformed::NoEnd);
-        if let Phase::Body(printed) = mem::replace(&mut state.phase, empty) {
+        if let Phase::Body(printed) = &mut state.phase {
             // `check` has compared the lengths.
             let _ = printed.body.finish();
         }
@@ -150,14 +154,11 @@ impl State {
         }
     }
 
-    /// Sends the head of the response, if it is complete and was not sent. A response with a
-    /// malformed `Content-Length` is never sent.
+    /// Sends the head of the response, if it is complete and was not sent. A response with a wrong
+    /// `Content-Length` is never sent.
     fn send(&mut self) {
         if let Phase::Body(printed) = &mut self.phase
-            && printed
-                .said
-                .as_deref()
-                .is_none_or(|said| length(said).is_some())
+            && printed.may_begin()
             && let Some(response) = printed.response.take()
             && let Some(sender) = self.sender.take()
         {
@@ -170,13 +171,13 @@ impl State {
         match &mut self.phase {
             Phase::Header {
                 bytes: header,
-                line,
+                search,
             } => {
                 // One byte more than fits shows that the header is too long.
                 let room = HEADER_BYTES_MAX + 1 - header.len();
                 let (some, rest) = bytes.split_at(bytes.len().min(room));
                 header.extend_from_slice(some);
-                let Some(end) = answer::end(header, line) else {
+                let Some(end) = search.end(header) else {
                     if header.len() > HEADER_BYTES_MAX {
                         let error = answer::head(header).err();
                         self.phase = Phase::Malformed(error.unwrap_or(Malformed::NoEnd));
@@ -214,6 +215,7 @@ impl Write for Output {
 mod tests {
     use super::super::answer::{FIELDS_MAX, NOT_A_GUESTS};
     use super::*;
+    use bytes::Bytes;
     use futures::FutureExt as _;
     use http_body_util::BodyExt as _;
     use hyper::StatusCode;
@@ -308,22 +310,28 @@ mod tests {
     /// The client gets the announced length and no other.
     #[test]
     fn a_body_of_another_length_than_announced_fails() {
-        for (body, size_is_sent) in [("abc", true), ("abcde", true), ("abcd", false)] {
+        for (body, is_wrong) in [("abc", true), ("abcde", true), ("abcd", false)] {
             let (mut writer, mut answer) = Output::new();
             let header = b"Content-Length: 4\nStatus: 200\n\n";
             writer.write_all(header).expect("it takes all");
             writer.state().send();
             let response = answer.try_recv().expect("it is sent").expect("a response");
             writer.write_all(body.as_bytes()).expect("it takes all");
-            assert_eq!(writer.finish().is_err(), size_is_sent, "{body}");
+            assert_eq!(writer.finish().is_err(), is_wrong, "{body}");
             let body = response.into_body().collect().now_or_never();
-            assert_eq!(body.expect("it has ended").is_err(), size_is_sent);
+            assert_eq!(body.expect("it has ended").is_err(), is_wrong);
         }
         let (mut writer, mut answer) = Output::new();
         let header = b"Content-Length: 04\nStatus: 200\n\nabcd";
         writer.write_all(header).expect("it takes all");
         writer.state().send();
         assert!(answer.try_recv().is_err(), "no length to announce");
+        assert!(writer.finish().is_err());
+        let (mut writer, mut answer) = Output::new();
+        let header = b"Content-Length: 4\nStatus: 200\n\nabcde";
+        writer.write_all(header).expect("it takes all");
+        writer.state().send();
+        assert!(answer.try_recv().is_err(), "too long already");
         assert!(writer.finish().is_err());
     }
 

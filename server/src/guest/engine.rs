@@ -15,7 +15,7 @@ use std::time::Duration;
 pub trait Engine: Send + Sync + 'static {
     /// Whether the guest of a route is a handler. A handler gets the request before its body has
     /// arrived. Any other guest is a CGI program: it also gets the environment of its request, and
-    /// the request's body has a length.
+    /// the size hint of the request's body is exact.
     fn is_handler(&self, _route: usize) -> bool {
         false
     }

@@ -48,8 +48,8 @@ pub(crate) struct Ahead {
 pub(crate) const AHEAD_BYTES: usize = 64 << 10;
 
 /// Reads the start of a body until `until`: [`AHEAD_BYTES`] of a body with a declared length, and
-/// all of any other body. The declared or found length is at most `bytes_max`. The capacity of the
-/// buffer counts in `reserved`, which must be empty, until the bytes are dropped.
+/// all of any other body. Fails if the length, declared or found, exceeds `bytes_max`. The capacity
+/// of the buffer counts in `reserved`, which must be empty, until the bytes are dropped.
 pub(crate) async fn read_ahead<B>(
     body: &mut B,
     bytes_max: usize,

@@ -2,6 +2,7 @@
 
 use super::body::Unread;
 use bytes::Bytes;
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use pirn_wasi2::http::ErrorCode;
 use std::future::Future as _;
@@ -9,8 +10,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::time::Instant;
-use tokio::time::{Sleep, sleep_until};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::time::{Sleep, sleep, timeout};
 
 /// The body of a request, with a limit of its size.
 #[derive(Debug)]
@@ -20,8 +22,11 @@ pub struct GuestBody {
     /// The rest; `None` if nothing follows `ahead`.
     rest: Option<Incoming>,
     bytes_max: u64,
-    /// The end of the time for the body, if it has a limit.
-    late: Option<Pin<Box<Sleep>>>,
+    /// The time that the guest may still wait for the body, if the time has a limit. The body then
+    /// arrives to its end, also if the guest does not read it.
+    left: Option<Duration>,
+    /// The start and the end of the current wait.
+    wait: Option<(Instant, Pin<Box<Sleep>>)>,
     arrival: Arc<Arrival>,
 }
 
@@ -40,7 +45,7 @@ impl Arrival {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the guest waits for bytes of the client.
+    /// Whether the guest waits for bytes of the client, as far as its last look shows.
     pub(crate) fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::Relaxed)
     }
@@ -58,7 +63,8 @@ impl GuestBody {
             ahead: Bytes::new(),
             rest: Some(body),
             bytes_max: bytes_max as u64,
-            late: None,
+            left: None,
+            wait: None,
             arrival: Arc::clone(arrival),
         }
     }
@@ -74,13 +80,28 @@ impl GuestBody {
         self
     }
 
-    /// Sets the time until which the body must have arrived.
-    pub(crate) fn until(mut self, until: Option<Instant>) -> Self {
-        self.late = match self.rest {
-            Some(_) => until.map(|until| Box::pin(sleep_until(until.into()))),
-            None => None,
-        };
+    /// Sets the time that the guest may wait for the body, in all. The time in which the guest does
+    /// not wait does not count.
+    pub(crate) fn within(mut self, left: Option<Duration>) -> Self {
+        self.left = left;
         self
+    }
+
+    /// Whether the guest has waited for too long.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(left) = self.left else {
+            return false;
+        };
+        let begin = || (Instant::now(), Box::pin(sleep(left)));
+        let (_, end) = self.wait.get_or_insert_with(begin);
+        end.as_mut().poll(context).is_ready()
+    }
+
+    /// Counts the wait that has ended.
+    fn end_wait(&mut self) {
+        if let (Some(left), Some((begin, _))) = (&mut self.left, self.wait.take()) {
+            *left = left.saturating_sub(begin.elapsed());
+        }
     }
 
     fn fail(
@@ -92,6 +113,27 @@ impl GuestBody {
         // The body has ended, so this is the first failure.
         let _ = self.arrival.failure.set(why);
         Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Drop for GuestBody {
+    /// A client that still sends its body would lose the answer if the connection closed. So the
+    /// server reads the rest of the body of a CGI guest, within its limits. A client that kept the
+    /// guest waiting loses its connection.
+    fn drop(&mut self) {
+        if self.arrival.is_awaited() {
+            return;
+        }
+        if let (Some(left), Some(rest)) = (self.left, self.rest.take())
+            && !rest.is_end_stream()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let rest = Limited::new(rest, self.bytes_max as usize);
+            runtime.spawn(timeout(left, async move {
+                let mut rest = rest;
+                while let Some(Ok(_)) = rest.frame().await {}
+            }));
+        }
     }
 }
 
@@ -114,17 +156,18 @@ impl Body for GuestBody {
         self.arrival
             .is_awaited
             .store(polled.is_pending(), Ordering::Relaxed);
+        if polled.is_ready() {
+            self.end_wait();
+        }
         match polled {
-            Poll::Pending => {
-                let late = self.late.as_mut().map(|late| late.as_mut().poll(context));
-                match late {
-                    Some(Poll::Ready(())) => {
-                        self.fail(Unread::Slow, ErrorCode::ConnectionReadTimeout)
-                    }
-                    _ => Poll::Pending,
-                }
+            Poll::Pending if self.is_late(context) => {
+                self.fail(Unread::Slow, ErrorCode::ConnectionReadTimeout)
             }
-            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => {
+                self.rest = None;
+                Poll::Ready(None)
+            }
             Poll::Ready(Some(Err(error))) => {
                 let why = Unread::Malformed(error.to_string());
                 self.fail(why, ErrorCode::HttpProtocolError)

@@ -8,11 +8,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A socket on which a write fails if the client does not receive its answer in time.
+/// A socket on which a write fails if the client does not receive what was written in time.
 ///
-/// The time limit applies to the whole answer. Otherwise a client that reads a byte now and then
-/// could keep its connection, and the answer in memory, forever. The time starts when the socket
-/// first accepts no more bytes, and ends when everything is written.
+/// The time starts when the socket first accepts no more bytes, and ends when everything that hyper
+/// has is written. The time for a whole answer is limited apart, from the end of its guest.
 pub(crate) struct Stream<S> {
     socket: S,
     write_max: Duration,
@@ -69,7 +68,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
         self.socket.is_write_vectored()
     }
 
-    /// hyper flushes after it has written all of an answer.
+    /// hyper flushes after it has written all that it has of an answer.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.late = None;
         Pin::new(&mut self.socket).poll_flush(context)

@@ -1,6 +1,6 @@
 //! [`Journal`]: logs messages of guests, with a limit of bytes per second.
 
-use super::metrics::Counter;
+use super::metrics::{Counter, Outcome};
 use std::fmt::{self, Display, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -74,11 +74,17 @@ impl Journal {
         }
     }
 
-    /// Logs that a guest failed.
-    pub(crate) fn failure(&self, route: &str, outcome: &str, why: &str) {
+    /// Logs that a request failed. Only failures of guests go to the log at its default level.
+    /// Otherwise a client could fill the log.
+    pub(crate) fn failure(&self, route: &str, outcome: Outcome, why: &str) {
+        let name = outcome.name();
+        if !outcome.is_guests() {
+            tracing::debug!(route, outcome = name, ?why, "refused");
+            return;
+        }
         let why: String = why.chars().take(WHY_CHARS_MAX).collect();
         if self.admit(&why) {
-            tracing::warn!(route, outcome, ?why, "guest failed");
+            tracing::warn!(route, outcome = name, ?why, "guest failed");
         }
     }
 
@@ -169,7 +175,7 @@ mod tests {
         journal.errors("/", "\n".repeat(100).as_bytes());
         assert!(left() < LINE_BYTES);
         let journal = Journal::new(LINE_BYTES + WHY_CHARS_MAX, Arc::default());
-        journal.failure("/", "trap", &"x".repeat(1 << 20));
+        journal.failure("/", Outcome::Trap, &"x".repeat(1 << 20));
         assert_eq!(journal.period.lock().unwrap().bytes_left, 0);
     }
 }

@@ -232,9 +232,11 @@ pub struct BodyWriter(Writer);
 impl BodyWriter {
     /// Adds bytes. The caller limits their number, because this writer never waits for the
     /// connection. Bytes of a body that the connection has dropped are lost.
-    pub fn write(&mut self, bytes: Bytes) {
-        // A body that is longer than announced has failed. `finish` reports it.
-        let _ = self.0.write(bytes);
+    pub fn write(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            // A body that is longer than announced has failed. `finish` reports it.
+            let _ = self.0.write(Bytes::copy_from_slice(bytes));
+        }
     }
 
     /// Marks the body as complete.
@@ -242,7 +244,7 @@ impl BodyWriter {
     /// # Errors
     ///
     /// [`ErrorCode::HttpResponseBodySize`] if the length differs from the announced length.
-    pub fn finish(self) -> Result<(), ErrorCode> {
+    pub fn finish(&mut self) -> Result<(), ErrorCode> {
         self.0.finish(None)
     }
 }
