@@ -14,7 +14,7 @@ use crate::kinds::{is_narrow, normal};
 use crate::lend::lend;
 use crate::value::pirn_val_t;
 use core::ffi::c_void;
-use pirn_runtime::{Caller, FlatParams, FuncType, HostError, ValType, Value};
+use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError, ValType, Value};
 use smallvec::SmallVec;
 
 /// The result of a host function.
@@ -186,7 +186,8 @@ pub(crate) unsafe fn by_words(
     func: pirn_host_words_t,
     env: Env,
     ty: &FuncType,
-) -> Fallible<impl Fn(Caller<'_, Data>, FlatParams) -> Returned<u64> + Send + Sync + 'static> {
+) -> Fallible<impl Fn(Caller<'_, Data>, FlatParams) -> Returned<FlatResult> + Send + Sync + 'static>
+{
     let func = func.ok_or_else(|| argument("`func` is NULL; pass a function"))?;
     let narrow = narrow(&ty.params);
     let count = ty.params.len();
@@ -201,7 +202,7 @@ pub(crate) unsafe fn by_words(
         });
         // SAFETY: the header requires that the function owned `error` and gives it to the library.
         unsafe { ended(error)? };
-        Ok(result)
+        Ok(FlatResult(result))
     })
 }
 

@@ -56,12 +56,12 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// Whether the function has a result.
-    fn has_word(&self) -> Fallible<bool> {
+    /// Checks that the values of the function fit into words.
+    fn check_words(&self) -> Fallible<()> {
         let FuncType { params, results } = &self.ty;
         let fits = params.len() <= host::WORDS_MAX && results.len() <= 1;
         match fits && self.ty.values().all(is_word) {
-            true => Ok(!results.is_empty()),
+            true => Ok(()),
             false => Err(argument(format!(
                 "host function {}.{} has type {}, words hold up to {} numbers and one result; use \
                  `pirn_linker_func`",
@@ -161,23 +161,11 @@ pub unsafe extern "C" fn pirn_linker_words(
             (params, params_count),
             (results, results_count),
         )?;
-        let has_result = named.has_word()?;
+        named.check_words()?;
         let code = by_words(func, env, &named.ty)?;
         let Named { module, name, ty } = named;
         linker.change(|linker| {
-            match has_result {
-                true => {
-                    let code = move |caller: Caller<'_, Data>, params| {
-                        code(caller, params).map(FlatResult)
-                    };
-                    linker.func_flat(module, name, ty, code)?;
-                }
-                false => {
-                    let code =
-                        move |caller: Caller<'_, Data>, params| code(caller, params).map(drop);
-                    linker.func_flat(module, name, ty, code)?;
-                }
-            }
+            linker.func_flat(module, name, ty, code)?;
             Ok(())
         })
     })
@@ -217,7 +205,7 @@ pub unsafe extern "C" fn pirn_linker_ask(
             (params, params_count),
             (results, results_count),
         )?;
-        let has_result = named.has_word()?;
+        named.check_words()?;
         let Named { module, name, ty } = named;
         let (narrow, count) = (narrow(&ty.params), ty.params.len());
         let ask = move |_: Caller<'_, Data>, params: FlatParams| {
@@ -229,25 +217,15 @@ pub unsafe extern "C" fn pirn_linker_ask(
                 narrow,
             })
         };
+        let reply = |_: Caller<'_, Data>, _, answer| match answer {
+            Answer::Word(word) => Ok(FlatResult(word)),
+            Answer::Error(error) => Err(error.into_host_error()),
+        };
         linker.change(|linker| {
-            match has_result {
-                true => linker.func_flat_ask(module, name, ty, ask, |_, _, answer| {
-                    given(answer).map(FlatResult)
-                })?,
-                false => linker.func_flat_ask(module, name, ty, ask, |_, _, answer| {
-                    given(answer).map(drop)
-                })?,
-            };
+            linker.func_flat_ask(module, name, ty, ask, reply)?;
             Ok(())
         })
     })
-}
-
-fn given(answer: Answer) -> Result<u64, HostError> {
-    match answer {
-        Answer::Word(word) => Ok(word),
-        Answer::Error(error) => Err(error.into_host_error()),
-    }
 }
 
 /// Adds an immutable global. A reference must be a PIRN_EXTERNREF, or null.

@@ -16,7 +16,6 @@ use pirn_format::component::{
     Adapter, FuncType as ComponentFuncType, StringEncoding, ValueType, broken_rule,
 };
 use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError, Linker, MemoryMut};
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// An import of the core module.
@@ -51,136 +50,83 @@ struct Lifted<P> {
 }
 
 /// A host function with erased parameter and result types. Linking checks the types.
-pub(crate) trait HostFunc<T>: Send + Sync {
+pub(crate) struct HostFunc<T> {
     /// Checks that the function has the type of an import. The error names the function's types.
-    fn check(&self, info: &Info, ty: &ComponentFuncType) -> Result<(), String>;
-
+    pub(crate) check: fn(&Info, &ComponentFuncType) -> Result<(), String>,
     /// Adds the function to the linker of the core module (`canon lower`).
-    fn lower(
-        self: Arc<Self>,
-        core: &mut Linker<State<T>>,
-        place: Place<'_>,
-        lowered: Lowered,
-    ) -> Result<(), LinkError>;
+    pub(crate) lower: Lowering<T>,
 }
 
-/// A synchronous host function. `V` converts its parameters and its result.
-pub(crate) struct SyncFunc<V, F> {
-    func: F,
-    values: PhantomData<fn() -> V>,
-}
+type Lowering<T> =
+    Box<dyn Fn(&mut Linker<State<T>>, Place<'_>, Lowered) -> Result<(), LinkError> + Send + Sync>;
 
-/// An asynchronous host function. `V` converts its parameters and its result.
-pub(crate) struct AsyncFunc<V, F> {
-    func: F,
-    values: PhantomData<fn() -> V>,
-}
-
-/// Wraps a synchronous host function.
-pub(crate) fn sync<T, V, F>(func: F) -> Arc<dyn HostFunc<T>>
-where
-    T: Send + 'static,
-    V: HostValues,
-    F: Fn(&mut State<T>, V::Params) -> Result<V::Output, HostError> + Send + Sync + 'static,
-{
-    let values = PhantomData::<fn() -> V>;
-    Arc::new(SyncFunc { func, values })
-}
-
-/// Wraps a host function that returns a future of its result.
-pub(crate) fn future<T, V, F>(func: F) -> Arc<dyn HostFunc<T>>
-where
-    T: Send + 'static,
-    V: HostValues,
-    F: for<'a> Fn(&'a mut State<T>, V::Params) -> HostFuture<'a, V::Output> + Send + Sync + 'static,
-{
-    let values = PhantomData::<fn() -> V>;
-    Arc::new(AsyncFunc { func, values })
-}
-
-impl<T, V, F> HostFunc<T> for SyncFunc<V, F>
-where
-    T: Send + 'static,
-    V: HostValues,
-    F: Fn(&mut State<T>, V::Params) -> Result<V::Output, HostError> + Send + Sync + 'static,
-{
-    fn check(&self, info: &Info, ty: &ComponentFuncType) -> Result<(), String> {
-        V::check(info, ty)
-    }
-
-    fn lower(
-        self: Arc<Self>,
-        core: &mut Linker<State<T>>,
-        place: Place<'_>,
-        lowered: Lowered,
-    ) -> Result<(), LinkError> {
-        let Place { module, name, ty } = place;
-        let has_result = !ty.results.is_empty();
-        let call = move |mut caller: Caller<'_, State<T>>, flat: FlatParams| {
-            let lifted = match lowered.lift::<T, V>(&mut caller, &flat) {
-                Ok(lifted) => lifted,
-                Err(error) => return unless_stopped(Err(error)),
+impl<T: Send + 'static> HostFunc<T> {
+    /// Wraps a synchronous host function. `V` converts its parameters and its result.
+    pub(crate) fn sync<V: HostValues>(
+        func: impl Fn(&mut State<T>, V::Params) -> Result<V::Output, HostError> + Send + Sync + 'static,
+    ) -> Self {
+        let func = Arc::new(func);
+        let lower = move |core: &mut Linker<State<T>>, place: Place<'_>, lowered: Lowered| {
+            let func = Arc::clone(&func);
+            let call = move |mut caller: Caller<'_, State<T>>, flat: FlatParams| {
+                let lifted = match lowered.lift::<T, V>(&mut caller, &flat) {
+                    Ok(lifted) => lifted,
+                    Err(error) => return unless_stopped(Err(error)).map(FlatResult),
+                };
+                let _held = lifted.held;
+                let output = func(caller.data_mut(), lifted.params)?;
+                let written = lowered.finish::<T, V>(&mut caller, output, lifted.result_at);
+                unless_stopped(written).map(FlatResult)
             };
-            let _held = lifted.held;
-            let output = (self.func)(caller.data_mut(), lifted.params)?;
-            unless_stopped(lowered.finish::<T, V>(&mut caller, output, lifted.result_at))
+            core.func_flat(place.module, place.name, place.ty, call)?;
+            Ok(())
         };
-        match has_result {
-            true => core.func_flat(module, name, ty, move |caller, flat| {
-                call(caller, flat).map(FlatResult)
-            })?,
-            false => core.func_flat(module, name, ty, move |caller, flat| {
-                call(caller, flat).map(drop)
-            })?,
-        };
-        Ok(())
-    }
-}
-
-impl<T, V, F> HostFunc<T> for AsyncFunc<V, F>
-where
-    T: Send + 'static,
-    V: HostValues,
-    F: for<'a> Fn(&'a mut State<T>, V::Params) -> HostFuture<'a, V::Output> + Send + Sync + 'static,
-{
-    fn check(&self, info: &Info, ty: &ComponentFuncType) -> Result<(), String> {
-        V::check(info, ty)
+        Self {
+            check: V::check,
+            lower: Box::new(lower),
+        }
     }
 
-    fn lower(
-        self: Arc<Self>,
-        core: &mut Linker<State<T>>,
-        place: Place<'_>,
-        lowered: Lowered,
-    ) -> Result<(), LinkError> {
-        let Place { module, name, ty } = place;
-        let has_result = !ty.results.is_empty();
-        let lowered = Arc::new(lowered);
-        // Read the parameters before the first wait. After a wait, a component with several
-        // memories offers no view of its memories.
-        macro_rules! future {
-            ($convert:expr) => {
+    /// Wraps a host function that returns a future of its result. `V` converts its parameters and
+    /// its result.
+    pub(crate) fn future<V, F>(func: F) -> Self
+    where
+        V: HostValues,
+        F: for<'a> Fn(&'a mut State<T>, V::Params) -> HostFuture<'a, V::Output>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let func = Arc::new(func);
+        let lower = move |core: &mut Linker<State<T>>, place: Place<'_>, lowered: Lowered| {
+            let (func, lowered) = (Arc::clone(&func), Arc::new(lowered));
+            // Read the parameters before the first wait. After a wait, a component with several
+            // memories offers no view of its memories.
+            core.func_flat_async(
+                place.module,
+                place.name,
+                place.ty,
                 move |mut caller, flat| {
                     let lifted = lowered.lift::<T, V>(&mut caller, &flat);
-                    let (func, lowered) = (Arc::clone(&self), Arc::clone(&lowered));
+                    let (func, lowered) = (Arc::clone(&func), Arc::clone(&lowered));
                     Box::pin(async move {
                         let lifted = match lifted {
                             Ok(lifted) => lifted,
-                            Err(error) => return unless_stopped::<u64>(Err(error)).map($convert),
+                            Err(error) => return unless_stopped(Err(error)).map(FlatResult),
                         };
                         let _held = lifted.held;
-                        let output = (func.func)(caller.data_mut(), lifted.params).await?;
+                        let output = func(caller.data_mut(), lifted.params).await?;
                         let written = lowered.finish::<T, V>(&mut caller, output, lifted.result_at);
-                        unless_stopped(written).map($convert)
+                        unless_stopped(written).map(FlatResult)
                     })
-                }
-            };
-        }
-        match has_result {
-            true => core.func_flat_async(module, name, ty, future!(FlatResult))?,
-            false => core.func_flat_async(module, name, ty, future!(drop))?,
+                },
+            )?;
+            Ok(())
         };
-        Ok(())
+        Self {
+            check: V::check,
+            lower: Box::new(lower),
+        }
     }
 }
 
@@ -374,7 +320,6 @@ pub(crate) fn intrinsic<T: 'static>(
         })?;
         return Ok(());
     }
-    let has_result = !ty.results.is_empty();
     let info = Arc::clone(info);
     let destructor = match adapter {
         Adapter::ResourceDrop(table) => {
@@ -423,13 +368,8 @@ pub(crate) fn intrinsic<T: 'static>(
         };
         number.map(u64::from).map_err(of_host)
     };
-    match has_result {
-        true => core.func_flat(module, name, ty, move |mut caller, flat| {
-            answer(&mut caller, &flat).map(FlatResult)
-        })?,
-        false => core.func_flat(module, name, ty, move |mut caller, flat| {
-            answer(&mut caller, &flat).map(drop)
-        })?,
-    };
+    core.func_flat(module, name, ty, move |mut caller, flat| {
+        answer(&mut caller, &flat).map(FlatResult)
+    })?;
     Ok(())
 }

@@ -28,8 +28,8 @@ use std::sync::Arc;
 /// 1.0 the same minor version. Versions 0.0.x and pre-releases are compatible only with themselves.
 /// An equal version is preferred, then the newest compatible version.
 pub struct Linker<T> {
-    funcs: HashMap<String, HashMap<String, Arc<dyn HostFunc<T>>>>,
-    resources: HashMap<String, HashMap<String, Destructor<T>>>,
+    funcs: ByName<Arc<HostFunc<T>>>,
+    resources: ByName<Destructor<T>>,
     host_bytes_max: usize,
     account: Option<AccountOf<T>>,
 }
@@ -77,8 +77,7 @@ impl<T: Send + 'static> Linker<T> {
         name: &str,
         func: impl Fn(&mut State<T>, P) -> Result<R, HostError> + Send + Sync + 'static,
     ) -> Result<&mut Self, LinkError> {
-        let func = adapter::sync::<T, OfTypes<P, R>, _>(func);
-        self.define(interface, name, func)
+        self.define(interface, name, HostFunc::sync::<OfTypes<P, R>>(func))
     }
 
     /// Adds an asynchronous function with Rust types. Call the component by
@@ -96,8 +95,7 @@ impl<T: Send + 'static> Linker<T> {
     where
         F: for<'a> Fn(&'a mut State<T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
     {
-        let func = adapter::future::<T, OfTypes<P, R>, _>(func);
-        self.define(interface, name, func)
+        self.define(interface, name, HostFunc::future::<OfTypes<P, R>, _>(func))
     }
 
     /// Adds a function over dynamic values. The function matches an import of any function type.
@@ -117,7 +115,7 @@ impl<T: Send + 'static> Linker<T> {
             + Sync
             + 'static,
     {
-        self.define(interface, name, adapter::sync::<T, Untyped, _>(func))
+        self.define(interface, name, HostFunc::sync::<Untyped>(func))
     }
 
     /// Adds an asynchronous function over dynamic values. Call the component by
@@ -138,20 +136,16 @@ impl<T: Send + 'static> Linker<T> {
             + Sync
             + 'static,
     {
-        self.define(interface, name, adapter::future::<T, Untyped, _>(func))
+        self.define(interface, name, HostFunc::future::<Untyped, _>(func))
     }
 
     fn define(
         &mut self,
         interface: &str,
         name: &str,
-        func: Arc<dyn HostFunc<T>>,
+        func: HostFunc<T>,
     ) -> Result<&mut Self, LinkError> {
-        let names = self.funcs.entry(interface.to_owned()).or_default();
-        if names.contains_key(name) {
-            return Err(LinkError::Duplicate(format!("{interface}#{name}")));
-        }
-        names.insert(name.to_owned(), func);
+        insert(&mut self.funcs, interface, name, Arc::new(func))?;
         Ok(self)
     }
 
@@ -169,11 +163,7 @@ impl<T: Send + 'static> Linker<T> {
     where
         F: Fn(&mut State<T>, Resource) -> Result<(), HostError> + Send + Sync + 'static,
     {
-        let names = self.resources.entry(interface.to_owned()).or_default();
-        if names.contains_key(name) {
-            return Err(LinkError::Duplicate(format!("{interface}#{name}")));
-        }
-        names.insert(name.to_owned(), Arc::new(destructor));
+        insert(&mut self.resources, interface, name, Arc::new(destructor))?;
         Ok(self)
     }
 
@@ -209,7 +199,7 @@ impl<T: Send + 'static> Linker<T> {
                     let func = find(&self.funcs, path)
                         .ok_or_else(|| LinkError::MissingFunc { path: shown(path) })?;
                     let of = &info.component.funcs[*ty as usize];
-                    func.check(info, of).map_err(|wanted| LinkError::FuncType {
+                    (func.check)(info, of).map_err(|wanted| LinkError::FuncType {
                         name: shown(path),
                         found: info.component.describe_func(of),
                         wanted,
@@ -222,7 +212,7 @@ impl<T: Send + 'static> Linker<T> {
                         params_in_memory: params_in_memory(info, *ty),
                         result_in_memory: result_in_memory(info, *ty),
                     };
-                    Arc::clone(func).lower(&mut core, place, lowered)?;
+                    (func.lower)(&mut core, place, lowered)?;
                 }
                 other => {
                     adapter::intrinsic(&mut core, place, *other, info, &destructors)?;
@@ -239,8 +229,30 @@ impl<T: Send + 'static> Default for Linker<T> {
     }
 }
 
+/// Definitions by interface and name.
+type ByName<D> = HashMap<String, HashMap<String, D>>;
+
+/// Adds a definition.
+///
+/// # Errors
+///
+/// [`LinkError::Duplicate`] if the name is already defined.
+fn insert<D>(
+    all: &mut ByName<D>,
+    interface: &str,
+    name: &str,
+    definition: D,
+) -> Result<(), LinkError> {
+    let names = all.entry(interface.to_owned()).or_default();
+    if names.contains_key(name) {
+        return Err(LinkError::Duplicate(format!("{interface}#{name}")));
+    }
+    names.insert(name.to_owned(), definition);
+    Ok(())
+}
+
 /// The definition with these names, or else the newest definition of a compatible version.
-fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) -> Option<&'a D> {
+fn find<'a, D>(all: &'a ByName<D>, path: &[String]) -> Option<&'a D> {
     let (name, interface) = path.split_last()?;
     let interface = &interface.join("#")[..];
     if let Some(found) = all.get(interface).and_then(|names| names.get(name)) {

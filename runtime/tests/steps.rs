@@ -153,11 +153,17 @@ fn a_guest_asks_and_gets_an_answer() {
 fn a_function_over_numbers_asks() {
     let text = r#"(module (import "h" "ask" (func $ask (param i64 f32) (result f64)))
       (import "h" "tell" (func $tell (param i32)))
+      (import "h" "note" (func $note))
       (func (export "asks") (param i64) (result f64)
+        (call $note)
         (call $tell (i32.const -1))
         (call $ask (local.get 0) (f32.const 1.5))))"#;
     let (i32s, i64s) = (vec![ValType::I32], vec![ValType::I64]);
-    let (asks, tells, none) = (
+    let (notes, asks, tells, none) = (
+        FuncType {
+            params: vec![],
+            results: vec![],
+        },
         FuncType {
             params: vec![ValType::I64, ValType::F32],
             results: vec![ValType::F64],
@@ -180,8 +186,9 @@ fn a_function_over_numbers_asks() {
     linker
         .func_flat_ask("h", "ask", asks, ask, reply)
         .and_then(|linker| linker.func_flat_ask("h", "tell", tells, ask, |_, _, _| ()))
+        .and_then(|linker| linker.func_flat_ask("h", "note", notes, ask, |_, _, _| FlatResult(1)))
         .expect("the names are free");
-    // As many results as the reply gives, and numbers only.
+    // The results of the type, and numbers only.
     let refused = linker.func_flat_ask("h", "other", none.clone(), ask, |_, _, _| ());
     assert!(matches!(refused, Err(LinkError::HostFunc { .. })));
     let vectors = FuncType {
@@ -198,6 +205,10 @@ fn a_function_over_numbers_asks() {
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
     let Step::Asked(words) = instance.start(&func, 7).expect("it asks") else {
         panic!("it asks");
+    };
+    assert!(words.is_empty());
+    let Step::Asked(words) = instance.resume_with(&func, 0.0).expect("it asks") else {
+        panic!("it asks again");
     };
     assert_eq!((words.len(), words[0] as i32), (1, -1));
     let Step::Asked(words) = instance.resume_with(&func, 0.0).expect("it asks") else {

@@ -42,7 +42,7 @@ impl<T: 'static, Q: 'static, A: 'static> HostFunc<HostState<T, Q, A>> {
         Self::of(ty.clone(), Untyped { ty, func })
     }
 
-    /// A host function over numbers. `ty` must be flat, with the number of results of `R`.
+    /// A host function over numbers. `ty` must be flat, and have the results of `R`.
     pub(crate) fn flat<R, F>(ty: FuncType, func: F) -> Self
     where
         R: HostResult,

@@ -14,7 +14,6 @@ use crate::value::{Cell, InstanceId};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::slice;
 use core::task::{Context, Poll};
 
 /// The host's state of an instance.
@@ -79,7 +78,7 @@ impl<T: fmt::Debug, Q, A> fmt::Debug for HostState<T, Q, A> {
 /// second allocation.
 pub(crate) struct HostCall {
     future: MaybeUninit<[usize; 2]>,
-    cells: *mut Cell,
+    cells: *mut [Cell],
     instance_id: InstanceId,
     poll: unsafe fn(&mut Self, &mut Context<'_>) -> Poll<Result<(), HostError>>,
     drop: unsafe fn(&mut Self),
@@ -95,7 +94,7 @@ impl HostCall {
     /// until this value is ready or dropped.
     pub(crate) unsafe fn new<R: HostResult>(
         future: HostFuture<'static, R>,
-        cells: *mut Cell,
+        cells: *mut [Cell],
         instance_id: InstanceId,
     ) -> Self {
         const { assert!(size_of::<HostFuture<'static, R>>() == size_of::<[usize; 2]>()) };
@@ -132,10 +131,9 @@ impl HostCall {
         let future = unsafe { &mut *self.future.as_mut_ptr().cast::<HostFuture<'static, R>>() };
         future.as_mut().poll(context).map(|results| {
             let results = results.into_result()?;
-            let count = <R::Results as sealed::List>::TYPES.len();
-            // SAFETY: the caller of `new` ensured that `cells` points to `count` cells, and that
-            // the guest waits.
-            let cells = unsafe { slice::from_raw_parts_mut(self.cells, count) };
+            // SAFETY: the caller of `new` ensured that `cells` points to the function's cells, and
+            // that the guest waits.
+            let cells = unsafe { &mut *self.cells };
             sealed::List::store(results, cells, self.instance_id)?;
             Ok(())
         })

@@ -51,7 +51,7 @@ where
     HostFunc::of(func_type::<P, R::Results>(), code)
 }
 
-/// As [`asking`], over numbers. `ty` must be flat, with the number of results of `R`.
+/// As [`asking`], over numbers. `ty` must be flat, and have the results of `R`.
 pub(crate) fn flat_asking<T, Q, A, R, F, G>(
     ty: FuncType,
     ask: F,
@@ -171,8 +171,7 @@ where
     HostFunc::of(ty, Async { func, cells, types })
 }
 
-/// A function over numbers that returns a future. `ty` must be flat, with the number of results of
-/// `R`.
+/// A function over numbers that returns a future. `ty` must be flat, and have the results of `R`.
 pub(crate) fn flat_future<T, Q, A, R, F>(ty: FuncType, func: F) -> HostFunc<HostState<T, Q, A>>
 where
     T: 'static,
@@ -252,7 +251,7 @@ where
             return Ok(Answered::Done);
         }
         // SAFETY: `cells` are all cells of this call, whose guest will be left.
-        polled.host = Some(unsafe { HostCall::new(future, cells.as_mut_ptr(), instance_id) });
+        polled.host = Some(unsafe { HostCall::new(future, cells, instance_id) });
         Ok(Answered::Later)
     }
 }

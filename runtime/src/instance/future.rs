@@ -27,7 +27,7 @@ use core::marker::PhantomData;
 use core::mem;
 use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::task::{Context, Poll};
 use std::panic::{catch_unwind, resume_unwind};
 
@@ -190,6 +190,8 @@ impl<'a, O: OwnerMut, P: Params, R: Results> CallAsync<'a, O, P, R> {
         let mut waits = callee.members.iter_mut().filter_map(|m| m.waiting.take());
         if let Some(Waiting { wait, cells }) = waits.next().map(|waiting| *waiting) {
             let future = Box::pin(Woken::new(wait, callee.watch().control()));
+            // The result of the wait.
+            let cells = ptr::slice_from_raw_parts_mut(cells, 1);
             // SAFETY: the cells belong to the call, whose guest has exited, so nothing else uses
             // them.
             self.polled.host = Some(unsafe { HostCall::new(future, cells, InstanceId(0)) });

@@ -138,7 +138,8 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     }
 
     /// Adds a function over numbers, for a type that is known only when a module is opened. `R` has
-    /// no result, or is a [`FlatResult`](crate::FlatResult).
+    /// no result, or is a [`FlatResult`](crate::FlatResult). The guest gets no result if its type
+    /// has none.
     ///
     /// # Errors
     ///
@@ -328,7 +329,9 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
 fn check_flat<R: HostResult>(module: &str, name: &str, ty: &FuncType) -> Result<(), LinkError> {
     let results = <R::Results as sealed::List>::TYPES;
     let numbers = results.iter().all(|ty| *ty == ValType::I64);
-    if is_flat(ty) && results.len() == ty.results.len() && numbers {
+    let may_have_none = <R::Results as sealed::List>::IS_FLAT && ty.results.is_empty();
+    let fits = results.len() == ty.results.len() || may_have_none;
+    if is_flat(ty) && fits && numbers {
         return Ok(());
     }
     Err(LinkError::HostFunc {

@@ -192,9 +192,13 @@ impl Results for FlatResult {}
 impl sealed::List for FlatResult {
     const TYPES: &'static [ValType] = &[ValType::I64];
     const NEEDS_INSTANCE_ID: bool = false;
+    const IS_FLAT: bool = true;
     #[inline]
     fn store(self, cells: &mut [Cell], _: InstanceId) -> Result<(), ForeignRef> {
-        cells[0] = Cell::from_u64(self.0);
+        // A function without parameters and result has no cell.
+        if let Some(cell) = cells.first_mut() {
+            *cell = Cell::from_u64(self.0);
+        }
         Ok(())
     }
     #[inline]
