@@ -170,7 +170,7 @@ pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Box<pirn_error_t> {
 impl From<CallError> for Box<pirn_error_t> {
     #[cold]
     fn from(error: CallError) -> Self {
-        if exit_code(&error).is_some() {
+        if Exit::of(&error).is_some() {
             return pirn_error_t::new(PIRN_ERROR_EXIT, Cause::Call(error));
         }
         let kind = match &error {
@@ -198,54 +198,6 @@ impl From<CallError> for Box<pirn_error_t> {
     }
 }
 
-/// The exit code with which a guest ended its call, by WASI of either version.
-pub(crate) fn exit_code(error: &CallError) -> Option<u32> {
-    let CallError::Host(host) = error else {
-        return None;
-    };
-    let exit = host.downcast_ref::<pirn_wasi2::Exit>();
-    let exit = exit.map(|exit| u32::from(exit.code));
-    exit.or_else(|| Exit::of(error).map(|exit| exit.code))
-}
-
-impl From<ComponentError> for Box<pirn_error_t> {
-    #[cold]
-    fn from(error: ComponentError) -> Self {
-        let kind = match error {
-            ComponentError::Core(error) => return error.into(),
-            ComponentError::Abi(_) => PIRN_ERROR_ABI,
-            ComponentError::Failed => PIRN_ERROR_STATE,
-            _ => PIRN_ERROR_ARGUMENT,
-        };
-        pirn_error_t::text(kind, error.to_string())
-    }
-}
-
-impl From<InstantiateError> for Box<pirn_error_t> {
-    #[cold]
-    fn from(error: InstantiateError) -> Self {
-        let kind = match error {
-            InstantiateError::Start(error) => return error.into(),
-            InstantiateError::Full { .. } | InstantiateError::Timeout { .. } => PIRN_ERROR_FULL,
-            _ => PIRN_ERROR_SYSTEM,
-        };
-        pirn_error_t::text(kind, error.to_string())
-    }
-}
-
-impl From<GroupError> for Box<pirn_error_t> {
-    #[cold]
-    fn from(error: GroupError) -> Self {
-        let kind = match error {
-            GroupError::Link(error) => return error.into(),
-            GroupError::Instantiate(error) => return error.into(),
-            GroupError::State(_) => PIRN_ERROR_STATE,
-            _ => PIRN_ERROR_ARGUMENT,
-        };
-        pirn_error_t::text(kind, error.to_string())
-    }
-}
-
 /// The error of an access to a guest's memory.
 impl From<Trap> for Box<pirn_error_t> {
     #[cold]
@@ -254,13 +206,15 @@ impl From<Trap> for Box<pirn_error_t> {
     }
 }
 
-/// Errors that become texts of one kind, or of another kind for some variants.
+/// Errors that become texts of one kind, or of another kind for some variants. An error within one
+/// of the listed variants keeps its own kind.
 macro_rules! by_text {
-    ($($error:ty => $kind:expr $(, $variant:pat => $other:expr)*;)*) => {$(
+    ($($error:ty $([$($inner:path),*])? => $kind:expr $(, $variant:pat => $other:expr)*;)*) => {$(
         impl From<$error> for Box<pirn_error_t> {
             #[cold]
             fn from(error: $error) -> Self {
-                let kind = match &error {
+                let kind = match error {
+                    $($($inner(error) => return error.into(),)*)?
                     $($variant => $other,)*
                     _ => $kind,
                 };
@@ -271,6 +225,13 @@ macro_rules! by_text {
 }
 
 by_text! {
+    ComponentError [ComponentError::Core] => PIRN_ERROR_ARGUMENT,
+        ComponentError::Abi(_) => PIRN_ERROR_ABI,
+        ComponentError::Failed => PIRN_ERROR_STATE;
+    InstantiateError [InstantiateError::Start] => PIRN_ERROR_SYSTEM,
+        InstantiateError::Full { .. } | InstantiateError::Timeout { .. } => PIRN_ERROR_FULL;
+    GroupError [GroupError::Link, GroupError::Instantiate] => PIRN_ERROR_ARGUMENT,
+        GroupError::State(_) => PIRN_ERROR_STATE;
     OpenError => PIRN_ERROR_OPEN;
     LinkError => PIRN_ERROR_LINK;
     pirn_component::LinkError => PIRN_ERROR_LINK;

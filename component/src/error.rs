@@ -251,6 +251,16 @@ impl From<pirn_runtime::CallError> for CallError {
     }
 }
 
+/// The error of the runtime, if the call ended with one.
+impl<'e> From<&'e CallError> for Option<&'e pirn_runtime::CallError> {
+    fn from(error: &'e CallError) -> Self {
+        match error {
+            CallError::Core(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// Converts an error of this crate to the error that an adapter returns.
 pub(crate) fn of_host(error: impl Into<HostError>) -> HostError {
     error.into()

@@ -3,7 +3,7 @@
 use pirn_component::CallError as ComponentError;
 use pirn_format::text;
 use pirn_runtime::{CallError, InstantiateError, Trap};
-use pirn_wasi2::Exit as Exit2;
+use pirn_wasi::Exit;
 
 /// The end of a command.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl From<Trap> for Outcome {
 
 impl From<CallError> for Outcome {
     fn from(error: CallError) -> Self {
-        if let Some(exit) = pirn_wasi::Exit::of(&error) {
+        if let Some(exit) = Exit::of(&error) {
             return Self::Exited(exit.code);
         }
         match error {
@@ -101,9 +101,6 @@ impl From<InstantiateError> for Outcome {
 
 impl From<ComponentError> for Outcome {
     fn from(error: ComponentError) -> Self {
-        if let Some(exit) = Exit2::of(&error) {
-            return Self::Exited(exit.code.into());
-        }
         match error {
             ComponentError::Core(error) => error.into(),
             ComponentError::Abi(error) => Self::Trapped(format!("trap: {error}")),

@@ -1,12 +1,12 @@
 //! `wasi:cli`: arguments, variables, standard streams, terminals, and the end of the program.
 
-use crate::exit::Exit;
 use crate::methods::resource;
 use crate::streams::{InputStream, OutputStream};
 use crate::table::Resource;
 use crate::wasi::View;
 use pirn_component::{LinkError, Linker, Own, ResourceType, State};
 use pirn_runtime::HostError;
+use pirn_wasi::Exit;
 
 /// The function that a command exports. [`Prepared::typed`](pirn_component::Prepared::typed) also
 /// finds the function of another 0.2 version by this name.
@@ -52,6 +52,7 @@ fn terminal<T: View, R: Resource + ResourceType + Default>(
 }
 
 fn exit(code: u8) -> Result<(), HostError> {
+    let code = code.into();
     Err(Exit { code }.into())
 }
 

@@ -14,14 +14,14 @@ use super::value::{pirn_component_resource_t, pirn_component_value_t, values};
 use super::wasi2::pirn_wasi2_t;
 use crate::calls::limit;
 use crate::entry::{guard, guard_or, list, out, out_or_null, shared, taken, text};
-use crate::error::{Fallible, exit_code, not_counted, pirn_error_t};
+use crate::error::{Fallible, not_counted, pirn_error_t};
 use crate::exclusive::{Exclusive, Place, take, with};
 use crate::kill::pirn_kill_switch_t;
 use core::ffi::{c_char, c_void};
 use core::ptr;
 use core::time::Duration;
 use pirn_component::{CallError, Func, Limits, TypedFunc, Value};
-use pirn_wasi2::RUN;
+use pirn_wasi2::{Exit, RUN};
 use std::sync::Arc;
 
 /// An instance of a component, in its own slot. One thread at a time may use the handle, and the
@@ -71,8 +71,10 @@ impl Inner {
         };
         match ended {
             Ok(ended) => Ok(ended.is_err().into()),
-            Err(CallError::Core(error)) => exit_code(&error).ok_or_else(|| error.into()),
-            Err(error) => Err(error.into()),
+            Err(error) => match Exit::of(&error) {
+                Some(exit) => Ok(exit.code),
+                None => Err(error.into()),
+            },
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The frames and the texts of an error, made at their first use.
 
-use super::{Cause, exit_code, pirn_error_kind_t, pirn_error_t};
+use super::{Cause, pirn_error_kind_t, pirn_error_t};
 use crate::texts::{c_pointer, c_text};
 use core::ffi::{CStr, c_char};
 use pirn_runtime::{CallError, Frame};
+use pirn_wasi::Exit;
 use std::ffi::CString;
 
 /// A frame of a WebAssembly function in a backtrace. The guest chooses its names: they may contain
@@ -83,7 +84,7 @@ impl pirn_error_t {
     /// The exit code of a guest; 0 if the guest did not exit.
     pub(crate) fn exit_code(&self) -> u32 {
         match &self.cause {
-            Cause::Call(error) => exit_code(error).unwrap_or(0),
+            Cause::Call(error) => Exit::of(error).map_or(0, |exit| exit.code),
             _ => 0,
         }
     }

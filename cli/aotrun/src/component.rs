@@ -16,7 +16,7 @@ use call::Call;
 use pirn_cli::output;
 use pirn_component::{CallError, Component, Limits, LinkError, Linker, Prepared};
 use pirn_runtime::{Measure, Module};
-use pirn_wasi2::{Exit, Wasi, WasiBuilder};
+use pirn_wasi2::{Wasi, WasiBuilder};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -140,9 +140,6 @@ fn wasi(given: Given) -> Result<WasiBuilder> {
 
 impl From<CallError> for Outcome {
     fn from(error: CallError) -> Self {
-        if let Some(exit) = Exit::of(&error) {
-            return Self::Exited(exit.code.into());
-        }
         match error {
             CallError::Core(error) => error.into(),
             CallError::Abi(error) => Self::Broke(error.to_string()),

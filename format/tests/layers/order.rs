@@ -172,7 +172,6 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "threads",
             "resolver",
             "network",
-            "exit",
             "table",
             "io",
             "pipes",

@@ -119,7 +119,7 @@ fn not_made(error: InstantiateError) -> End {
 /// Converts the error of a guest's call.
 fn ended(error: CallError) -> End {
     if let Some(exit) = Exit::of(&error) {
-        return End::Exited(exit.code.into());
+        return End::Exited(exit.code);
     }
     match error {
         CallError::Core(error) => core_end(error),
