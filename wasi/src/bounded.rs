@@ -47,6 +47,12 @@ impl<W: Write> Bounded<W> {
         self.refusing
     }
 
+    /// The inner writer, with the bytes that were written.
+    #[must_use]
+    pub fn get_ref(&self) -> &W {
+        &self.writer
+    }
+
     /// The inner writer.
     #[must_use]
     pub fn into_inner(self) -> W {

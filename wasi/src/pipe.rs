@@ -1,121 +1,99 @@
-//! [`ReadPipe`] and [`WritePipe`]: streams of a guest in the memory of the host. All clones of a
-//! pipe share its reader or writer.
+//! [`Pipe`]: a stream of a guest that other owners share, such as a stream in the memory of the
+//! host.
 
 use std::io::{self, Cursor, IoSlice, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// A source of bytes that a guest reads.
+/// A source or a destination of a guest's bytes. All clones share the source or destination.
 ///
 /// ```
 /// use pirn_wasi::WasiCtxBuilder;
-/// use pirn_wasi::pipe::ReadPipe;
-///
-/// let wasi = WasiCtxBuilder::new().stdin(ReadPipe::from("who is there?")).build();
-/// # drop(wasi);
-/// ```
-#[derive(Debug)]
-pub struct ReadPipe<R>(Arc<Mutex<R>>);
-
-/// A destination of bytes that a guest writes.
-///
-/// ```
-/// use pirn_wasi::WasiCtxBuilder;
-/// use pirn_wasi::pipe::WritePipe;
+/// use pirn_wasi::pipe::{ReadPipe, WritePipe};
 ///
 /// let output = WritePipe::new_in_memory();
-/// let wasi = WasiCtxBuilder::new().stdout(output.clone()).build();
+/// let input = ReadPipe::from("who is there?");
+/// let wasi = WasiCtxBuilder::new().stdin(input).stdout(output.clone()).build();
 /// // An instance takes the context, runs, and is dropped.
 /// drop(wasi);
 /// let output = output.try_into_inner().expect("nobody else has the pipe");
 /// assert!(output.into_inner().is_empty());
 /// ```
 #[derive(Debug)]
-pub struct WritePipe<W>(Arc<Mutex<W>>);
+pub struct Pipe<P: ?Sized>(Arc<Mutex<P>>);
 
-fn lock<P>(pipe: &Mutex<P>) -> MutexGuard<'_, P> {
-    pipe.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// A source of bytes that a guest reads.
+pub type ReadPipe<R> = Pipe<R>;
 
-/// The inner value, if nobody else has a clone.
-fn into_inner<P>(pipe: Arc<Mutex<P>>) -> Result<P, Arc<Mutex<P>>> {
-    Arc::try_unwrap(pipe).map(|pipe| pipe.into_inner().unwrap_or_else(PoisonError::into_inner))
-}
+/// A destination of bytes that a guest writes.
+pub type WritePipe<W> = Pipe<W>;
 
-impl<R> Clone for ReadPipe<R> {
+impl<P: ?Sized> Clone for Pipe<P> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<R: Read> ReadPipe<R> {
-    /// A pipe that reads from `reader`.
-    pub fn new(reader: R) -> Self {
-        Self(Arc::new(Mutex::new(reader)))
+impl<P: ?Sized> From<Arc<Mutex<P>>> for Pipe<P> {
+    fn from(shared: Arc<Mutex<P>>) -> Self {
+        Self(shared)
+    }
+}
+
+impl<P: ?Sized> Pipe<P> {
+    /// Gives access to the source or destination.
+    pub fn with<R>(&self, use_it: impl FnOnce(&mut P) -> R) -> R {
+        use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<P> Pipe<P> {
+    /// Shares a source or a destination.
+    pub fn new(pipe: P) -> Self {
+        Self(Arc::new(Mutex::new(pipe)))
     }
 
-    /// The reader.
+    /// The source or destination.
     ///
     /// # Errors
     ///
-    /// The pipe itself, if a clone of it exists.
-    pub fn try_into_inner(self) -> Result<R, Self> {
-        into_inner(self.0).map_err(Self)
+    /// The pipe itself, if a clone of it exists, such as the clone in a guest's context.
+    pub fn try_into_inner(self) -> Result<P, Self> {
+        let inner = Arc::try_unwrap(self.0).map_err(Self)?;
+        Ok(inner.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl<R: Read> Read for ReadPipe<R> {
+impl<R: Read + ?Sized> Read for Pipe<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        lock(&self.0).read(into)
+        self.with(|reader| reader.read(into))
     }
 }
 
-impl From<Vec<u8>> for ReadPipe<Cursor<Vec<u8>>> {
+impl From<Vec<u8>> for Pipe<Cursor<Vec<u8>>> {
     fn from(bytes: Vec<u8>) -> Self {
         Self::new(Cursor::new(bytes))
     }
 }
 
-impl From<&[u8]> for ReadPipe<Cursor<Vec<u8>>> {
+impl From<&[u8]> for Pipe<Cursor<Vec<u8>>> {
     fn from(bytes: &[u8]) -> Self {
         Self::from(bytes.to_vec())
     }
 }
 
-impl From<String> for ReadPipe<Cursor<Vec<u8>>> {
+impl From<String> for Pipe<Cursor<Vec<u8>>> {
     fn from(text: String) -> Self {
         Self::from(text.into_bytes())
     }
 }
 
-impl From<&str> for ReadPipe<Cursor<Vec<u8>>> {
+impl From<&str> for Pipe<Cursor<Vec<u8>>> {
     fn from(text: &str) -> Self {
         Self::from(text.as_bytes())
     }
 }
 
-impl<W> Clone for WritePipe<W> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<W: Write> WritePipe<W> {
-    /// A pipe that writes to `writer`.
-    pub fn new(writer: W) -> Self {
-        Self(Arc::new(Mutex::new(writer)))
-    }
-
-    /// The writer.
-    ///
-    /// # Errors
-    ///
-    /// The pipe itself, if a clone of it exists, such as the clone in a guest's context.
-    pub fn try_into_inner(self) -> Result<W, Self> {
-        into_inner(self.0).map_err(Self)
-    }
-}
-
-impl WritePipe<Cursor<Vec<u8>>> {
+impl Pipe<Cursor<Vec<u8>>> {
     /// A pipe that keeps all bytes. [`Bounded`](crate::Bounded) limits their number.
     #[must_use]
     pub fn new_in_memory() -> Self {
@@ -123,16 +101,16 @@ impl WritePipe<Cursor<Vec<u8>>> {
     }
 }
 
-impl<W: Write> Write for WritePipe<W> {
+impl<W: Write + ?Sized> Write for Pipe<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        lock(&self.0).write(bytes)
+        self.with(|writer| writer.write(bytes))
     }
 
     fn write_vectored(&mut self, vectors: &[IoSlice<'_>]) -> io::Result<usize> {
-        lock(&self.0).write_vectored(vectors)
+        self.with(|writer| writer.write_vectored(vectors))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        lock(&self.0).flush()
+        self.with(W::flush)
     }
 }

@@ -3,7 +3,7 @@
 use crate::io::{Input, Output};
 use crate::message::SendRequest;
 use crate::network::Network;
-use crate::pipes::{Nothing, Pipe};
+use crate::pipes::Nothing;
 use crate::preopens::FilesConfig;
 use crate::quota::Quota;
 use crate::resolver::Resolver;
@@ -13,8 +13,9 @@ use crate::threads::{User, new_number};
 use pirn_component::HostBytes;
 use pirn_memory_files::MemoryDir;
 use pirn_wasi::FileQuota;
+use pirn_wasi::pipe::Pipe;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// The data of an instance. It contains a [`Wasi`].
@@ -122,6 +123,11 @@ impl Wasi {
     pub(crate) fn stderr(&self) -> Box<dyn Output> {
         sink(self.stderr.as_ref())
     }
+}
+
+fn shared(output: impl Output) -> Pipe<dyn Output> {
+    let shared: Arc<Mutex<dyn Output>> = Arc::new(Mutex::new(output));
+    shared.into()
 }
 
 fn sink(pipe: Option<&Pipe<dyn Output>>) -> Box<dyn Output> {
@@ -281,17 +287,18 @@ impl Wasi {
 
     /// Sets the standard input.
     pub fn set_stdin(&mut self, input: impl Input) {
-        self.stdin = Some(Pipe::input(input));
+        let shared: Arc<Mutex<dyn Input>> = Arc::new(Mutex::new(input));
+        self.stdin = Some(shared.into());
     }
 
     /// Sets the standard output.
     pub fn set_stdout(&mut self, output: impl Output) {
-        self.stdout = Some(Pipe::output(output));
+        self.stdout = Some(shared(output));
     }
 
     /// Sets the standard error.
     pub fn set_stderr(&mut self, output: impl Output) {
-        self.stderr = Some(Pipe::output(output));
+        self.stderr = Some(shared(output));
     }
 }
 

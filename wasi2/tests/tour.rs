@@ -3,7 +3,7 @@
 use pirn_compiler::{Options, compile};
 use pirn_component::{Component, Limits, Linker};
 use pirn_runtime::{Module, Region};
-use pirn_wasi2::{Collected, Dir, Pipe, RUN, WasiBuilder, ambient_authority};
+use pirn_wasi2::{Bounded, Dir, Pipe, RUN, WasiBuilder, ambient_authority};
 use std::path::Path;
 
 #[test]
@@ -28,7 +28,7 @@ fn commands_of_preview_1_use_files() {
         let host = tempfile::tempdir().expect("a directory");
         let dir = Dir::open_ambient_dir(host.path(), ambient_authority()).expect("a directory");
         std::fs::write(host.path().join("input.txt"), "one\ntwo\n").expect("a file");
-        let output = Pipe::new(Collected::new(1 << 20));
+        let output = Pipe::new(Bounded::new(vec![], 1 << 20));
         let wasi = WasiBuilder::new().arg("tour").arg("one").env("NAME", "x");
         let wasi = wasi.stdout(output.clone()).stderr(output.clone());
         let mut instance = prepared
@@ -39,7 +39,7 @@ fn commands_of_preview_1_use_files() {
             .build();
         let called = instance.call_typed_async(Limits::default(), &run, ());
         let called = runtime.expect("a runtime").block_on(called);
-        let text = output.with(|output| String::from_utf8_lossy(output.bytes()).into_owned());
+        let text = output.with(|output| String::from_utf8_lossy(output.get_ref()).into_owned());
         assert!(matches!(called, Ok(Ok(()))), "{name}: {called:?}\n{text}");
         for line in [
             "/data/missing.txt: not found",

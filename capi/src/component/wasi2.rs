@@ -6,13 +6,13 @@
 #![allow(unsafe_code)]
 
 use crate::entry::{self, guard, guard_or, list, out, raw_text, shared, text, unique};
-use crate::error::{Fallible, argument, pirn_error_t};
+use crate::error::{Fallible, pirn_error_t};
 use crate::poison::Building;
-use crate::wasi::{PIRN_STDERR, PIRN_STDOUT, open, pirn_capture_t, pirn_files_t};
+use crate::wasi::{keep, open, pirn_capture_t, pirn_files_t};
 use bytes::Bytes;
 use core::ffi::c_char;
 use core::ptr;
-use pirn_wasi2::{Collected, MemoryLimits, Pipe, Wasi, WasiBuilder};
+use pirn_wasi2::{MemoryLimits, Wasi, WasiBuilder};
 
 /// A context of WASI 0.2 for one component instance. A new context has no arguments, variables,
 /// directories or network; its input is empty, and its output is discarded. One thread at a time
@@ -141,19 +141,8 @@ pub unsafe extern "C" fn pirn_wasi2_capture(
     unsafe {
         change(wasi, |builder| {
             let to = out(capture, "capture")?;
-            let pipe = Pipe::new(Collected::new(bytes_max));
-            let builder = match stream {
-                PIRN_STDOUT => builder.stdout(pipe.clone()),
-                PIRN_STDERR => builder.stderr(pipe.clone()),
-                other => {
-                    return Err(argument(format!(
-                        "stream is {other}, which is no output; capture {PIRN_STDOUT} or \
-                         {PIRN_STDERR}"
-                    )));
-                }
-            };
-            to.give(pirn_capture_t::of_component(pipe));
-            Ok(builder)
+            let set = (WasiBuilder::stdout as _, WasiBuilder::stderr as _);
+            keep(builder, set, stream, bytes_max, to)
         })
     }
 }

@@ -8,14 +8,12 @@
 
 use super::{change, pirn_wasi_t};
 use crate::bytes::pirn_bytes_t;
-use crate::entry::{self, guard, list, out, shared};
-use crate::error::{argument, pirn_error_t};
-use pirn_wasi::Bounded;
-use pirn_wasi::pipe::ReadPipe;
-use pirn_wasi2::{Collected, Pipe};
+use crate::entry::{self, Out, guard, list, out, shared};
+use crate::error::{Fallible, argument, pirn_error_t};
+use pirn_wasi::pipe::{Pipe, ReadPipe};
+use pirn_wasi::{Bounded, WasiCtxBuilder};
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Standard input, of pirn_wasi_stdio_fd.
 pub const PIRN_STDIN: u32 = 0;
@@ -30,35 +28,49 @@ pub struct pirn_capture_t {
     output: Output,
 }
 
-/// The place of the output.
-enum Output {
-    /// The output by WASI preview 1.
-    Module(Written),
-    /// The output by WASI 0.2.
-    Component(Pipe<Collected>),
-}
+/// The output of a guest, of WASI of either version.
+type Output = Pipe<Bounded<Written>>;
 
-impl pirn_capture_t {
-    /// The output of a component.
-    pub(crate) fn of_component(pipe: Pipe<Collected>) -> Self {
-        Self {
-            output: Output::Component(pipe),
+/// Sets a standard stream of a guest.
+type SetStream<B> = fn(B, Output) -> B;
+
+/// Keeps the output to a stream. `stdout` and `stderr` set these streams.
+///
+/// # Safety
+///
+/// The pointer of `to` must be writable.
+pub(crate) unsafe fn keep<B>(
+    builder: B,
+    (stdout, stderr): (SetStream<B>, SetStream<B>),
+    stream: u32,
+    bytes_max: usize,
+    to: Out<*mut pirn_capture_t>,
+) -> Fallible<B> {
+    let output = Pipe::new(Bounded::new(Written(vec![]), bytes_max));
+    let builder = match stream {
+        PIRN_STDOUT => stdout(builder, output.clone()),
+        PIRN_STDERR => stderr(builder, output.clone()),
+        other => {
+            return Err(argument(format!(
+                "stream is {other}, which is no output; capture {PIRN_STDOUT} or {PIRN_STDERR}"
+            )));
         }
-    }
+    };
+    // SAFETY: the caller ensures that the place is writable.
+    unsafe { to.give(pirn_capture_t { output }) };
+    Ok(builder)
 }
 
 /// Bytes that a guest has written.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Written(Vec<u8>);
 
 impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The guest decides the size, so out of memory must fail the guest's write, not abort the
         // process.
-        let room = all.try_reserve(bytes.len());
+        let room = self.0.try_reserve(bytes.len());
         room.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        all.extend_from_slice(bytes);
+        self.0.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -157,21 +169,8 @@ pub unsafe extern "C" fn pirn_wasi_capture(
     unsafe {
         change(wasi, |builder| {
             let to = out(capture, "capture")?;
-            let output = Written::default();
-            let pipe = Bounded::new(output.clone(), bytes_max);
-            let builder = match stream {
-                PIRN_STDOUT => builder.stdout(pipe),
-                PIRN_STDERR => builder.stderr(pipe),
-                other => {
-                    return Err(argument(format!(
-                        "stream is {other}, which is no output; capture {PIRN_STDOUT} or \
-                         {PIRN_STDERR}"
-                    )));
-                }
-            };
-            let output = Output::Module(output);
-            to.give(pirn_capture_t { output });
-            Ok(builder)
+            let set = (WasiCtxBuilder::stdout as _, WasiCtxBuilder::stderr as _);
+            keep(builder, set, stream, bytes_max, to)
         })
     }
 }
@@ -190,13 +189,8 @@ pub unsafe extern "C" fn pirn_capture_bytes(
         let to = out(bytes, "bytes")?;
         // SAFETY: by the header's contract, the C caller passes a live `capture`, valid during this
         // call.
-        let written = match &unsafe { shared(capture, "capture")? }.output {
-            Output::Module(Written(output)) => output
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
-            Output::Component(pipe) => pipe.with(|output| output.bytes().to_vec()),
-        };
+        let output = &unsafe { shared(capture, "capture")? }.output;
+        let written = output.with(|output| output.get_ref().0.clone());
         // SAFETY: by the header's contract, the C caller passes a writable `bytes`. `out` checked
         // the alignment.
         unsafe { to.give(pirn_bytes_t::new(written)) };

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use pirn_component::{CallError, Component, Limits, Linker, Prepared};
 use pirn_runtime::{InstantiateError, Measure, Region, Usage};
 use pirn_wasi2::http::{Client, HANDLE, Handle, begin, complete};
-use pirn_wasi2::{Collected, Exit, Pipe, Wasi, WasiBuilder, WasiConfig};
+use pirn_wasi2::{Bounded, Exit, Pipe, Wasi, WasiBuilder, WasiConfig};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ impl Handler {
     /// Gives a request to a new instance. The guest runs while the caller polls the result's `run`.
     pub(crate) fn begin(&self, exchange: Exchange, bounds: Bounds) -> Result<Begun, End> {
         let mut wasi = Wasi::new(&self.config);
-        let printed = Pipe::new(Collected::new(bounds.errors_max));
+        let printed = Pipe::new(Bounded::new(vec![], bounds.errors_max));
         wasi.set_stdout(printed.clone());
         wasi.set_stderr(printed.clone());
         let begun = begin(&mut wasi, exchange.request);
@@ -93,7 +93,7 @@ impl Handler {
                     (end, usage)
                 }
             };
-            let errors = printed.with(|printed| printed.bytes().to_vec());
+            let errors = printed.with(|printed| printed.get_ref().clone());
             Some(Ended {
                 end,
                 errors,

@@ -4,12 +4,12 @@ use super::fields::{Fields, Headers, Message, content_length};
 use super::names::{TYPES, resource_type};
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody, Receiving, Writer, channel};
 use crate::methods::{code_of_error, pollable, resource, with_wasi};
-use crate::pipes::Pipe;
 use crate::streams::{InputStream, OutputStream};
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use pirn_component::{LinkError, Linker, Own, ResourceType};
 use pirn_runtime::HostError;
+use pirn_wasi::pipe::Pipe;
 use std::task::{Context, Poll, Waker};
 
 /// The resource `incoming-body`.

@@ -5,7 +5,7 @@
 use pirn_compiler::{OptLevel, Options, compile};
 use pirn_component::{CallError, Component, Instance, Limits, Linker, TypedFunc};
 use pirn_runtime::{Module, Region};
-use pirn_wasi2::{Collected, Network, Pipe, RUN, Wasi, WasiBuilder};
+use pirn_wasi2::{Bounded, Network, Pipe, RUN, Wasi, WasiBuilder};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -30,18 +30,18 @@ fn component() -> &'static Component {
 pub(crate) struct Guest {
     pub(crate) instance: Instance<Wasi>,
     pub(crate) run: TypedFunc<(), Result<(), ()>>,
-    pub(crate) out: Pipe<Collected>,
-    err: Pipe<Collected>,
+    pub(crate) out: Pipe<Bounded<Vec<u8>>>,
+    err: Pipe<Bounded<Vec<u8>>>,
 }
 
 /// What a guest has written.
-fn text(pipe: &Pipe<Collected>) -> String {
-    pipe.with(|all| String::from_utf8_lossy(all.bytes()).into_owned())
+fn text(pipe: &Pipe<Bounded<Vec<u8>>>) -> String {
+    pipe.with(|all| String::from_utf8_lossy(all.get_ref()).into_owned())
 }
 
 /// The first line that a guest writes to a pipe, while `is_running`. A pipe wakes nobody, so it is
 /// read again and again.
-pub(crate) async fn line(out: &Pipe<Collected>, is_running: impl Fn() -> bool) -> String {
+pub(crate) async fn line(out: &Pipe<Bounded<Vec<u8>>>, is_running: impl Fn() -> bool) -> String {
     loop {
         let is_last = !is_running();
         if let Some((line, _)) = text(out).split_once('\n') {
@@ -59,8 +59,7 @@ impl Guest {
         pirn_wasi2::link(&mut linker).expect("nothing is defined twice");
         let region = Region::builder().slots(1).build().expect("a region");
         let prepared = linker.prepare(&region, component()).expect("it links");
-        let (out, err) = (Collected::new(1 << 16), Collected::new(1 << 16));
-        let (out, err) = (Pipe::new(out), Pipe::new(err));
+        let [out, err] = [vec![], vec![]].map(|all| Pipe::new(Bounded::new(all, 1 << 16)));
         let wasi = WasiBuilder::new().network(network);
         let wasi = wasi.stdout(out.clone()).stderr(err.clone());
         let wasi = args.iter().fold(wasi, |wasi, arg| wasi.arg(*arg));
@@ -93,7 +92,7 @@ impl Guest {
 
 /// A guest that runs.
 pub(crate) struct Running {
-    out: Pipe<Collected>,
+    out: Pipe<Bounded<Vec<u8>>>,
     task: JoinHandle<Result<(), CallError>>,
 }
 

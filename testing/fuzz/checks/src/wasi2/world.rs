@@ -14,7 +14,7 @@ use pirn_wasi2::http::{
     ErrorCode, IncomingBody, OutgoingBody, RequestTimeouts, SendRequest, Sending,
 };
 use pirn_wasi2::{
-    Access, Collected, Dir, Input, MemoryBase, MemoryLimits, Network, Output, StreamFailure, View,
+    Access, Bounded, Dir, Input, MemoryBase, MemoryLimits, Network, Output, StreamFailure, View,
     Wasi, WasiBuilder, WasiConfig, ambient_authority,
 };
 use std::convert::Infallible;
@@ -233,7 +233,7 @@ impl World {
             true => wasi.set_stdin(Silent),
             false => wasi.set_stdin(Bytes::from_static(&[7; 100])),
         }
-        wasi.set_stdout(Collected::new(4096));
+        wasi.set_stdout(Bounded::new(vec![], 4096));
         wasi.set_stderr(Silent);
         wasi
     }
