@@ -48,6 +48,7 @@ pub mod conventions;
 pub use bounded::Bounded;
 pub use cap_std::ambient_authority;
 pub use cap_std::fs::Dir;
+pub use clock::{Clock, Clocks};
 pub use context::{PreopenError, WasiCtx, WasiCtxBuilder};
 pub use errno::{Errno, of_io};
 pub use exit::Exit;

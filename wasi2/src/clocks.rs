@@ -4,7 +4,8 @@ use crate::poll::Pollable;
 use crate::wasi::{View, Wasi};
 use pirn_component::{LinkError, Linker, Own, Typed};
 use pirn_runtime::HostError;
-use std::time::{Duration, Instant, SystemTime};
+use pirn_wasi::Clock;
+use std::time::{Duration, Instant};
 
 const MONOTONIC: &str = "wasi:clocks/monotonic-clock@0.2.12";
 const WALL: &str = "wasi:clocks/wall-clock@0.2.12";
@@ -25,52 +26,48 @@ impl From<Duration> for Datetime {
     }
 }
 
-impl From<SystemTime> for Datetime {
-    fn from(time: SystemTime) -> Self {
-        // A `datetime` cannot express a time before 1970, so the result is 0.
-        let since = time.duration_since(SystemTime::UNIX_EPOCH);
-        Self::from(since.unwrap_or_default())
-    }
+/// A pollable for the end of a wait. A time in nanoseconds ends before the largest [`Instant`].
+fn subscribe(wasi: &mut Wasi, left: Duration) -> Result<Own<Pollable>, HostError> {
+    wasi.table.own(match left {
+        Duration::ZERO => Pollable::Ready,
+        left => Pollable::until(Instant::now() + left),
+    })
 }
 
-/// The zero of the guest's monotonic clock.
-fn began(wasi: &mut Wasi) -> Instant {
-    *wasi.began.get_or_insert_with(Instant::now)
-}
-
-/// A pollable for a point in time. `None` stands for a time that an [`Instant`] cannot express. The
-/// pollable then becomes ready after a century.
-fn subscribe(wasi: &mut Wasi, when: Option<Instant>) -> Result<Own<Pollable>, HostError> {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-    let pollable = match when {
-        Some(when) if when <= Instant::now() => Pollable::Ready,
-        Some(when) => Pollable::until(when),
-        None => Pollable::until(Instant::now() + CENTURY),
-    };
-    wasi.table.own(pollable)
+/// Nanoseconds, for 584 years.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     linker.func(MONOTONIC, "now", |state, ()| {
-        let began = began(state.data_mut().wasi());
-        Ok(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Ok(nanoseconds(
+            state.data_mut().wasi().clocks.now(Clock::Monotonic),
+        ))
     })?;
-    linker.func(MONOTONIC, "resolution", |_, ()| Ok(1u64))?;
+    linker.func(MONOTONIC, "resolution", |state, ()| {
+        let clocks = &state.data_mut().wasi().clocks;
+        Ok(nanoseconds(clocks.resolution(Clock::Monotonic)))
+    })?;
     linker.func(MONOTONIC, "subscribe-instant", |state, (when,): (u64,)| {
         let wasi = state.data_mut().wasi();
-        let when = began(wasi).checked_add(Duration::from_nanos(when));
-        subscribe(wasi, when)
+        let left = wasi
+            .clocks
+            .left(Clock::Monotonic, Duration::from_nanos(when));
+        subscribe(wasi, left)
     })?;
     linker.func(MONOTONIC, "subscribe-duration", |state, (time,): (u64,)| {
-        let when = Instant::now().checked_add(Duration::from_nanos(time));
-        subscribe(state.data_mut().wasi(), when)
+        subscribe(state.data_mut().wasi(), Duration::from_nanos(time))
     })?;
-    linker.func(WALL, "now", |_, ()| Ok(Datetime::from(SystemTime::now())))?;
-    linker.func(WALL, "resolution", |_, ()| {
-        Ok(Datetime {
-            seconds: 0,
-            nanoseconds: 1,
-        })
+    linker.func(WALL, "now", |state, ()| {
+        Ok(Datetime::from(
+            state.data_mut().wasi().clocks.now(Clock::System),
+        ))
+    })?;
+    linker.func(WALL, "resolution", |state, ()| {
+        Ok(Datetime::from(
+            state.data_mut().wasi().clocks.resolution(Clock::System),
+        ))
     })?;
     Ok(())
 }

@@ -12,8 +12,8 @@ use crate::table::Table;
 use crate::threads::{User, new_number};
 use pirn_component::HostBytes;
 use pirn_memory_files::MemoryDir;
-use pirn_wasi::FileQuota;
 use pirn_wasi::pipe::Pipe;
+use pirn_wasi::{Clocks, FileQuota};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -70,8 +70,7 @@ pub struct Wasi {
     pub(crate) terminals: [bool; 3],
     /// Counts connections to other servers (`wasi:http`).
     pub(crate) connections: Quota,
-    /// The monotonic clock's zero: its first reading.
-    pub(crate) began: Option<Instant>,
+    pub(crate) clocks: Clocks,
     /// Counts the host memory for the guest. The instance counts its own memory with it, too.
     pub(crate) host_bytes: HostBytes,
     pub(crate) sockets: Quota,
@@ -277,7 +276,7 @@ impl Wasi {
             stderr: None,
             terminals: [false; 3],
             connections: Quota::default(),
-            began: None,
+            clocks: Clocks::Kernel(Instant::now()),
             host_bytes,
             sockets: Quota::default(),
             lookups: Quota::default(),

@@ -3,7 +3,7 @@
 use super::abi::{EVENT_BYTES, SUBSCRIPTIONS_MAX, Version};
 use super::call::Call;
 use super::failure::Done;
-use crate::clock::{Clock, Clocks};
+use crate::clock::{Clock, Clocks, NEVER};
 use crate::descriptors::Descriptor;
 use crate::errno::{self, Errno};
 use crate::stream::{LOOK, Stream};
@@ -11,9 +11,6 @@ use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// The longest wait: a longer one never ends in practice.
-const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The subscriptions of a call, in two lists: clocks and descriptors.
 pub(super) struct Polled {
@@ -262,14 +259,13 @@ fn time_left(clocks: &Clocks, bytes: &[u8]) -> Result<Duration, Errno> {
     let clock = number(bytes, 0) as u32;
     let timeout = Duration::from_nanos(number(bytes, 8));
     let is_absolute = number(bytes, 24) as u16 & ABSOLUTE != 0;
-    let left = match (clock, is_absolute) {
+    match (clock, is_absolute) {
         // A relative timeout is the same on every clock (clock_nanosleep(2)).
-        (0..=3, false) => timeout,
-        (0, true) => timeout.saturating_sub(clocks.now(Clock::System)),
-        (1, true) => timeout.saturating_sub(clocks.now(Clock::Monotonic)),
-        _ => return Err(Errno::INVAL),
-    };
-    Ok(left.min(NEVER))
+        (0..=3, false) => Ok(timeout.min(NEVER)),
+        (0, true) => Ok(clocks.left(Clock::System, timeout)),
+        (1, true) => Ok(clocks.left(Clock::Monotonic, timeout)),
+        _ => Err(Errno::INVAL),
+    }
 }
 
 /// `event`
