@@ -31,6 +31,7 @@
 
 // In this order each module uses only modules before it (`format/tests/layers.rs`).
 mod limits;
+mod codes;
 mod quota;
 mod threads;
 mod resolver;

@@ -168,6 +168,7 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
         "wasi2/src",
         &[
             "limits",
+            "codes",
             "quota",
             "threads",
             "resolver",

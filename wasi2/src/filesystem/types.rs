@@ -8,31 +8,56 @@ use std::time::Duration;
 
 pub(crate) const TYPES: &str = "wasi:filesystem/types@0.2.12";
 
-/// `descriptor-type`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Typed)]
-pub(crate) enum FileKind {
-    Unknown,
-    BlockDevice,
-    CharacterDevice,
-    Directory,
-    Fifo,
-    SymbolicLink,
-    RegularFile,
-    Socket,
+/// Defines an enum with the cases of an enum of [`pirn_wasi::files`].
+macro_rules! cases_of {
+    ($(#[$doc:meta])* $name:ident { $($case:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Typed)]
+        pub(crate) enum $name {
+            $($case,)*
+        }
+
+        impl From<files::$name> for $name {
+            fn from(of: files::$name) -> Self {
+                match of {
+                    $(files::$name::$case => Self::$case,)*
+                }
+            }
+        }
+
+        impl From<$name> for files::$name {
+            fn from(of: $name) -> Self {
+                match of {
+                    $($name::$case => Self::$case,)*
+                }
+            }
+        }
+    };
 }
 
-impl From<files::FileKind> for FileKind {
-    fn from(kind: files::FileKind) -> Self {
-        match kind {
-            files::FileKind::Unknown => Self::Unknown,
-            files::FileKind::BlockDevice => Self::BlockDevice,
-            files::FileKind::CharacterDevice => Self::CharacterDevice,
-            files::FileKind::Directory => Self::Directory,
-            files::FileKind::Fifo => Self::Fifo,
-            files::FileKind::SymbolicLink => Self::SymbolicLink,
-            files::FileKind::RegularFile => Self::RegularFile,
-            files::FileKind::Socket => Self::Socket,
-        }
+cases_of! {
+    /// `descriptor-type`
+    FileKind {
+        Unknown,
+        BlockDevice,
+        CharacterDevice,
+        Directory,
+        Fifo,
+        SymbolicLink,
+        RegularFile,
+        Socket,
+    }
+}
+
+cases_of! {
+    /// `advice`
+    Advice {
+        Normal,
+        Sequential,
+        Random,
+        WillNeed,
+        DontNeed,
+        NoReuse,
     }
 }
 
@@ -113,28 +138,4 @@ pub(crate) struct DirectoryEntry {
     #[component(name = "type")]
     pub(crate) kind: FileKind,
     pub(crate) name: String,
-}
-
-/// `advice`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Typed)]
-pub(crate) enum Advice {
-    Normal,
-    Sequential,
-    Random,
-    WillNeed,
-    DontNeed,
-    NoReuse,
-}
-
-impl From<Advice> for files::Advice {
-    fn from(advice: Advice) -> Self {
-        match advice {
-            Advice::Normal => Self::Normal,
-            Advice::Sequential => Self::Sequential,
-            Advice::Random => Self::Random,
-            Advice::WillNeed => Self::WillNeed,
-            Advice::DontNeed => Self::DontNeed,
-            Advice::NoReuse => Self::NoReuse,
-        }
-    }
 }

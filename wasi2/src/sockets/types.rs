@@ -1,5 +1,6 @@
 //! `wasi:sockets/network`: addresses, and errors.
 
+use crate::codes::error_codes;
 use crate::table::Resource;
 use pirn_component::{ResourceType, Typed};
 use pirn_runtime::HostError;
@@ -19,59 +20,29 @@ impl ResourceType for NetworkHandle {
     const NAME: &'static str = "network";
 }
 
-/// `error-code`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Typed)]
-pub(super) enum ErrorCode {
-    Unknown,
-    AccessDenied,
-    NotSupported,
-    InvalidArgument,
-    OutOfMemory,
-    Timeout,
-    ConcurrencyConflict,
-    NotInProgress,
-    WouldBlock,
-    InvalidState,
-    NewSocketLimit,
-    AddressNotBindable,
-    AddressInUse,
-    RemoteUnreachable,
-    ConnectionRefused,
-    ConnectionReset,
-    ConnectionAborted,
-    DatagramTooLarge,
-    NameUnresolvable,
-    TemporaryResolverFailure,
-    PermanentResolverFailure,
-}
-
-impl From<Errno> for ErrorCode {
-    fn from(errno: Errno) -> Self {
-        match errno {
-            Errno::ACCESS | Errno::PERM => Self::AccessDenied,
-            Errno::OPNOTSUPP | Errno::NOPROTOOPT | Errno::PROTONOSUPPORT => Self::NotSupported,
-            Errno::INVAL | Errno::AFNOSUPPORT | Errno::DESTADDRREQ => Self::InvalidArgument,
-            Errno::NOMEM | Errno::NOBUFS => Self::OutOfMemory,
-            Errno::TIMEDOUT => Self::Timeout,
-            Errno::ALREADY => Self::ConcurrencyConflict,
-            Errno::AGAIN => Self::WouldBlock,
-            Errno::ISCONN | Errno::NOTCONN | Errno::PIPE => Self::InvalidState,
-            Errno::MFILE | Errno::NFILE => Self::NewSocketLimit,
-            Errno::ADDRNOTAVAIL => Self::AddressNotBindable,
-            Errno::ADDRINUSE => Self::AddressInUse,
-            Errno::HOSTUNREACH
-            | Errno::HOSTDOWN
-            | Errno::NETUNREACH
-            | Errno::NETDOWN
-            | Errno::NETRESET
-            | Errno::NONET => Self::RemoteUnreachable,
-            Errno::CONNREFUSED => Self::ConnectionRefused,
-            Errno::CONNRESET => Self::ConnectionReset,
-            Errno::CONNABORTED => Self::ConnectionAborted,
-            Errno::MSGSIZE => Self::DatagramTooLarge,
-            _ => Self::Unknown,
-        }
-    }
+error_codes! {
+    pub(super) ErrorCode, else Unknown;
+    Unknown;
+    AccessDenied = ACCESS | PERM;
+    NotSupported = OPNOTSUPP | NOPROTOOPT | PROTONOSUPPORT;
+    InvalidArgument = INVAL | AFNOSUPPORT | DESTADDRREQ;
+    OutOfMemory = NOMEM | NOBUFS;
+    Timeout = TIMEDOUT;
+    ConcurrencyConflict = ALREADY;
+    NotInProgress;
+    WouldBlock = AGAIN;
+    InvalidState = ISCONN | NOTCONN | PIPE;
+    NewSocketLimit = MFILE | NFILE;
+    AddressNotBindable = ADDRNOTAVAIL;
+    AddressInUse = ADDRINUSE;
+    RemoteUnreachable = HOSTUNREACH | HOSTDOWN | NETUNREACH | NETDOWN | NETRESET | NONET;
+    ConnectionRefused = CONNREFUSED;
+    ConnectionReset = CONNRESET;
+    ConnectionAborted = CONNABORTED;
+    DatagramTooLarge = MSGSIZE;
+    NameUnresolvable;
+    TemporaryResolverFailure;
+    PermanentResolverFailure;
 }
 
 impl ErrorCode {
