@@ -4,7 +4,7 @@ use crate::io::IoError;
 use crate::poll::subscribe;
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
-use pirn_component::{Borrow, LinkError, Linker, ResourceType, Typed};
+use pirn_component::{Borrow, LinkError, Linker, ResourceType, State, Typed};
 use pirn_runtime::HostError;
 
 /// Adds a resource type. The table drops a resource when the guest drops its owned handle.
@@ -21,56 +21,49 @@ pub(crate) fn name_of<R: ResourceType>(name: &str) -> String {
     format!("[method]{}.{name}", R::NAME)
 }
 
-/// Adds a method without parameters.
-pub(crate) fn getter<T: View, R: Resource + ResourceType, O: Typed>(
-    linker: &mut Linker<T>,
-    name: &str,
-    get: impl Fn(&mut R) -> Result<O, HostError> + Send + Sync + 'static,
-) -> Result<(), LinkError> {
-    let name = name_of::<R>(name);
-    linker.func(R::INTERFACE, &name, move |state, (this,): (Borrow<R>,)| {
-        get(state.data_mut().wasi().table.get(this.rep())?)
-    })?;
-    Ok(())
+/// Adds methods of a resource type: for each, a name, the parameters, and a closure. The function
+/// `with` calls the closure.
+macro_rules! methods {
+    (
+        $linker:ident, $resource:ty, $with:path;
+        $($name:tt($($param:ident: $ty:ty),*) => $call:expr;)*
+    ) => {$(
+        $linker.func(
+            <$resource as pirn_component::ResourceType>::INTERFACE,
+            &$crate::methods::name_of::<$resource>(&$name),
+            move |state, (this, $($param,)*): (pirn_component::Borrow<$resource>, $($ty,)*)| {
+                $with(state, &this, $call)
+            },
+        )?;
+    )*};
 }
 
-/// Adds a method with one parameter.
-pub(crate) fn method<T: View, R: Resource + ResourceType, P: Typed, O: Typed>(
-    linker: &mut Linker<T>,
-    name: &str,
-    call: impl Fn(&mut R, P) -> Result<O, HostError> + Send + Sync + 'static,
-) -> Result<(), LinkError> {
-    let name = name_of::<R>(name);
-    type Params<R, P> = (Borrow<R>, P);
-    linker.func(
-        R::INTERFACE,
-        &name,
-        move |state, (this, value): Params<R, P>| {
-            call(state.data_mut().wasi().table.get(this.rep())?, value)
-        },
-    )?;
-    Ok(())
+pub(crate) use methods;
+
+/// Calls a method of the resource itself.
+pub(crate) fn itself<T: View, R: Resource, O>(
+    state: &mut State<T>,
+    this: &Borrow<R>,
+    call: impl FnOnce(&mut R) -> Result<O, HostError>,
+) -> Result<O, HostError> {
+    call(state.data_mut().wasi().table.get(this.rep())?)
 }
 
-/// Adds a method without parameters that uses the guest's whole [`Wasi`]. The method gets the
-/// number of the resource.
-pub(crate) fn with_wasi<T: View, R: ResourceType, O: Typed>(
-    linker: &mut Linker<T>,
-    name: &str,
-    call: impl Fn(&mut Wasi, u32) -> Result<O, HostError> + Send + Sync + 'static,
-) -> Result<(), LinkError> {
-    let name = name_of::<R>(name);
-    linker.func(R::INTERFACE, &name, move |state, (this,): (Borrow<R>,)| {
-        call(state.data_mut().wasi(), this.rep())
-    })?;
-    Ok(())
+/// Calls a method that uses the guest's whole [`Wasi`] and gets the number of the resource.
+pub(crate) fn with_wasi<T: View, R, O>(
+    state: &mut State<T>,
+    this: &Borrow<R>,
+    call: impl FnOnce(&mut Wasi, u32) -> Result<O, HostError>,
+) -> Result<O, HostError> {
+    call(state.data_mut().wasi(), this.rep())
 }
 
 /// Adds the method `subscribe`: a pollable that is ready when the resource is.
 pub(crate) fn pollable<T: View, R: ResourceType>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    with_wasi::<T, R, _>(linker, "subscribe", |wasi, this| {
-        subscribe(&mut wasi.table, this)
-    })
+    methods! { linker, R, with_wasi;
+        "subscribe"() => |wasi, this| subscribe(&mut wasi.table, this);
+    }
+    Ok(())
 }
 
 /// Adds a function that returns the code of an interface for the error of a stream. The function

@@ -2,12 +2,12 @@
 
 use crate::io::{Input, IoError, Output, StreamFailure, read_max, split};
 use crate::limits::{BLOCKING_WRITE_MAX, READ_MAX, WRITE_MAX};
-use crate::methods::{getter, name_of, pollable, resource, with_wasi};
+use crate::methods::{itself, methods, pollable, resource, with_wasi};
 use crate::poll::ready;
 use crate::table::{Resource, Table};
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
-use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType, Typed};
+use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType, State, Typed};
 use pirn_runtime::HostError;
 use std::task::{Context, Poll};
 
@@ -246,41 +246,36 @@ fn zeros(len: u64) -> Bytes {
 
 pub(crate) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, IoError>(linker)?;
-    getter(linker, "to-debug-string", |error: &mut IoError| {
-        Ok(error.text().to_owned())
-    })?;
+    methods! { linker, IoError, itself;
+        "to-debug-string"() => |error| Ok(error.text().to_owned());
+    }
     link_input(linker)?;
     link_output(linker)
 }
 
-/// Adds a method of a stream that does not wait.
-fn stream_method<T: View, R: Resource + ResourceType, P: Typed, O: Typed>(
-    linker: &mut Linker<T>,
-    name: &str,
-    call: impl Fn(&mut R, P) -> Result<Result<O, StreamFailure>, HostError> + Send + Sync + 'static,
-) -> Result<(), LinkError> {
-    let name = name_of::<R>(name);
-    type Params<R, P> = (Borrow<R>, P);
-    linker.func(STREAMS, &name, move |state, (this, value): Params<R, P>| {
-        let table = &mut state.data_mut().wasi().table;
-        let result = call(table.get(this.rep())?, value)?;
-        streamed(table, result)
-    })?;
-    Ok(())
+/// Calls a method of a stream that does not wait.
+fn streaming<T: View, R: Resource, O>(
+    state: &mut State<T>,
+    this: &Borrow<R>,
+    call: impl FnOnce(&mut R) -> Result<Result<O, StreamFailure>, HostError>,
+) -> Streamed<O> {
+    let table = &mut state.data_mut().wasi().table;
+    let result = call(table.get(this.rep())?)?;
+    streamed(table, result)
 }
 
 fn link_input<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     type This = Borrow<InputStream>;
     resource::<T, InputStream>(linker)?;
-    let name = "[method]input-stream.read";
-    linker.func(STREAMS, name, |state, (this, len): (This, u64)| {
-        let wasi = state.data_mut().wasi();
-        let read = read(wasi, this.rep(), len)?;
-        streamed(&mut wasi.table, read)
-    })?;
-    stream_method(linker, "skip", |input: &mut InputStream, len: u64| {
-        Ok(input.read(len).map(|bytes| bytes.len() as u64))
-    })?;
+    methods! { linker, InputStream, with_wasi;
+        "read"(len: u64) => |wasi, this| {
+            let read = read(wasi, this, len)?;
+            streamed(&mut wasi.table, read)
+        };
+    }
+    methods! { linker, InputStream, streaming;
+        "skip"(len: u64) => |input| Ok(input.read(len).map(|bytes| bytes.len() as u64));
+    }
     let name = "[method]input-stream.blocking-read";
     linker.func_async(STREAMS, name, |state, (this, len): (This, u64)| {
         Box::pin(blocking_read(state.data_mut().wasi(), this.rep(), len))
@@ -298,26 +293,23 @@ fn link_input<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
 fn link_output<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     type This = Borrow<OutputStream>;
     resource::<T, OutputStream>(linker)?;
-    with_wasi::<T, OutputStream, _>(linker, "check-write", |wasi, this| {
-        let checked = wasi.table.get::<OutputStream>(this)?.check_write();
-        streamed(&mut wasi.table, checked.map(|permitted| permitted as u64))
-    })?;
-    stream_method(
-        linker,
-        "write",
-        |output: &mut OutputStream, bytes: Bytes| {
+    methods! { linker, OutputStream, streaming;
+        "check-write"() => |output| Ok(output.check_write().map(|permitted| permitted as u64));
+        "write"(bytes: Bytes) => |output| {
             output.check_permitted(bytes.len() as u64)?;
             Ok(output.write(bytes))
-        },
-    )?;
-    stream_method(
-        linker,
-        "write-zeroes",
-        |output: &mut OutputStream, len: u64| {
+        };
+        "write-zeroes"(len: u64) => |output| {
             output.check_permitted(len)?;
             Ok(output.write(zeros(len)))
-        },
-    )?;
+        };
+        "flush"() => |output| Ok(output.flush());
+    }
+    methods! { linker, OutputStream, with_wasi;
+        "splice"(from: Borrow<InputStream>, len: u64) => |wasi, this| {
+            splice(wasi, this, from.rep(), len)
+        };
+    }
     let name = "[method]output-stream.blocking-write-and-flush";
     linker.func_async(STREAMS, name, |state, (this, bytes): (This, Bytes)| {
         Box::pin(write_and_flush(state.data_mut().wasi(), this.rep(), bytes))
@@ -330,20 +322,12 @@ fn link_output<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             zeros(len),
         ))
     })?;
-    with_wasi::<T, OutputStream, _>(linker, "flush", |wasi, this| {
-        let flushed = wasi.table.get::<OutputStream>(this)?.flush();
-        streamed(&mut wasi.table, flushed)
-    })?;
     let name = "[method]output-stream.blocking-flush";
     linker.func_async(STREAMS, name, |state, (this,): (This,)| {
         Box::pin(flush(state.data_mut().wasi(), this.rep()))
     })?;
     pollable::<T, OutputStream>(linker)?;
     type Splice = (Borrow<OutputStream>, Borrow<InputStream>, u64);
-    let name = "[method]output-stream.splice";
-    linker.func(STREAMS, name, |state, (this, from, len): Splice| {
-        splice(state.data_mut().wasi(), this.rep(), from.rep(), len)
-    })?;
     let name = "[method]output-stream.blocking-splice";
     linker.func_async(STREAMS, name, |state, (this, from, len): Splice| {
         Box::pin(async move {

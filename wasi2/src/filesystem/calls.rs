@@ -19,6 +19,15 @@ pub(crate) fn table<T: View>(state: &mut State<T>) -> &mut Table {
     &mut state.data_mut().wasi().table
 }
 
+/// Calls a method that uses the whole state.
+pub(crate) fn with_state<T, O>(
+    state: &mut State<T>,
+    this: &This,
+    call: impl FnOnce(&mut State<T>, &This) -> Result<O, HostError>,
+) -> Result<O, HostError> {
+    call(state, this)
+}
+
 /// Uses a descriptor.
 pub(crate) fn with<T: View, R>(
     state: &mut State<T>,

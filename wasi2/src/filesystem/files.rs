@@ -1,6 +1,6 @@
 //! Functions of a `descriptor` that take no path, preopened directories, and streams of entries.
 
-use super::calls::{Answer, This, add, table, with, with_both, with_file, with_folder};
+use super::calls::{Answer, This, add, table, with, with_both, with_file, with_folder, with_state};
 use super::descriptor::Descriptor;
 use super::entries::Entries;
 use super::error::ErrorCode;
@@ -9,7 +9,7 @@ use super::streams::{FileInput, FileOutput};
 use super::types::{Advice, NewTimestamp, TYPES};
 use crate::io::{exact, read_max};
 use crate::limits::{ENTRIES_BYTES, SYNC_THREADS_MAX};
-use crate::methods::{code_of_error, getter, resource};
+use crate::methods::{code_of_error, itself, methods, resource};
 use crate::preopens::Source;
 use crate::streams::{InputStream, OutputStream};
 use crate::threads::Pool;
@@ -94,61 +94,43 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
 }
 
 fn link_data<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    let name = "[method]descriptor.read-via-stream";
-    linker.func(TYPES, name, |state, (this, position): (This, u64)| {
-        let made = with_file(state, &this, |file| {
-            file.check_read()?;
-            let file = Arc::clone(file);
-            Ok(FileInput { file, position })
-        })?;
-        add(made, |input| {
-            table(state).own(InputStream::new(Box::new(input)))
-        })
-    })?;
-    let name = "[method]descriptor.write-via-stream";
-    linker.func(TYPES, name, |state, (this, position): (This, u64)| {
-        write_via_stream(state, &this, Place::At(position))
-    })?;
-    let name = "[method]descriptor.append-via-stream";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        write_via_stream(state, &this, Place::End)
-    })?;
-    let name = "[method]descriptor.read";
-    linker.func(TYPES, name, |state, (this, len, at): (This, u64, u64)| {
-        let max = read_max(len);
-        state.data_mut().wasi().host_bytes.check(max)?;
-        with_file(state, &this, |file| {
-            file.check_read()?;
-            let bytes = exact(file.file.read(max, at)?);
-            let is_end = bytes.is_empty() && len > 0;
-            Ok((bytes, is_end))
-        })
-    })?;
-    let name = "[method]descriptor.write";
-    linker.func(
-        TYPES,
-        name,
-        |state, (this, bytes, at): (This, Bytes, u64)| {
-            with_file(state, &this, |file| {
-                file.check_write()?;
-                Ok(file.write(&bytes, Place::At(at))? as u64)
+    methods! { linker, Descriptor, with_state;
+        "read-via-stream"(position: u64) => |state, this| {
+            let made = with_file(state, this, |file| {
+                file.check_read()?;
+                let file = Arc::clone(file);
+                Ok(FileInput { file, position })
+            })?;
+            add(made, |input| table(state).own(InputStream::new(Box::new(input))))
+        };
+        "write-via-stream"(position: u64) => |state, this| {
+            write_via_stream(state, this, Place::At(position))
+        };
+        "append-via-stream"() => |state, this| write_via_stream(state, this, Place::End);
+        "read"(len: u64, at: u64) => |state, this| {
+            let max = read_max(len);
+            state.data_mut().wasi().host_bytes.check(max)?;
+            with_file(state, this, |file| {
+                file.check_read()?;
+                let bytes = exact(file.file.read(max, at)?);
+                let is_end = bytes.is_empty() && len > 0;
+                Ok((bytes, is_end))
             })
-        },
-    )?;
-    let name = "[method]descriptor.set-size";
-    linker.func(TYPES, name, |state, (this, size): (This, u64)| {
-        with_file(state, &this, |file| {
+        };
+    }
+    methods! { linker, Descriptor, with_file;
+        "write"(bytes: Bytes, at: u64) => |file| {
+            file.check_write()?;
+            Ok(file.write(&bytes, Place::At(at))? as u64)
+        };
+        "set-size"(size: u64) => |file| {
             file.check_write()?;
             Ok(file.file.set_size(size)?)
-        })
-    })?;
-    let name = "[method]descriptor.advise";
-    type Advise = (This, u64, u64, Advice);
-    linker.func(TYPES, name, |state, (this, at, len, advice): Advise| {
-        with_file(state, &this, |file| {
+        };
+        "advise"(at: u64, len: u64, advice: Advice) => |file| {
             Ok(file.file.advise(at, len, advice.into())?)
-        })
-    })?;
+        };
+    }
     let name = "[method]descriptor.sync-data";
     linker.func_async(TYPES, name, |state, (this,): (This,)| {
         sync(state, this, true)
@@ -176,55 +158,36 @@ fn write_via_stream<T: View>(
 }
 
 fn link_entries<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    let name = "[method]descriptor.read-directory";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        let bytes = state.data_mut().wasi().host_bytes.hold(ENTRIES_BYTES)?;
-        let made = with_folder(state, &this, |folder| Entries::new(folder, bytes))?;
-        add(made, |entries| table(state).own(entries))
-    })?;
-    getter(linker, "read-directory-entry", |entries: &mut Entries| {
-        Ok(entries.next())
-    })
+    methods! { linker, Descriptor, with_state;
+        "read-directory"() => |state, this| {
+            let bytes = state.data_mut().wasi().host_bytes.hold(ENTRIES_BYTES)?;
+            let made = with_folder(state, this, |folder| Entries::new(folder, bytes))?;
+            add(made, |entries| table(state).own(entries))
+        };
+    }
+    methods! { linker, Entries, itself;
+        "read-directory-entry"() => |entries| Ok(entries.next());
+    }
+    Ok(())
 }
 
 fn link_metadata<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    let name = "[method]descriptor.get-flags";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        with(state, &this, |found| Ok(found.flags()))
-    })?;
-    let name = "[method]descriptor.get-type";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        with(state, &this, |found| Ok(found.kind()))
-    })?;
-    let name = "[method]descriptor.stat";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        with(state, &this, |found| {
-            Ok(DescriptorStat::from(&found.metadata()?))
-        })
-    })?;
-    let name = "[method]descriptor.metadata-hash";
-    linker.func(TYPES, name, |state, (this,): (This,)| {
-        with(state, &this, |found| {
-            Ok(MetadataHash::from(&found.metadata()?))
-        })
-    })?;
-    let name = "[method]descriptor.is-same-object";
-    linker.func(TYPES, name, |state, (this, other): (This, This)| {
-        with_both(state, &this, &other, |one, other| {
-            match (one.metadata(), other.metadata()) {
+    methods! { linker, Descriptor, with;
+        "get-flags"() => |found| Ok(found.flags());
+        "get-type"() => |found| Ok(found.kind());
+        "stat"() => |found| Ok(DescriptorStat::from(&found.metadata()?));
+        "metadata-hash"() => |found| Ok(MetadataHash::from(&found.metadata()?));
+        "set-times"(accessed: NewTimestamp, modified: NewTimestamp) => |found| {
+            found.set_times(accessed, modified)
+        };
+    }
+    methods! { linker, Descriptor, with_state;
+        "is-same-object"(other: This) => |state, this| {
+            with_both(state, this, &other, |one, other| match (one.metadata(), other.metadata()) {
                 (Ok(one), Ok(other)) => one.identity() == other.identity(),
                 _ => false,
-            }
-        })
-    })?;
-    let name = "[method]descriptor.set-times";
-    type SetTimes = (This, NewTimestamp, NewTimestamp);
-    linker.func(
-        TYPES,
-        name,
-        |state, (this, accessed, modified): SetTimes| {
-            with(state, &this, |found| found.set_times(accessed, modified))
-        },
-    )?;
+            })
+        };
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::fields::{Fields, Headers, Message, content_length};
 use super::names::{TYPES, resource_type};
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody, Receiving, Writer, channel};
-use crate::methods::{code_of_error, pollable, resource, with_wasi};
+use crate::methods::{code_of_error, methods, pollable, resource, with_wasi};
 use crate::streams::{InputStream, OutputStream};
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
@@ -90,13 +90,16 @@ pub(super) trait Received: Resource + ResourceType {
 
 /// Adds the method `consume` of a message that a guest receives.
 pub(super) fn link_consume<T: View, M: Received>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    with_wasi::<T, M, _>(linker, "consume", |wasi, this| {
-        let Some(body) = wasi.table.get::<M>(this)?.body().take() else {
-            return Ok(Err(()));
+    methods! { linker, M, with_wasi;
+        "consume"() => |wasi, this| {
+            let Some(body) = wasi.table.get::<M>(this)?.body().take() else {
+                return Ok(Err(()));
+            };
+            let body = body.held(&wasi.host_bytes)?;
+            wasi.table.own(Incoming::new(body)).map(Ok)
         };
-        let body = body.held(&wasi.host_bytes)?;
-        wasi.table.own(Incoming::new(body)).map(Ok)
-    })
+    }
+    Ok(())
 }
 
 /// A message that a guest sends.
@@ -109,18 +112,21 @@ pub(super) trait Sent: Message {
 
 /// Adds the method `body` of a message that a guest sends.
 pub(super) fn link_body<T: View, M: Sent>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    with_wasi::<T, M, _>(linker, "body", |wasi, this| {
-        let message = wasi.table.get::<M>(this)?;
-        if message.body().is_some() {
-            return Ok(Err(()));
-        }
-        let Ok(announced) = content_length(message.headers()) else {
-            return Ok(Err(()));
+    methods! { linker, M, with_wasi;
+        "body"() => |wasi, this| {
+            let message = wasi.table.get::<M>(this)?;
+            if message.body().is_some() {
+                return Ok(Err(()));
+            }
+            let Ok(announced) = content_length(message.headers()) else {
+                return Ok(Err(()));
+            };
+            let (writer, body) = channel(announced, M::IS_REQUEST, &wasi.host_bytes)?;
+            *message.body() = Some(body);
+            wasi.table.own(Outgoing::new(writer)).map(Ok)
         };
-        let (writer, body) = channel(announced, M::IS_REQUEST, &wasi.host_bytes)?;
-        *message.body() = Some(body);
-        wasi.table.own(Outgoing::new(writer)).map(Ok)
-    })
+    }
+    Ok(())
 }
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
@@ -134,14 +140,16 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
 
 fn link_incoming<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, Incoming>(linker)?;
-    with_wasi::<T, Incoming, _>(linker, "stream", |wasi, this| {
-        let incoming = wasi.table.get::<Incoming>(this)?;
-        if std::mem::replace(&mut incoming.has_stream, true) {
-            return Ok(Err(()));
-        }
-        let stream = InputStream::new(Box::new(incoming.body.clone()));
-        wasi.table.own_child(this, stream).map(Ok)
-    })?;
+    methods! { linker, Incoming, with_wasi;
+        "stream"() => |wasi, this| {
+            let incoming = wasi.table.get::<Incoming>(this)?;
+            if std::mem::replace(&mut incoming.has_stream, true) {
+                return Ok(Err(()));
+            }
+            let stream = InputStream::new(Box::new(incoming.body.clone()));
+            wasi.table.own_child(this, stream).map(Ok)
+        };
+    }
     let name = "[static]incoming-body.finish";
     linker.func(TYPES, name, |state, (this,): (Own<Incoming>,)| {
         let table = &mut state.data_mut().wasi().table;
@@ -180,19 +188,24 @@ fn trailers(wasi: &mut Wasi, future: u32) -> Result<Trailers, HostError> {
 fn link_trailers<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, FutureTrailers>(linker)?;
     pollable::<T, FutureTrailers>(linker)?;
-    with_wasi::<T, FutureTrailers, _>(linker, "get", trailers)
+    methods! { linker, FutureTrailers, with_wasi;
+        "get"() => trailers;
+    }
+    Ok(())
 }
 
 fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, Outgoing>(linker)?;
-    with_wasi::<T, Outgoing, _>(linker, "write", |wasi, this| {
-        let outgoing = wasi.table.get::<Outgoing>(this)?;
-        if std::mem::replace(&mut outgoing.has_stream, true) {
-            return Ok(Err(()));
-        }
-        let stream = OutputStream::new(Box::new(outgoing.writer.clone()));
-        wasi.table.own_child(this, stream).map(Ok)
-    })?;
+    methods! { linker, Outgoing, with_wasi;
+        "write"() => |wasi, this| {
+            let outgoing = wasi.table.get::<Outgoing>(this)?;
+            if std::mem::replace(&mut outgoing.has_stream, true) {
+                return Ok(Err(()));
+            }
+            let stream = OutputStream::new(Box::new(outgoing.writer.clone()));
+            wasi.table.own_child(this, stream).map(Ok)
+        };
+    }
     type Finish = (Own<Outgoing>, Option<Own<Fields>>);
     let name = "[static]outgoing-body.finish";
     linker.func(TYPES, name, |state, (this, trailers): Finish| {

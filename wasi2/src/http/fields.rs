@@ -2,15 +2,13 @@
 
 use super::names::{TYPES, resource_type};
 use crate::limits::FIELDS_BYTES_MAX;
-use crate::methods::{getter, method, resource, with_wasi};
+use crate::methods::{itself, methods, resource, with_wasi};
 use crate::table::Resource;
 use crate::wasi::View;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use pirn_component::{
-    AbiError, Borrow, HeldBytes, HostBytes, LinkError, Linker, ResourceType, Typed,
-};
+use pirn_component::{AbiError, HeldBytes, HostBytes, LinkError, Linker, ResourceType, Typed};
 use pirn_runtime::HostError;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -255,10 +253,13 @@ pub(super) trait Message: Resource + ResourceType {
 /// Adds the method `headers` of a message. The result is a child of the message, and the guest
 /// cannot change it.
 pub(super) fn link_headers<T: View, M: Message>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    with_wasi::<T, M, _>(linker, "headers", |wasi, this| {
-        let fields = Fields::immutable(wasi.table.get::<M>(this)?.headers());
-        wasi.table.own_child(this, fields)
-    })
+    methods! { linker, M, with_wasi;
+        "headers"() => |wasi, this| {
+            let fields = Fields::immutable(wasi.table.get::<M>(this)?.headers());
+            wasi.table.own_child(this, fields)
+        };
+    }
+    Ok(())
 }
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
@@ -268,8 +269,8 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
         let fields = Fields::mutable(HeaderMap::new(), &wasi.host_bytes)?;
         wasi.table.own(fields)
     })?;
-    let name = "[static]fields.from-list";
-    linker.func(TYPES, name, |state, (list,): (Vec<Entry>,)| {
+    let of_list = "[static]fields.from-list";
+    linker.func(TYPES, of_list, |state, (list,): (Vec<Entry>,)| {
         // Check the size before the host makes the map.
         let sizes = list.iter().map(|(name, value)| entry_size(name, value));
         check_size(sizes.sum())?;
@@ -282,58 +283,48 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             }
         })
     })?;
-    method(linker, "get", |fields: &mut Fields, name: String| {
-        fields.check_copy()?;
-        let values = fields.headers.get_all(&*name).iter().map(bytes);
-        Ok(values.collect::<Vec<_>>())
-    })?;
-    method(linker, "has", |fields: &mut Fields, name: String| {
-        Ok(fields.headers.contains_key(&*name))
-    })?;
-    getter(linker, "entries", |fields: &mut Fields| {
-        fields.check_copy()?;
-        Ok(entries(&fields.headers))
-    })?;
-    with_wasi::<T, Fields, _>(linker, "clone", |wasi, this| {
-        let fields = wasi.table.get::<Fields>(this)?;
-        fields.check_copy()?;
-        let map = HeaderMap::clone(&fields.headers);
-        let fields = Fields::mutable(map, &wasi.host_bytes)?;
-        wasi.table.own(fields)
-    })?;
-    link_changes(linker)
-}
-
-fn link_changes<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type Set = (Borrow<Fields>, String, Vec<Bytes>);
-    let set = "[method]fields.set";
-    linker.func(TYPES, set, |state, (this, text, values): Set| {
-        check_size(values.iter().map(|value| entry_size(&text, value)).sum())?;
-        change(state.data_mut().wasi().table.get(this.rep())?, |map| {
-            let name = name(&text)?;
-            let values: Vec<_> = values.into_iter().map(value).collect::<Result<_, _>>()?;
-            map.remove(&name);
-            for value in values {
-                let appended = map.try_append(&name, value);
-                appended.map_err(|_| HeaderError::InvalidSyntax)?;
-            }
-            Ok(())
-        })
-    })?;
-    method(linker, "delete", |fields: &mut Fields, text: String| {
-        change(fields, |map| {
+    methods! { linker, Fields, itself;
+        "get"(name: String) => |fields| {
+            fields.check_copy()?;
+            let values = fields.headers.get_all(&*name).iter().map(bytes);
+            Ok(values.collect::<Vec<_>>())
+        };
+        "has"(name: String) => |fields| Ok(fields.headers.contains_key(&*name));
+        "entries"() => |fields| {
+            fields.check_copy()?;
+            Ok(entries(&fields.headers))
+        };
+        "set"(text: String, values: Vec<Bytes>) => |fields| {
+            check_size(values.iter().map(|value| entry_size(&text, value)).sum())?;
+            change(fields, |map| {
+                let name = name(&text)?;
+                let values: Vec<_> = values.into_iter().map(value).collect::<Result<_, _>>()?;
+                map.remove(&name);
+                for value in values {
+                    let appended = map.try_append(&name, value);
+                    appended.map_err(|_| HeaderError::InvalidSyntax)?;
+                }
+                Ok(())
+            })
+        };
+        "delete"(text: String) => |fields| change(fields, |map| {
             map.remove(name(&text)?);
             Ok(())
-        })
-    })?;
-    type Append = (Borrow<Fields>, String, Bytes);
-    let append = "[method]fields.append";
-    linker.func(TYPES, append, |state, (this, text, bytes): Append| {
-        change(state.data_mut().wasi().table.get(this.rep())?, |map| {
+        });
+        "append"(text: String, bytes: Bytes) => |fields| change(fields, |map| {
             let appended = map.try_append(name(&text)?, value(bytes)?);
             appended.map(drop).map_err(|_| HeaderError::InvalidSyntax)
-        })
-    })?;
+        });
+    }
+    methods! { linker, Fields, with_wasi;
+        "clone"() => |wasi, this| {
+            let fields = wasi.table.get::<Fields>(this)?;
+            fields.check_copy()?;
+            let map = HeaderMap::clone(&fields.headers);
+            let fields = Fields::mutable(map, &wasi.host_bytes)?;
+            wasi.table.own(fields)
+        };
+    }
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use super::fields::{Fields, Headers, Message, link_headers};
 use super::names::{MethodName, SchemeName, TYPES, resource_type};
 use super::responses::OutgoingResponse;
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
-use crate::methods::{getter, resource};
+use crate::methods::{itself, methods, resource};
 use crate::table::Resource;
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
@@ -108,20 +108,12 @@ where
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, IncomingRequest>(linker)?;
-    getter(linker, "method", |request: &mut IncomingRequest| {
-        Ok(MethodName::from(&request.method))
-    })?;
-    getter(
-        linker,
-        "path-with-query",
-        |request: &mut IncomingRequest| Ok(request.path_with_query.clone()),
-    )?;
-    getter(linker, "scheme", |request: &mut IncomingRequest| {
-        Ok(request.scheme.as_ref().map(SchemeName::from))
-    })?;
-    getter(linker, "authority", |request: &mut IncomingRequest| {
-        Ok(request.authority.clone())
-    })?;
+    methods! { linker, IncomingRequest, itself;
+        "method"() => |request| Ok(MethodName::from(&request.method));
+        "path-with-query"() => |request| Ok(request.path_with_query.clone());
+        "scheme"() => |request| Ok(request.scheme.as_ref().map(SchemeName::from));
+        "authority"() => |request| Ok(request.authority.clone());
+    }
     link_headers::<T, IncomingRequest>(linker)?;
     link_consume::<T, IncomingRequest>(linker)?;
     link_outparam(linker)

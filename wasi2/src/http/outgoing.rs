@@ -5,7 +5,7 @@ use super::fields::{Fields, Headers, Message, content_length, link_headers};
 use super::names::{MethodName, SchemeName, TYPES, resource_type};
 use crate::limits::{AUTHORITY_BYTES_MAX, METHOD_BYTES_MAX};
 use crate::message::{ErrorCode, OutgoingBody, RequestTimeouts};
-use crate::methods::{getter, method, resource};
+use crate::methods::{itself, methods, resource};
 use crate::table::Resource;
 use crate::wasi::View;
 use http::uri::{Authority, InvalidUri, PathAndQuery, Scheme};
@@ -124,22 +124,17 @@ fn link_request<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     })?;
     link_headers::<T, OutgoingRequest>(linker)?;
     link_body::<T, OutgoingRequest>(linker)?;
-    type This = OutgoingRequest;
-    getter(linker, "method", |request: &mut This| {
-        Ok(MethodName::from(&request.method))
-    })?;
-    method(
-        linker,
-        "set-method",
-        |request: &mut This, method: MethodName| {
-            let method = method
-                .method()
-                .filter(|method| method.as_str().len() <= METHOD_BYTES_MAX);
+    methods! { linker, OutgoingRequest, itself;
+        "method"() => |request| Ok(MethodName::from(&request.method));
+        "set-method"(method: MethodName) => |request| {
+            let method = method.method();
+            let method = method.filter(|method| method.as_str().len() <= METHOD_BYTES_MAX);
             let set = method.map(|method| request.method = method).ok_or(());
             request.count()?;
             Ok(set)
-        },
-    )
+        };
+    }
+    Ok(())
 }
 
 /// The path and query in a text, without the fragment: a target has no fragment (RFC 9110, section
@@ -154,39 +149,23 @@ fn path_of(mut text: String) -> Result<PathAndQuery, InvalidUri> {
 
 /// Links the getters and setters of a request's target: path, scheme and authority.
 fn link_target<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type This = OutgoingRequest;
-    type Text = Option<String>;
-    getter(linker, "path-with-query", |request: &mut This| {
-        Ok(request.path_with_query.as_ref().map(ToString::to_string))
-    })?;
-    method(
-        linker,
-        "set-path-with-query",
-        |request: &mut This, path: Text| {
+    methods! { linker, OutgoingRequest, itself;
+        "path-with-query"() => |request| {
+            Ok(request.path_with_query.as_ref().map(ToString::to_string))
+        };
+        "set-path-with-query"(path: Option<String>) => |request| {
             let path = path.map(path_of).transpose();
             let set = path.map(|path| request.path_with_query = path);
             request.count()?;
             Ok(set.map_err(drop))
-        },
-    )?;
-    getter(linker, "scheme", |request: &mut This| {
-        Ok(request.scheme.as_ref().map(SchemeName::from))
-    })?;
-    method(
-        linker,
-        "set-scheme",
-        |request: &mut This, scheme: Option<SchemeName>| {
+        };
+        "scheme"() => |request| Ok(request.scheme.as_ref().map(SchemeName::from));
+        "set-scheme"(scheme: Option<SchemeName>) => |request| {
             let scheme = scheme.map(|scheme| scheme.scheme().ok_or(())).transpose();
             Ok(scheme.map(|scheme| request.scheme = scheme))
-        },
-    )?;
-    getter(linker, "authority", |request: &mut This| {
-        Ok(request.authority.as_ref().map(ToString::to_string))
-    })?;
-    method(
-        linker,
-        "set-authority",
-        |request: &mut This, authority: Text| {
+        };
+        "authority"() => |request| Ok(request.authority.as_ref().map(ToString::to_string));
+        "set-authority"(authority: Option<String>) => |request| {
             let too_long = |text: &String| text.len() > AUTHORITY_BYTES_MAX;
             if authority.as_ref().is_some_and(too_long) {
                 return Ok(Err(()));
@@ -195,8 +174,9 @@ fn link_target<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             let set = authority.map(|authority| request.authority = authority);
             request.count()?;
             Ok(set.map_err(drop))
-        },
-    )
+        };
+    }
+    Ok(())
 }
 
 fn link_options<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
@@ -217,19 +197,18 @@ fn link_timeout<T: View>(
     name: &str,
     of: fn(&mut RequestTimeouts) -> &mut Option<Duration>,
 ) -> Result<(), LinkError> {
-    getter(linker, name, move |options: &mut RequestOptions| {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Ok(of(&mut options.0).map(ns))
-    })?;
     let set = format!("set-{name}");
-    method(
-        linker,
-        &set,
-        move |options: &mut RequestOptions, ns: Option<u64>| {
+    methods! { linker, RequestOptions, itself;
+        name() => |options| {
+            let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            Ok(of(&mut options.0).map(ns))
+        };
+        set(ns: Option<u64>) => |options| {
             *of(&mut options.0) = ns.map(Duration::from_nanos);
             Ok(Ok::<(), ()>(()))
-        },
-    )
+        };
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::bodies::{Received, Sent, link_body, link_consume};
 use super::fields::{Fields, Headers, Message, content_length, link_headers};
 use super::names::{TYPES, resource_type};
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
-use crate::methods::{getter, method, resource};
+use crate::methods::{itself, methods, resource};
 use crate::table::Resource;
 use crate::wasi::View;
 use http::header::CONTENT_LENGTH;
@@ -99,14 +99,9 @@ fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
             body: None,
         })
     })?;
-    getter(linker, "status-code", |response: &mut OutgoingResponse| {
-        Ok(response.status.as_u16())
-    })?;
-    type This = OutgoingResponse;
-    method(
-        linker,
-        "set-status-code",
-        |response: &mut This, code: u16| {
+    methods! { linker, OutgoingResponse, itself;
+        "status-code"() => |response| Ok(response.status.as_u16());
+        "set-status-code"(code: u16) => |response| {
             Ok(match StatusCode::from_u16(code) {
                 // An informational status (1xx) cannot be the final response.
                 Ok(status) if !status.is_informational() => {
@@ -115,17 +110,17 @@ fn link_outgoing<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
                 }
                 _ => Err(()),
             })
-        },
-    )?;
+        };
+    }
     link_headers::<T, OutgoingResponse>(linker)?;
     link_body::<T, OutgoingResponse>(linker)
 }
 
 fn link_incoming<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, IncomingResponse>(linker)?;
-    getter(linker, "status", |response: &mut IncomingResponse| {
-        Ok(response.status.as_u16())
-    })?;
+    methods! { linker, IncomingResponse, itself;
+        "status"() => |response| Ok(response.status.as_u16());
+    }
     link_headers::<T, IncomingResponse>(linker)?;
     link_consume::<T, IncomingResponse>(linker)
 }

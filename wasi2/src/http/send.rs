@@ -6,7 +6,7 @@ use super::outgoing::{OutgoingRequest, RequestOptions};
 use super::responses::IncomingResponse;
 use crate::limits::{CONNECTION_BUFFER_MAX, CONNECTIONS_MAX};
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
-use crate::methods::{pollable, resource, with_wasi};
+use crate::methods::{methods, pollable, resource, with_wasi};
 use crate::quota::Counted;
 use crate::resolver::Lookups;
 use crate::table::Resource;
@@ -130,5 +130,8 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     })?;
     resource::<T, FutureResponse>(linker)?;
     pollable::<T, FutureResponse>(linker)?;
-    with_wasi::<T, FutureResponse, _>(linker, "get", get)
+    methods! { linker, FutureResponse, with_wasi;
+        "get"() => get;
+    }
+    Ok(())
 }

@@ -1,27 +1,15 @@
-//! Helpers to link methods of sockets. The guest gets errors of these methods as codes.
+//! [`coded`]: calls methods of sockets. The guest gets errors of these methods as codes.
 
-use super::types::{ErrorCode, Failure, answer};
-use crate::methods;
+use super::types::{Answer, Failure, answer};
 use crate::table::Resource;
 use crate::wasi::View;
-use pirn_component::{LinkError, Linker, ResourceType, Typed};
+use pirn_component::{Borrow, State};
 
-/// Adds a method without parameters.
-pub(super) fn getter<T: View, R: Resource + ResourceType, O: Typed>(
-    linker: &mut Linker<T>,
-    name: &str,
-    get: impl Fn(&mut R) -> Result<O, Failure> + Send + Sync + 'static,
-) -> Result<(), LinkError> {
-    methods::getter(linker, name, move |resource| answer(get(resource)))
-}
-
-/// Adds a method with one parameter.
-pub(super) fn method<T: View, R: Resource + ResourceType, P: Typed, O: Typed>(
-    linker: &mut Linker<T>,
-    name: &str,
-    call: impl Fn(&mut R, P) -> Result<O, ErrorCode> + Send + Sync + 'static,
-) -> Result<(), LinkError> {
-    methods::method(linker, name, move |resource, value| {
-        Ok(call(resource, value))
-    })
+/// Calls a method of a socket.
+pub(super) fn coded<T: View, R: Resource, O>(
+    state: &mut State<T>,
+    this: &Borrow<R>,
+    call: impl FnOnce(&mut R) -> Result<O, Failure>,
+) -> Answer<O> {
+    answer(call(state.data_mut().wasi().table.get(this.rep())?))
 }

@@ -3,7 +3,7 @@
 use super::fd::runtime;
 use super::types::{ErrorCode, Failure, IpAddress, NetworkHandle, answer};
 use crate::limits::LOOKUPS_MAX;
-use crate::methods::{getter, pollable, resource};
+use crate::methods::{itself, methods, pollable, resource};
 use crate::quota::Token;
 use crate::resolver::{Resolver, is_name};
 use crate::table::Resource;
@@ -109,9 +109,9 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     linker.func(LOOKUP, "resolve-addresses", |state, (_, name): Name| {
         answer(resolve(state.data_mut().wasi(), name))
     })?;
-    getter(linker, "resolve-next-address", |lookup: &mut Lookup| {
-        Ok(lookup.next())
-    })?;
+    methods! { linker, Lookup, itself;
+        "resolve-next-address"() => |lookup| Ok(lookup.next());
+    }
     pollable::<T, Lookup>(linker)
 }
 

@@ -1,9 +1,9 @@
 //! The options and addresses that TCP and UDP sockets share.
 
-use super::calls::{getter, method};
+use super::calls::coded;
 use super::types::{ErrorCode, IpAddressFamily, IpSocketAddress};
 use crate::limits::SOCKET_BUFFER_MAX;
-use crate::methods::{self, pollable};
+use crate::methods::{itself, methods, pollable};
 use crate::table::Resource;
 use crate::wasi::View;
 use pirn_component::{LinkError, Linker, ResourceType};
@@ -36,46 +36,29 @@ pub(super) fn link<T: View, S: Socket>(
     linker: &mut Linker<T>,
     limit: &str,
 ) -> Result<(), LinkError> {
-    getter(linker, "local-address", |socket: &mut S| {
-        Ok(IpSocketAddress::from(socket.local_address()?))
-    })?;
-    getter(linker, "remote-address", |socket: &mut S| {
-        Ok(IpSocketAddress::from(socket.remote_address()?))
-    })?;
-    methods::getter(linker, "address-family", |socket: &mut S| {
-        Ok(socket.family())
-    })?;
-    pollable::<T, S>(linker)?;
-    getter(linker, limit, |socket: &mut S| {
-        Ok(hop_limit(socket.fd()?, socket.family())?)
-    })?;
-    method(
-        linker,
-        &format!("set-{limit}"),
-        |socket: &mut S, hops: u8| set_hop_limit(socket.fd()?, socket.family(), hops),
-    )?;
-    getter(linker, "receive-buffer-size", |socket: &mut S| {
-        Ok(sockopt::socket_recv_buffer_size(socket.fd()?)? as u64)
-    })?;
-    method(
-        linker,
-        "set-receive-buffer-size",
-        |socket: &mut S, bytes: u64| {
-            let bytes = buffer_size(bytes)?;
-            Ok(sockopt::set_socket_recv_buffer_size(socket.fd()?, bytes)?)
-        },
-    )?;
-    getter(linker, "send-buffer-size", |socket: &mut S| {
-        Ok(sockopt::socket_send_buffer_size(socket.fd()?)? as u64)
-    })?;
-    method(
-        linker,
-        "set-send-buffer-size",
-        |socket: &mut S, bytes: u64| {
-            let bytes = buffer_size(bytes)?;
-            Ok(sockopt::set_socket_send_buffer_size(socket.fd()?, bytes)?)
-        },
-    )
+    let set_limit = format!("set-{limit}");
+    methods! { linker, S, coded;
+        "local-address"() => |socket| Ok(IpSocketAddress::from(socket.local_address()?));
+        "remote-address"() => |socket| Ok(IpSocketAddress::from(socket.remote_address()?));
+        limit() => |socket| Ok(hop_limit(socket.fd()?, socket.family())?);
+        set_limit(hops: u8) => |socket| Ok(set_hop_limit(socket.fd()?, socket.family(), hops)?);
+        "receive-buffer-size"() => |socket| {
+            Ok(sockopt::socket_recv_buffer_size(socket.fd()?)? as u64)
+        };
+        "set-receive-buffer-size"(bytes: u64) => |socket| {
+            Ok(sockopt::set_socket_recv_buffer_size(socket.fd()?, buffer_size(bytes)?)?)
+        };
+        "send-buffer-size"() => |socket| {
+            Ok(sockopt::socket_send_buffer_size(socket.fd()?)? as u64)
+        };
+        "set-send-buffer-size"(bytes: u64) => |socket| {
+            Ok(sockopt::set_socket_send_buffer_size(socket.fd()?, buffer_size(bytes)?)?)
+        };
+    }
+    methods! { linker, S, itself;
+        "address-family"() => |socket| Ok(socket.family());
+    }
+    pollable::<T, S>(linker)
 }
 
 fn nonzero<N: Default + PartialEq>(value: N) -> Result<N, ErrorCode> {

@@ -1,11 +1,11 @@
 //! `wasi:sockets/tcp` and `wasi:sockets/tcp-create-socket`.
 
-use super::calls::{getter, method};
+use super::calls::coded;
 use super::connection::{Connection, TcpInput, TcpOutput};
-use super::options::{self, Socket};
-use super::tcp::{TCP, TcpSocket};
+use super::options::{self, Socket, keep_alive_count, keep_alive_time};
+use super::tcp::TcpSocket;
 use super::types::{ErrorCode, Failure, IpAddressFamily, IpSocketAddress, NetworkHandle, answer};
-use crate::methods::{self, resource, with_wasi};
+use crate::methods::{itself, methods, resource, with_wasi};
 use crate::network::Access;
 use crate::streams::{InputStream, OutputStream};
 use crate::table::Table;
@@ -93,75 +93,51 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
 }
 
 fn link_states<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type Address = (Borrow<TcpSocket>, Borrow<NetworkHandle>, IpSocketAddress);
-    let name = "[method]tcp-socket.start-bind";
-    linker.func(TCP, name, |state, (this, _, address): Address| {
-        let socket = state.data_mut().wasi().table.get::<TcpSocket>(this.rep())?;
-        answer(socket.start_bind(address.into()))
-    })?;
-    getter(linker, "finish-bind", TcpSocket::finish_bind)?;
-    let name = "[method]tcp-socket.start-connect";
-    linker.func(TCP, name, |state, (this, _, address): Address| {
-        let socket = state.data_mut().wasi().table.get::<TcpSocket>(this.rep())?;
-        answer(socket.start_connect(address.into()))
-    })?;
-    with_wasi::<T, TcpSocket, _>(linker, "finish-connect", |wasi, this| {
-        answer(finish_connect(wasi, this))
-    })?;
-    getter(linker, "start-listen", TcpSocket::start_listen)?;
-    getter(linker, "finish-listen", TcpSocket::finish_listen)?;
-    with_wasi::<T, TcpSocket, _>(linker, "accept", |wasi, this| answer(accept(wasi, this)))?;
-    methods::getter(linker, "is-listening", |socket: &mut TcpSocket| {
-        Ok(socket.is_listening())
-    })?;
-    method(linker, "set-listen-backlog-size", TcpSocket::set_backlog)?;
-    method(linker, "shutdown", |socket: &mut TcpSocket, ty| {
-        shutdown(socket, ty)
-    })
+    methods! { linker, TcpSocket, coded;
+        "start-bind"(_network: Borrow<NetworkHandle>, address: IpSocketAddress) => |socket| {
+            socket.start_bind(address.into())
+        };
+        "finish-bind"() => TcpSocket::finish_bind;
+        "start-connect"(_network: Borrow<NetworkHandle>, address: IpSocketAddress) => |socket| {
+            socket.start_connect(address.into())
+        };
+        "start-listen"() => TcpSocket::start_listen;
+        "finish-listen"() => TcpSocket::finish_listen;
+        "set-listen-backlog-size"(size: u64) => |socket| Ok(socket.set_backlog(size)?);
+        "shutdown"(ty: ShutdownType) => |socket| Ok(shutdown(socket, ty)?);
+    }
+    methods! { linker, TcpSocket, with_wasi;
+        "finish-connect"() => |wasi, this| answer(finish_connect(wasi, this));
+        "accept"() => |wasi, this| answer(accept(wasi, this));
+    }
+    methods! { linker, TcpSocket, itself;
+        "is-listening"() => |socket| Ok(socket.is_listening());
+    }
+    Ok(())
 }
 
 fn link_keep_alive<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    getter(linker, "keep-alive-enabled", |socket: &mut TcpSocket| {
-        Ok(sockopt::socket_keepalive(socket.fd()?)?)
-    })?;
-    method(
-        linker,
-        "set-keep-alive-enabled",
-        |socket: &mut TcpSocket, is_on: bool| {
+    methods! { linker, TcpSocket, coded;
+        "keep-alive-enabled"() => |socket| Ok(sockopt::socket_keepalive(socket.fd()?)?);
+        "set-keep-alive-enabled"(is_on: bool) => |socket| {
             Ok(sockopt::set_socket_keepalive(socket.fd()?, is_on)?)
-        },
-    )?;
-    getter(linker, "keep-alive-idle-time", |socket: &mut TcpSocket| {
-        Ok(sockopt::tcp_keepidle(socket.fd()?)?.as_nanos() as u64)
-    })?;
-    method(
-        linker,
-        "set-keep-alive-idle-time",
-        |socket: &mut TcpSocket, time: u64| {
-            let time = options::keep_alive_time(time)?;
-            Ok(sockopt::set_tcp_keepidle(socket.fd()?, time)?)
-        },
-    )?;
-    getter(linker, "keep-alive-interval", |socket: &mut TcpSocket| {
-        Ok(sockopt::tcp_keepintvl(socket.fd()?)?.as_nanos() as u64)
-    })?;
-    method(
-        linker,
-        "set-keep-alive-interval",
-        |socket: &mut TcpSocket, time: u64| {
-            let time = options::keep_alive_time(time)?;
-            Ok(sockopt::set_tcp_keepintvl(socket.fd()?, time)?)
-        },
-    )?;
-    getter(linker, "keep-alive-count", |socket: &mut TcpSocket| {
-        Ok(sockopt::tcp_keepcnt(socket.fd()?)?)
-    })?;
-    method(
-        linker,
-        "set-keep-alive-count",
-        |socket: &mut TcpSocket, count: u32| {
-            let count = options::keep_alive_count(count)?;
-            Ok(sockopt::set_tcp_keepcnt(socket.fd()?, count)?)
-        },
-    )
+        };
+        "keep-alive-idle-time"() => |socket| {
+            Ok(sockopt::tcp_keepidle(socket.fd()?)?.as_nanos() as u64)
+        };
+        "set-keep-alive-idle-time"(time: u64) => |socket| {
+            Ok(sockopt::set_tcp_keepidle(socket.fd()?, keep_alive_time(time)?)?)
+        };
+        "keep-alive-interval"() => |socket| {
+            Ok(sockopt::tcp_keepintvl(socket.fd()?)?.as_nanos() as u64)
+        };
+        "set-keep-alive-interval"(time: u64) => |socket| {
+            Ok(sockopt::set_tcp_keepintvl(socket.fd()?, keep_alive_time(time)?)?)
+        };
+        "keep-alive-count"() => |socket| Ok(sockopt::tcp_keepcnt(socket.fd()?)?);
+        "set-keep-alive-count"(count: u32) => |socket| {
+            Ok(sockopt::set_tcp_keepcnt(socket.fd()?, keep_alive_count(count)?)?)
+        };
+    }
+    Ok(())
 }

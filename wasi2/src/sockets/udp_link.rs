@@ -1,11 +1,11 @@
 //! `wasi:sockets/udp` and `wasi:sockets/udp-create-socket`.
 
-use super::calls::getter;
-use super::datagrams::{Incoming, Outgoing, OutgoingDatagram, UDP};
+use super::calls::coded;
+use super::datagrams::{Incoming, Outgoing, OutgoingDatagram};
 use super::options;
 use super::types::{ErrorCode, Failure, IpAddressFamily, IpSocketAddress, NetworkHandle, answer};
 use super::udp::UdpSocket;
-use crate::methods::{self, pollable, resource};
+use crate::methods::{methods, pollable, resource, with_wasi};
 use crate::network::Access;
 use crate::wasi::{View, Wasi};
 use pirn_component::{Borrow, LinkError, Linker, Own};
@@ -48,34 +48,31 @@ pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
 }
 
 fn link_socket<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
-    type Address = (Borrow<UdpSocket>, Borrow<NetworkHandle>, IpSocketAddress);
-    let name = "[method]udp-socket.start-bind";
-    linker.func(UDP, name, |state, (this, _, address): Address| {
-        let socket = state.data_mut().wasi().table.get::<UdpSocket>(this.rep())?;
-        answer(socket.start_bind(address.into()))
-    })?;
-    getter(linker, "finish-bind", UdpSocket::finish_bind)?;
-    type Remote = (Borrow<UdpSocket>, Option<IpSocketAddress>);
-    let name = "[method]udp-socket.stream";
-    linker.func(UDP, name, |state, (this, remote): Remote| {
-        answer(stream(state.data_mut().wasi(), this.rep(), remote))
-    })?;
+    methods! { linker, UdpSocket, coded;
+        "start-bind"(_network: Borrow<NetworkHandle>, address: IpSocketAddress) => |socket| {
+            socket.start_bind(address.into())
+        };
+        "finish-bind"() => UdpSocket::finish_bind;
+    }
+    methods! { linker, UdpSocket, with_wasi;
+        "stream"(remote: Option<IpSocketAddress>) => |wasi, this| {
+            answer(stream(wasi, this, remote))
+        };
+    }
     Ok(())
 }
 
 fn link_datagrams<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     resource::<T, Incoming>(linker)?;
-    methods::method(linker, "receive", |stream: &mut Incoming, max: u64| {
-        answer(stream.receive(max))
-    })?;
     pollable::<T, Incoming>(linker)?;
     resource::<T, Outgoing>(linker)?;
-    getter(linker, "check-send", Outgoing::check_send)?;
-    type Datagrams = Vec<OutgoingDatagram>;
-    methods::method(
-        linker,
-        "send",
-        |stream: &mut Outgoing, datagrams: Datagrams| answer(stream.send(&datagrams)),
-    )?;
-    pollable::<T, Outgoing>(linker)
+    pollable::<T, Outgoing>(linker)?;
+    methods! { linker, Incoming, coded;
+        "receive"(max: u64) => |stream| stream.receive(max);
+    }
+    methods! { linker, Outgoing, coded;
+        "check-send"() => Outgoing::check_send;
+        "send"(datagrams: Vec<OutgoingDatagram>) => |stream| stream.send(&datagrams);
+    }
+    Ok(())
 }
