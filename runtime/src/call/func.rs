@@ -9,7 +9,7 @@
 use super::answer::answer_host;
 use super::caller::{Caller, instance_id};
 use super::host_code::{Answered, HostCode};
-use super::host_result::{HostResult, cells, func_type, needs_instance_id};
+use super::host_result::{HostResult, cells, cells_of, func_type, needs_instance_id};
 use super::host_state::HostState;
 use crate::error::HostError;
 use crate::store::host_func::HostFunc;
@@ -48,8 +48,7 @@ impl<T: 'static, Q: 'static, A: 'static> HostFunc<HostState<T, Q, A>> {
         R: HostResult,
         F: Fn(Caller<'_, T>, FlatParams) -> R + Send + Sync + 'static,
     {
-        let cells = ty.params.len().max(ty.results.len());
-        let types = PhantomData;
+        let (cells, types) = (cells_of(&ty), PhantomData);
         Self::of(ty, Flat { cells, func, types })
     }
 }
@@ -96,7 +95,7 @@ where
     F: Send + Sync + 'static,
 {
     fn cells(&self) -> usize {
-        self.ty.params.len().max(self.ty.results.len())
+        cells_of(&self.ty)
     }
 
     fn call(

@@ -55,6 +55,11 @@ impl<R: fmt::Debug> fmt::Debug for MaybeFuture<'_, R> {
     }
 }
 
+/// Number of cells of a function of this type.
+pub(super) fn cells_of(ty: &FuncType) -> usize {
+    ty.params.len().max(ty.results.len())
+}
+
 /// Number of cells of a function over these parameters and results.
 #[inline]
 pub(super) fn cells<P: sealed::List, R: HostResult>() -> usize {
@@ -69,7 +74,7 @@ pub(super) fn needs_instance_id<P: sealed::List, R: HostResult>() -> bool {
 }
 
 /// The type of a function over these parameters and results.
-pub(super) fn func_type<P: sealed::List, R: sealed::List>() -> FuncType {
+pub(crate) fn func_type<P: sealed::List, R: sealed::List>() -> FuncType {
     FuncType {
         params: P::TYPES.to_vec(),
         results: R::TYPES.to_vec(),

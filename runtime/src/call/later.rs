@@ -9,13 +9,11 @@
 
 use super::caller::{Caller, instance_id};
 use super::host_code::{Answered, HostCode};
-use super::host_result::{
-    HostFuture, HostResult, MaybeFuture, cells, func_type, needs_instance_id,
-};
+use super::host_result::{HostFuture, HostResult, MaybeFuture, cells_of, needs_instance_id};
 use super::host_state::{HostCall, HostState, Mode, Reply};
 use crate::error::{CallState, HostError, Operation, StateError};
 use crate::store::host_func::HostFunc;
-use crate::value::typed::{FlatParams, sealed};
+use crate::value::typed::sealed;
 use crate::value::{Cell, FuncType};
 use core::marker::PhantomData;
 use core::slice;
@@ -30,8 +28,12 @@ struct Asking<P, R, F, G> {
 }
 
 /// A function that asks the question of `ask`, and returns to the guest the results that `reply`
-/// computes from the answer.
-pub(crate) fn asking<T, Q, A, P, R, F, G>(ask: F, reply: G) -> HostFunc<HostState<T, Q, A>>
+/// computes from the answer. `ty` must be the type of `P` and `R`, or flat.
+pub(crate) fn asking<T, Q, A, P, R, F, G>(
+    ty: FuncType,
+    ask: F,
+    reply: G,
+) -> HostFunc<HostState<T, Q, A>>
 where
     T: 'static,
     Q: 'static,
@@ -41,31 +43,7 @@ where
     F: Fn(Caller<'_, T>, P) -> Result<Q, HostError> + Send + Sync + 'static,
     G: Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
 {
-    let (cells, types) = (cells::<P, R>(), PhantomData);
-    let code = Asking {
-        ask,
-        reply,
-        cells,
-        types,
-    };
-    HostFunc::of(func_type::<P, R::Results>(), code)
-}
-
-/// As [`asking`], over numbers. `ty` must be flat, and have the results of `R`.
-pub(crate) fn flat_asking<T, Q, A, R, F, G>(
-    ty: FuncType,
-    ask: F,
-    reply: G,
-) -> HostFunc<HostState<T, Q, A>>
-where
-    T: 'static,
-    Q: 'static,
-    A: 'static,
-    R: HostResult,
-    F: Fn(Caller<'_, T>, FlatParams) -> Result<Q, HostError> + Send + Sync + 'static,
-    G: Fn(Caller<'_, T>, FlatParams, A) -> R + Send + Sync + 'static,
-{
-    let (cells, types) = (ty.params.len().max(ty.results.len()), PhantomData);
+    let (cells, types) = (cells_of(&ty), PhantomData);
     let code = Asking {
         ask,
         reply,
@@ -156,8 +134,9 @@ struct Async<P, R, F> {
     types: PhantomData<fn(P) -> R>,
 }
 
-/// A function that returns its results or a future of them.
-pub(crate) fn maybe_future<T, Q, A, P, R, F>(func: F) -> HostFunc<HostState<T, Q, A>>
+/// A function that returns its results or a future of them. `ty` must be the type of `P` and `R`,
+/// or flat.
+pub(crate) fn future<T, Q, A, P, R, F>(ty: FuncType, func: F) -> HostFunc<HostState<T, Q, A>>
 where
     T: 'static,
     Q: 'static,
@@ -166,22 +145,7 @@ where
     R: HostResult,
     F: for<'a> Fn(Caller<'a, T>, P) -> MaybeFuture<'a, R> + Send + Sync + 'static,
 {
-    let ty = func_type::<P, R::Results>();
-    let (cells, types) = (cells::<P, R>(), PhantomData);
-    HostFunc::of(ty, Async { func, cells, types })
-}
-
-/// A function over numbers that returns a future. `ty` must be flat, and have the results of `R`.
-pub(crate) fn flat_future<T, Q, A, R, F>(ty: FuncType, func: F) -> HostFunc<HostState<T, Q, A>>
-where
-    T: 'static,
-    Q: 'static,
-    A: 'static,
-    R: HostResult,
-    F: for<'a> Fn(Caller<'a, T>, FlatParams) -> HostFuture<'a, R> + Send + Sync + 'static,
-{
-    let (cells, types) = (ty.params.len().max(ty.results.len()), PhantomData);
-    let func = always(func);
+    let (cells, types) = (cells_of(&ty), PhantomData);
     HostFunc::of(ty, Async { func, cells, types })
 }
 

@@ -1,5 +1,6 @@
 //! [`Linker`]: the items that guests can import from the host, by module and name.
 
+use crate::call::host_result::func_type;
 use crate::call::{
     Caller, HostFuture, HostResult, HostState, IntoFunc, MaybeFuture, is_flat, later,
 };
@@ -174,7 +175,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         F: for<'a> Fn(Caller<'a, T>, FlatParams) -> HostFuture<'a, R> + Send + Sync + 'static,
     {
         check_flat::<R>(module, name, &ty)?;
-        let func = later::flat_future(ty, func);
+        let func = later::future(ty, later::always(func));
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
@@ -192,7 +193,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         reply: impl Fn(Caller<'_, T>, FlatParams, A) -> R + Send + Sync + 'static,
     ) -> Result<&mut Self, LinkError> {
         check_flat::<R>(module, name, &ty)?;
-        let func = later::flat_asking(ty, ask, reply);
+        let func = later::asking(ty, ask, reply);
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
@@ -214,7 +215,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         ask: impl Fn(Caller<'_, T>, P) -> Result<Q, HostError> + Send + Sync + 'static,
         reply: impl Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
     ) -> Result<&mut Self, LinkError> {
-        let func = later::asking(ask, reply);
+        let func = later::asking(func_type::<P, R::Results>(), ask, reply);
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
@@ -248,7 +249,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         name: &str,
         func: impl for<'a> Fn(Caller<'a, T>, P) -> MaybeFuture<'a, R> + Send + Sync + 'static,
     ) -> Result<&mut Self, LinkError> {
-        let func = later::maybe_future(func);
+        let func = later::future(func_type::<P, R::Results>(), func);
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
