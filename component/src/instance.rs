@@ -1,6 +1,6 @@
 //! [`Instance`]: an instance of a component, and calls of its functions (`canon lift`).
 
-use crate::error::{AbiError, CallError};
+use crate::error::{AbiError, AbiResult, CallError};
 use crate::func::{Func, Realloc, Shared, TypedFunc};
 use crate::host_bytes::HostBytes;
 use crate::lift::{Flat, Lift};
@@ -44,13 +44,13 @@ trait Call {
     fn request(&self, func: &Func, cx: &mut Collect<'_>) -> Result<(), CallError>;
 
     /// Writes the parameters as core values.
-    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> Result<(), AbiError>;
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> AbiResult;
 
     /// Writes the parameters to memory at an address.
-    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> Result<(), AbiError>;
+    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> AbiResult;
 
     /// Reads the result from a core value, or from memory.
-    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<Self::Output, AbiError>;
+    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> AbiResult<Self::Output>;
 }
 
 /// Parameters as values.
@@ -71,15 +71,15 @@ impl Call for Untyped<'_> {
         Ok(self.0.request(cx, types)?)
     }
 
-    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> Result<(), AbiError> {
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> AbiResult {
         self.0.lower(cx, &func.ty().params, to)
     }
 
-    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> Result<(), AbiError> {
+    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> AbiResult {
         self.0.store(cx, &func.ty().params, at)
     }
 
-    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<Option<Value>, AbiError> {
+    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> AbiResult<Option<Value>> {
         let Some(ty) = func.ty().result else {
             return Ok(None);
         };
@@ -100,17 +100,17 @@ impl<P: CallParams, R: Typed> Call for OfTypes<P, R> {
     }
 
     #[inline]
-    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> Result<(), AbiError> {
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, to: &mut Words) -> AbiResult {
         self.0.lower(cx, &func.ty().params, to)
     }
 
     #[inline]
-    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> Result<(), AbiError> {
+    fn store(&self, func: &Func, cx: &mut Lower<'_>, at: u32) -> AbiResult {
         self.0.store(cx, &func.ty().params, at)
     }
 
     #[inline]
-    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<R, AbiError> {
+    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> AbiResult<R> {
         // A function without a result has the type `()`, which reads nothing.
         let ty = func.ty().result.unwrap_or(ValueType::Bool);
         result(func, cx, ty, word)
@@ -119,12 +119,7 @@ impl<P: CallParams, R: Typed> Call for OfTypes<P, R> {
 
 /// Reads the result of a function from the core value that it returned, or from memory.
 #[inline]
-fn result<R: OwnedType>(
-    func: &Func,
-    cx: &mut Lift<'_>,
-    ty: ValueType,
-    word: u64,
-) -> Result<R, AbiError> {
+fn result<R: OwnedType>(func: &Func, cx: &mut Lift<'_>, ty: ValueType, word: u64) -> AbiResult<R> {
     match func.0.result_in_memory {
         true => {
             cx.check_result(ty, word as u32)?;
@@ -132,6 +127,37 @@ fn result<R: OwnedType>(
         }
         false => R::lift(cx, ty, &mut Flat::new(&[word])),
     }
+}
+
+/// The steps of a call: lower the parameters, call the function, lift the result. `$enter` calls a
+/// function of the core module, at once or as a future.
+macro_rules! run {
+    (
+        $self:ident, $limits:ident, $func:ident, $call:ident,
+        |$until:ident, $core:ident, $params:ident| $enter:expr
+    ) => {{
+        let mut requests = Requests::default();
+        $self.begin($func, $call, &mut requests)?;
+        // A call that fails, or whose future is dropped, leaves the instance failed.
+        $self.failed = true;
+        let mut until = $limits.deadline.and_then(Until::new);
+        while let Some((realloc, params)) = next_allocation($func, &requests) {
+            let ($until, $core, $params) = (&mut until, &realloc, params);
+            let address = $enter;
+            requests.give(address, $self.memory_bytes($func))?;
+        }
+        let mut words = Words::new();
+        lower(&mut $self.core, $func, $call, requests.given(), &mut words)?;
+        let ($until, $core, $params) = (&mut until, &$func.0.core, words.0);
+        let FlatResult(word) = $enter;
+        let value = $self.lift::<C>($func, word, until.as_ref())?;
+        if let Some(post_return) = $func.0.post_return {
+            let ($until, $core, $params) = (&mut until, &post_return, flat(&[word]));
+            $enter;
+        }
+        $self.failed = false;
+        Ok(value)
+    }};
 }
 
 impl<T: 'static> Instance<T> {
@@ -206,24 +232,9 @@ impl<T: 'static> Instance<T> {
         func: &Func,
         call: &C,
     ) -> Result<C::Output, CallError> {
-        let mut requests = Requests::default();
-        self.begin(func, call, &mut requests)?;
-        // A call that fails anywhere leaves the instance failed.
-        self.failed = true;
-        let mut until = limits.deadline.and_then(Until::new);
-        while let Some((realloc, params)) = next_allocation(func, &requests) {
-            let address = self.enter(&mut until, &realloc, params)?;
-            requests.give(address, self.memory_bytes(func))?;
-        }
-        let mut words = Words::new();
-        lower(&mut self.core, func, call, requests.given(), &mut words)?;
-        let FlatResult(word) = self.enter(&mut until, &func.0.core, words.0)?;
-        let value = self.lift::<C>(func, word, until.as_ref())?;
-        if let Some(post_return) = func.0.post_return {
-            self.enter(&mut until, &post_return, flat(&[word]))?;
-        }
-        self.failed = false;
-        Ok(value)
+        run!(self, limits, func, call, |until, core, params| {
+            self.enter(until, core, params)?
+        })
     }
 
     /// Calls a function of the core module.
@@ -291,31 +302,10 @@ impl<T: 'static> Instance<T> {
         func: &Func,
         call: &C,
     ) -> Result<C::Output, CallError> {
-        let mut requests = Requests::default();
-        self.begin(func, call, &mut requests)?;
-        // A call that fails, or whose future is dropped, leaves the instance failed.
-        self.failed = true;
-        let mut until = limits.deadline.and_then(Until::new);
         let slice = limits.timeslice;
-        while let Some((realloc, params)) = next_allocation(func, &requests) {
-            let address = self
-                .enter_async(&mut until, slice, &realloc, params)
-                .await?;
-            requests.give(address, self.memory_bytes(func))?;
-        }
-        let mut words = Words::new();
-        lower(&mut self.core, func, call, requests.given(), &mut words)?;
-        let FlatResult(word) = self
-            .enter_async(&mut until, slice, &func.0.core, words.0)
-            .await?;
-        let value = self.lift::<C>(func, word, until.as_ref())?;
-        if let Some(post_return) = func.0.post_return {
-            let params = flat(&[word]);
-            self.enter_async(&mut until, slice, &post_return, params)
-                .await?;
-        }
-        self.failed = false;
-        Ok(value)
+        run!(self, limits, func, call, |until, core, params| {
+            self.enter_async(until, slice, core, params).await?
+        })
     }
 
     /// Calls a function of the core module as a future.
@@ -523,7 +513,7 @@ fn lower<T, C: Call>(
     call: &C,
     given: &[u32],
     words: &mut Words,
-) -> Result<(), AbiError> {
+) -> AbiResult {
     let (mut memory, state) = split(core, func);
     if func.0.lends {
         state.scopes.enter()?;
