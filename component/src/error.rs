@@ -4,6 +4,9 @@ use pirn_format::component::cut;
 use pirn_runtime::HostError;
 use thiserror::Error;
 
+/// The result of a step of the canonical ABI.
+pub(crate) type AbiResult<T = ()> = Result<T, AbiError>;
+
 /// A rule of the canonical ABI that the guest broke. The call ends with this error, and the
 /// instance cannot be called again.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

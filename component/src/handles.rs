@@ -1,6 +1,6 @@
 //! [`Handles`]: the handles of one component instance (CanonicalABI, "Handle State").
 
-use crate::error::AbiError;
+use crate::error::{AbiError, AbiResult};
 use crate::host_bytes::Account;
 
 /// Most handles of all component instances: 16 MiB of the host in one table.
@@ -54,7 +54,7 @@ impl Handles {
         handle: Handle,
         places: &mut u32,
         account: &mut Account,
-    ) -> Result<u32, AbiError> {
+    ) -> AbiResult<u32> {
         if let Some(at) = self.free.checked_sub(1) {
             let number = self.free;
             let entry = &mut self.entries[at as usize];
@@ -73,7 +73,7 @@ impl Handles {
     }
 
     /// The handle with a number. Its resource must have the type `resource`.
-    pub(crate) fn get(&mut self, number: u32, resource: u32) -> Result<&mut Handle, AbiError> {
+    pub(crate) fn get(&mut self, number: u32, resource: u32) -> AbiResult<&mut Handle> {
         let at = number.checked_sub(1);
         let entry = at.and_then(|at| self.entries.get_mut(at as usize));
         let Some(Entry::Handle(handle)) = entry else {
@@ -86,7 +86,7 @@ impl Handles {
     }
 
     /// Removes a handle that is not lent.
-    pub(crate) fn remove(&mut self, number: u32, resource: u32) -> Result<Handle, AbiError> {
+    pub(crate) fn remove(&mut self, number: u32, resource: u32) -> AbiResult<Handle> {
         let handle = *self.get(number, resource)?;
         if matches!(handle.kind, Kind::Own(lent) if lent > 0) {
             return Err(AbiError::Lent(number));

@@ -1,7 +1,7 @@
 //! [`HostBytes`]: counts the memory that the host keeps for one guest, with one limit for all of
 //! it.
 
-use crate::error::AbiError;
+use crate::error::{AbiError, AbiResult};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -57,7 +57,7 @@ impl HostBytes {
     ///
     /// [`AbiError::HostBytes`] if the sum would exceed the limit. Then nothing is counted. A host
     /// function that returns this error ends the guest.
-    pub fn hold(&self, bytes: usize) -> Result<HeldBytes, AbiError> {
+    pub fn hold(&self, bytes: usize) -> AbiResult<HeldBytes> {
         self.add(bytes)?;
         let account = self.clone();
         Ok(HeldBytes { account, bytes })
@@ -69,7 +69,7 @@ impl HostBytes {
     /// # Errors
     ///
     /// As [`hold`](Self::hold).
-    pub fn check(&self, bytes: usize) -> Result<(), AbiError> {
+    pub fn check(&self, bytes: usize) -> AbiResult {
         let (held, limit) = (self.held(), self.max());
         fits(held, bytes, limit).map(drop)
     }
@@ -96,7 +96,7 @@ impl HostBytes {
         self.0.max.store(max, Relaxed);
     }
 
-    fn add(&self, bytes: usize) -> Result<(), AbiError> {
+    fn add(&self, bytes: usize) -> AbiResult {
         let max = self.max();
         let sum = |held: usize| fits(held, bytes, max).ok();
         match self.0.held.fetch_update(Relaxed, Relaxed, sum) {
@@ -111,7 +111,7 @@ impl HostBytes {
 
 /// The sum of `held` and `asked`, if the sum is within the limit. `asked == 0` always fits, because
 /// `set_max` may set a limit below the held bytes.
-fn fits(held: usize, asked: usize, limit: usize) -> Result<usize, AbiError> {
+fn fits(held: usize, asked: usize, limit: usize) -> AbiResult<usize> {
     match held.checked_add(asked) {
         Some(sum) if sum <= limit || asked == 0 => Ok(sum),
         _ => Err(AbiError::HostBytes { held, asked, limit }),
@@ -124,7 +124,7 @@ impl HeldBytes {
     /// # Errors
     ///
     /// As [`HostBytes::hold`]. After an error the number is unchanged.
-    pub fn set(&mut self, bytes: usize) -> Result<(), AbiError> {
+    pub fn set(&mut self, bytes: usize) -> AbiResult {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.account.add(more)?,
             None => {
@@ -184,7 +184,7 @@ impl Account {
     }
 
     /// As [`HostBytes::check`].
-    pub(crate) fn check(&self, bytes: usize) -> Result<(), AbiError> {
+    pub(crate) fn check(&self, bytes: usize) -> AbiResult {
         match self.made.get() {
             Some(made) => made.check(bytes),
             None => fits(0, bytes, self.max).map(drop),
@@ -192,7 +192,7 @@ impl Account {
     }
 
     /// As [`HostBytes::hold`]. `None` for no bytes.
-    pub(crate) fn hold(&self, bytes: usize) -> Result<Option<HeldBytes>, AbiError> {
+    pub(crate) fn hold(&self, bytes: usize) -> AbiResult<Option<HeldBytes>> {
         match bytes {
             0 => Ok(None),
             bytes => self.get().hold(bytes).map(Some),
@@ -200,7 +200,7 @@ impl Account {
     }
 
     /// Counts the bytes by which a table of the instance grows.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), AbiError> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> AbiResult {
         match &mut self.tables {
             Some(tables) => tables.set(tables.bytes().saturating_add(bytes)),
             None => {
@@ -219,13 +219,13 @@ impl Account {
     }
 
     /// Makes room for one more entry of a table. Counts the memory before the table grows.
-    pub(crate) fn room<T>(&mut self, table: &mut Vec<T>) -> Result<(), AbiError> {
+    pub(crate) fn room<T>(&mut self, table: &mut Vec<T>) -> AbiResult {
         const FIRST: usize = 4;
         self.room_for(table, (table.len() + 1).max(FIRST))
     }
 
     /// Makes room for `len` entries of a table. Counts the memory before the table grows.
-    pub(crate) fn room_for<T>(&mut self, table: &mut Vec<T>, len: usize) -> Result<(), AbiError> {
+    pub(crate) fn room_for<T>(&mut self, table: &mut Vec<T>, len: usize) -> AbiResult {
         let capacity = table.capacity();
         if capacity < len {
             let wanted = len.max(2 * capacity);

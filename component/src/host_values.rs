@@ -2,7 +2,7 @@
 //! to and from Rust types.
 
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::AbiResult;
 use crate::lift::{Flat, Lift};
 use crate::lower::{Collect, Lower, Words};
 use crate::state::Unwritten;
@@ -29,7 +29,7 @@ pub(crate) trait HostValues: Send + Sync + 'static {
         ty: &FuncType,
         words: &mut Flat<'_>,
         in_memory: Option<(u64, u32)>,
-    ) -> Result<Self::Params, AbiError>;
+    ) -> AbiResult<Self::Params>;
 
     /// Converts the result to a form that can be written to the guest. The error describes a result
     /// that does not fit the type.
@@ -56,7 +56,7 @@ impl HostValues for Untyped {
         ty: &FuncType,
         words: &mut Flat<'_>,
         in_memory: Option<(u64, u32)>,
-    ) -> Result<Vec<Value>, AbiError> {
+    ) -> AbiResult<Vec<Value>> {
         params(cx, ty, words, in_memory)
     }
 
@@ -79,7 +79,7 @@ fn params<P: OwnedList>(
     ty: &FuncType,
     words: &mut Flat<'_>,
     in_memory: Option<(u64, u32)>,
-) -> Result<P, AbiError> {
+) -> AbiResult<P> {
     let Some((bytes, align)) = in_memory else {
         return P::lift(cx, &ty.params, words);
     };
@@ -113,7 +113,7 @@ impl<P: TypedParams, R: Param + 'static> HostValues for OfTypes<P, R> {
         ty: &FuncType,
         words: &mut Flat<'_>,
         in_memory: Option<(u64, u32)>,
-    ) -> Result<P, AbiError> {
+    ) -> AbiResult<P> {
         params(cx, ty, words, in_memory)
     }
 
@@ -132,12 +132,12 @@ impl<R: Param + 'static> Unwritten for OfType<R> {
     }
 
     #[inline]
-    fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
+    fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult {
         self.0.lower(cx, ty, to)
     }
 
     #[inline]
-    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult {
         self.0.store(cx, ty, at)
     }
 }

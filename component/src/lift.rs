@@ -1,7 +1,7 @@
 //! From the guest's representation to values (CanonicalABI, "Loading" and "Flat Lifting").
 
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::{AbiError, AbiResult};
 use crate::scopes::Scopes;
 use crate::stop::{Progress, Stop};
 use crate::strings::{self, STRING_BYTES_MAX};
@@ -69,20 +69,20 @@ impl<'a> Lift<'a> {
     }
 
     /// Checks the place of parameters in memory.
-    pub(crate) fn check_params(&self, at: u32, bytes: u64, align: u32) -> Result<(), AbiError> {
+    pub(crate) fn check_params(&self, at: u32, bytes: u64, align: u32) -> AbiResult {
         self.check_aligned("the parameters", at, align)?;
         self.bytes("the parameters", at, bytes).map(drop)
     }
 
     /// Checks the place of a result.
-    pub(crate) fn check_result(&self, ty: ValueType, at: u32) -> Result<(), AbiError> {
+    pub(crate) fn check_result(&self, ty: ValueType, at: u32) -> AbiResult {
         let layout = self.info.layout(ty);
         self.check_aligned("a result", at, layout.align)?;
         self.bytes("a result", at, layout.bytes.into()).map(drop)
     }
 
     /// A copy of a field's or case's name, for the host's value. Counts the text of the name.
-    pub(crate) fn name(&mut self, name: &str) -> Result<String, AbiError> {
+    pub(crate) fn name(&mut self, name: &str) -> AbiResult<String> {
         self.spend(name.len())?;
         Ok(name.to_owned())
     }
@@ -96,7 +96,7 @@ impl<'a> Lift<'a> {
         address: u32,
         length: u32,
         host_bytes: usize,
-    ) -> Result<u32, AbiError> {
+    ) -> AbiResult<u32> {
         let layout = self.info.layout(ty);
         self.check_aligned("a list", address, layout.align)?;
         let bytes = u64::from(layout.bytes) * u64::from(length);
@@ -111,7 +111,7 @@ impl<'a> Lift<'a> {
         self.info
     }
 
-    pub(crate) fn string(&mut self, address: u32, length: u32) -> Result<String, AbiError> {
+    pub(crate) fn string(&mut self, address: u32, length: u32) -> AbiResult<String> {
         let (encoding, align, bytes) = strings::of_length(self.encoding, length);
         self.check_aligned("a string", address, align)?;
         if bytes > STRING_BYTES_MAX {
@@ -124,7 +124,7 @@ impl<'a> Lift<'a> {
     }
 
     /// The resource of a handle. `ty` is the handle's type, `own` or `borrow`.
-    pub(crate) fn handle(&mut self, ty: ValueType, number: u32) -> Result<Resource, AbiError> {
+    pub(crate) fn handle(&mut self, ty: ValueType, number: u32) -> AbiResult<Resource> {
         match ty {
             ValueType::Own(table) => {
                 let rep = self.scopes.take_own(table, number)?;
@@ -138,12 +138,12 @@ impl<'a> Lift<'a> {
         }
     }
 
-    pub(crate) fn word(&self, at: u32) -> Result<u32, AbiError> {
+    pub(crate) fn word(&self, at: u32) -> AbiResult<u32> {
         Ok(u32::from_le_bytes(self.number("a u32", at)?))
     }
 
     /// An unsigned number of 1, 2 or 4 bytes.
-    pub(crate) fn unsigned(&self, at: u32, bytes: u32) -> Result<u32, AbiError> {
+    pub(crate) fn unsigned(&self, at: u32, bytes: u32) -> AbiResult<u32> {
         Ok(match bytes {
             1 => u32::from(self.number::<1>("a discriminant", at)?[0]),
             2 => u32::from(u16::from_le_bytes(self.number("a discriminant", at)?)),
@@ -151,11 +151,7 @@ impl<'a> Lift<'a> {
         })
     }
 
-    pub(crate) fn number<const N: usize>(
-        &self,
-        what: &'static str,
-        at: u32,
-    ) -> Result<[u8; N], AbiError> {
+    pub(crate) fn number<const N: usize>(&self, what: &'static str, at: u32) -> AbiResult<[u8; N]> {
         let bytes = self.bytes(what, at, N as u64)?;
         let mut number = [0; N];
         number.copy_from_slice(bytes);
@@ -167,7 +163,7 @@ impl<'a> Lift<'a> {
         what: &'static str,
         address: u32,
         bytes: u64,
-    ) -> Result<&'a [u8], AbiError> {
+    ) -> AbiResult<&'a [u8]> {
         let start = address as usize;
         let end = usize::try_from(bytes)
             .ok()
@@ -185,7 +181,7 @@ impl<'a> Lift<'a> {
         }
     }
 
-    fn check_aligned(&self, what: &'static str, address: u32, align: u32) -> Result<(), AbiError> {
+    fn check_aligned(&self, what: &'static str, address: u32, align: u32) -> AbiResult {
         match address.is_multiple_of(align) {
             true => Ok(()),
             false => Err(AbiError::Unaligned {
@@ -197,7 +193,7 @@ impl<'a> Lift<'a> {
     }
 
     /// Counts bytes of the host for the values.
-    pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), AbiError> {
+    pub(crate) fn spend(&mut self, bytes: usize) -> AbiResult {
         self.scopes
             .account
             .check(self.spent.saturating_add(bytes))?;

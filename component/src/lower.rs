@@ -6,7 +6,7 @@
 //! [`Type`](crate::typed::Type) has a method for each phase.
 
 use crate::component::Info;
-use crate::error::{AbiError, RequestError, ValueError};
+use crate::error::{AbiError, AbiResult, RequestError, ValueError};
 use crate::scopes::Scopes;
 use crate::stop::{PIECE_BYTES, Progress, Stop};
 use crate::strings;
@@ -50,7 +50,7 @@ impl Requests {
     }
 
     /// Checks and records the address of the next piece, in a memory of `memory_bytes` bytes.
-    pub(crate) fn give(&mut self, address: u32, memory_bytes: usize) -> Result<(), AbiError> {
+    pub(crate) fn give(&mut self, address: u32, memory_bytes: usize) -> AbiResult {
         let (bytes, align) = self.next().unwrap_or((0, 1));
         let what = "allocated memory";
         if !address.is_multiple_of(align) {
@@ -73,7 +73,7 @@ impl Requests {
     }
 
     /// Adds a piece.
-    pub(crate) fn push(&mut self, bytes: u64, align: u32) -> Result<(), AbiError> {
+    pub(crate) fn push(&mut self, bytes: u64, align: u32) -> AbiResult {
         let what = "a value";
         let too_large = AbiError::OutOfBounds {
             what,
@@ -185,7 +185,7 @@ impl<'a> Lower<'a> {
         address: u32,
         bytes: usize,
         fill: impl Fn(&mut [u8]),
-    ) -> Result<(), AbiError> {
+    ) -> AbiResult {
         self.bytes(address, bytes)?;
         let mut done = 0;
         while done < bytes {
@@ -218,7 +218,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Checks the address where the guest wants a result.
-    pub(crate) fn check_result(&mut self, ty: ValueType, at: u32) -> Result<(), AbiError> {
+    pub(crate) fn check_result(&mut self, ty: ValueType, at: u32) -> AbiResult {
         let layout = self.info.layout(ty);
         if !at.is_multiple_of(layout.align) {
             return Err(AbiError::Unaligned {
@@ -231,7 +231,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Writes a string to the next piece of memory. Returns its address and length.
-    pub(crate) fn string(&mut self, text: &str) -> Result<(u32, u32), AbiError> {
+    pub(crate) fn string(&mut self, text: &str) -> AbiResult<(u32, u32)> {
         let (encoding, _, bytes, length) = strings::plan(self.encoding, text, &mut self.progress)?;
         let (address, bytes) = (self.piece(), bytes as usize);
         self.bytes(address, bytes)?;
@@ -247,7 +247,7 @@ impl<'a> Lower<'a> {
 
     /// The number of a new handle to a resource. Linking, or the request for memory, has compared
     /// the types. The host may have given the resource away since, also within the same call.
-    pub(crate) fn handle(&mut self, ty: ValueType, resource: Resource) -> Result<u32, AbiError> {
+    pub(crate) fn handle(&mut self, ty: ValueType, resource: Resource) -> AbiResult<u32> {
         let rep = resource.rep;
         match ty {
             ValueType::Own(table) | ValueType::Borrow(table)
@@ -266,17 +266,17 @@ impl<'a> Lower<'a> {
         }
     }
 
-    pub(crate) fn pair(&mut self, at: u32, address: u32, length: u32) -> Result<(), AbiError> {
+    pub(crate) fn pair(&mut self, at: u32, address: u32, length: u32) -> AbiResult {
         self.write(at, &address.to_le_bytes())?;
         self.write(at.saturating_add(4), &length.to_le_bytes())
     }
 
-    pub(crate) fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), AbiError> {
+    pub(crate) fn write(&mut self, at: u32, bytes: &[u8]) -> AbiResult {
         self.bytes(at, bytes.len())?.copy_from_slice(bytes);
         Ok(())
     }
 
-    pub(crate) fn bytes(&mut self, address: u32, bytes: usize) -> Result<&mut [u8], AbiError> {
+    pub(crate) fn bytes(&mut self, address: u32, bytes: usize) -> AbiResult<&mut [u8]> {
         let memory_bytes = self.memory.len();
         let start = address as usize;
         let end = start.checked_add(bytes);

@@ -1,7 +1,7 @@
 //! [`Scopes`]: the handles of all component instances, and the running calls that borrow handles.
 
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::{AbiError, AbiResult};
 use crate::handles::{HANDLES_MAX, Handle, Handles, Kind};
 use crate::host_bytes::Account;
 use crate::value::Resource;
@@ -63,7 +63,7 @@ impl Scopes {
         }
     }
 
-    fn handles(&mut self, instance: u32) -> Result<&mut Handles, AbiError> {
+    fn handles(&mut self, instance: u32) -> AbiResult<&mut Handles> {
         let wanted = instance as usize + 1;
         if self.instances.len() < wanted {
             self.account.room_for(&mut self.instances, wanted)?;
@@ -73,7 +73,7 @@ impl Scopes {
     }
 
     /// Records that a call begins.
-    pub(crate) fn enter(&mut self) -> Result<(), AbiError> {
+    pub(crate) fn enter(&mut self) -> AbiResult {
         if self.calls.capacity() == 0 {
             // The account does not count these entries, because every instance that calls the host
             // has them.
@@ -85,7 +85,7 @@ impl Scopes {
     }
 
     /// Records that the innermost call has returned, and ends its loans.
-    pub(crate) fn exit(&mut self) -> Result<(), AbiError> {
+    pub(crate) fn exit(&mut self) -> AbiResult {
         let call = self.calls.pop().unwrap_or_default();
         if call.borrowed > 0 {
             return Err(AbiError::BorrowsLeft(call.borrowed));
@@ -103,13 +103,13 @@ impl Scopes {
     }
 
     /// Adds an owned handle to a table (`lower_own`, `resource.new`).
-    pub(crate) fn add_own(&mut self, table: u32, rep: u32) -> Result<u32, AbiError> {
+    pub(crate) fn add_own(&mut self, table: u32, rep: u32) -> AbiResult<u32> {
         let table = self.info.table(table);
         let kind = Kind::Own(0);
         self.add(table, rep, kind)
     }
 
-    fn add(&mut self, table: HandleTable, rep: u32, kind: Kind) -> Result<u32, AbiError> {
+    fn add(&mut self, table: HandleTable, rep: u32, kind: Kind) -> AbiResult<u32> {
         let handle = Handle {
             resource: table.resource,
             rep,
@@ -122,7 +122,7 @@ impl Scopes {
 
     /// Lends a resource to the innermost call (`lower_borrow`). Returns the number of a new handle,
     /// or the resource's own number if the callee defines its type.
-    pub(crate) fn add_borrow(&mut self, table: u32, rep: u32) -> Result<u32, AbiError> {
+    pub(crate) fn add_borrow(&mut self, table: u32, rep: u32) -> AbiResult<u32> {
         let table = self.info.table(table);
         let defined = self.info.defined_resource(table.resource);
         let defines = defined.is_some_and(|at| {
@@ -140,7 +140,7 @@ impl Scopes {
     }
 
     /// Takes an owned handle from a table (`lift_own`), and returns the resource's number.
-    pub(crate) fn take_own(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
+    pub(crate) fn take_own(&mut self, table: u32, number: u32) -> AbiResult<u32> {
         let table = self.info.table(table);
         let handles = self.handles(table.instance)?;
         match handles.get(number, table.resource)?.kind {
@@ -151,7 +151,7 @@ impl Scopes {
 
     /// Lends the resource of a handle to the innermost call (`lift_borrow`), and returns the
     /// resource's number.
-    pub(crate) fn lend(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
+    pub(crate) fn lend(&mut self, table: u32, number: u32) -> AbiResult<u32> {
         let table = self.info.table(table);
         let handle = self.handles(table.instance)?.get(number, table.resource)?;
         let rep = handle.rep;
@@ -170,7 +170,7 @@ impl Scopes {
     }
 
     /// The number of the resource that a handle refers to (`resource.rep`).
-    pub(crate) fn rep(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
+    pub(crate) fn rep(&mut self, table: u32, number: u32) -> AbiResult<u32> {
         let table = self.info.table(table);
         let handle = self.handles(table.instance)?.get(number, table.resource)?;
         Ok(handle.rep)
@@ -178,7 +178,7 @@ impl Scopes {
 
     /// Drops a handle (`resource.drop`). Returns the resource's number if the handle owned the
     /// resource, which then ends.
-    pub(crate) fn drop_handle(&mut self, table: u32, number: u32) -> Result<Option<u32>, AbiError> {
+    pub(crate) fn drop_handle(&mut self, table: u32, number: u32) -> AbiResult<Option<u32>> {
         let table = self.info.table(table);
         let handles = self.handles(table.instance)?;
         let handle = handles.remove(number, table.resource)?;
@@ -207,7 +207,7 @@ impl Scopes {
     }
 
     /// A resource of a table's type that the host owns from now on.
-    pub(crate) fn give_to_host(&mut self, table: u32, rep: u32) -> Result<Resource, AbiError> {
+    pub(crate) fn give_to_host(&mut self, table: u32, rep: u32) -> AbiResult<Resource> {
         let resource = self.resource(table, rep);
         if resource.of != 0 {
             if self.host.len() >= HANDLES_MAX as usize {

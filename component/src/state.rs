@@ -1,7 +1,7 @@
 //! [`State`]: the host's state of an instance of a component.
 
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::AbiResult;
 use crate::host_bytes::{Account, HeldBytes, HostBytes};
 use crate::lower::{Collect, Lower, Requests, Words};
 use crate::scopes::Scopes;
@@ -64,10 +64,10 @@ pub(crate) trait Unwritten: Send {
     fn request(&self, cx: &mut Collect<'_>, ty: ValueType, place: &str) -> Result<(), HostError>;
 
     /// Writes the result as core values.
-    fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError>;
+    fn flat(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult;
 
     /// Writes the result to memory.
-    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError>;
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult;
 }
 
 /// A result of a function of the host, before its memory is allocated.

@@ -1,6 +1,6 @@
 //! [`Stop`]: tells a conversion of values that its call was stopped.
 
-use crate::error::AbiError;
+use crate::error::{AbiError, AbiResult};
 use pirn_runtime::{HostError, StopFlag};
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ impl<'a> Progress<'a> {
 
     /// Counts converted bytes, and looks for a stop after each piece.
     #[inline]
-    pub(crate) fn work(&mut self, bytes: usize) -> Result<(), AbiError> {
+    pub(crate) fn work(&mut self, bytes: usize) -> AbiResult {
         self.unlooked = self.unlooked.saturating_add(bytes);
         match self.unlooked < PIECE_BYTES {
             true => Ok(()),
@@ -70,7 +70,7 @@ impl Stop<'_> {
     /// # Errors
     ///
     /// [`AbiError::Stopped`].
-    pub(crate) fn look(&self) -> Result<(), AbiError> {
+    pub(crate) fn look(&self) -> AbiResult {
         let is_stopped = match self {
             Self::Never => false,
             Self::Guest(flag) => flag.is_stopped(),

@@ -1,6 +1,6 @@
 //! Strings in the memory of a guest (CanonicalABI, `load_string` and `store_string`).
 
-use crate::error::AbiError;
+use crate::error::{AbiError, AbiResult};
 use crate::stop::{PIECE_BYTES, Progress, Stop};
 use pirn_format::component::StringEncoding;
 use std::iter;
@@ -31,7 +31,7 @@ pub(crate) fn of_length(encoding: StringEncoding, length: u32) -> (Encoding, u32
 }
 
 /// Returns bytes as text, if the bytes are valid UTF-8.
-pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AbiError> {
+pub(crate) fn utf8(bytes: &[u8]) -> AbiResult<&str> {
     let text = simdutf8::basic::from_utf8(bytes);
     text.map_err(|_| AbiError::String { encoding: "UTF-8" })
 }
@@ -108,11 +108,7 @@ pub(crate) fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Number of bytes of a string in UTF-8.
-pub(crate) fn decoded_bytes(
-    encoding: Encoding,
-    bytes: &[u8],
-    stop: &Stop<'_>,
-) -> Result<usize, AbiError> {
+pub(crate) fn decoded_bytes(encoding: Encoding, bytes: &[u8], stop: &Stop<'_>) -> AbiResult<usize> {
     if encoding == Encoding::Utf8 {
         return Ok(bytes.len());
     }
@@ -136,7 +132,7 @@ pub(crate) fn decode(
     bytes: &[u8],
     decoded: usize,
     stop: &Stop<'_>,
-) -> Result<String, AbiError> {
+) -> AbiResult<String> {
     let mut text = String::with_capacity(decoded);
     for piece in byte_pieces(encoding, bytes, stop) {
         let piece = piece?;
@@ -159,7 +155,7 @@ pub(crate) fn plan(
     encoding: StringEncoding,
     text: &str,
     progress: &mut Progress<'_>,
-) -> Result<(Encoding, u32, u64, u32), AbiError> {
+) -> AbiResult<(Encoding, u32, u64, u32)> {
     if encoding == StringEncoding::Utf8 {
         return Ok((Encoding::Utf8, 1, text.len() as u64, text.len() as u32));
     }

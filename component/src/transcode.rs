@@ -6,7 +6,7 @@
 //! both memories at the same time. So a string goes through a buffer of the host, 64 KiB at a time.
 //! Between two pieces the host looks for a stop.
 
-use crate::error::{AbiError, of_host};
+use crate::error::{AbiError, AbiResult, of_host};
 use crate::state::State;
 use crate::stop::{PIECE_BYTES, Stop, unless_stopped};
 use crate::strings::{self, Encoding, UTF16_TAG};
@@ -52,7 +52,7 @@ trait Ends {
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), HostError>;
 
     /// Looks for a stop.
-    fn look(&self) -> Result<(), AbiError>;
+    fn look(&self) -> AbiResult;
 }
 
 /// The memories of a guest.
@@ -106,7 +106,7 @@ impl<T> Ends for OfGuest<'_, '_, T> {
         self.with(Side::To, address, bytes.len(), write)
     }
 
-    fn look(&self) -> Result<(), AbiError> {
+    fn look(&self) -> AbiResult {
         Stop::Guest(self.caller.stop_flag()).look()
     }
 }

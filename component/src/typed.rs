@@ -5,7 +5,7 @@
 //! each call.
 
 use crate::component::Info;
-use crate::error::{AbiError, RequestError};
+use crate::error::{AbiResult, RequestError};
 use crate::lift::{Flat, Lift};
 use crate::lower::{Collect, Lower, Words};
 use pirn_format::component::ValueType;
@@ -72,18 +72,13 @@ pub trait Type: Send {
     }
 
     /// Writes the value as core values.
-    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError>;
+    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult;
 
     /// Writes the value to memory.
-    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError>;
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult;
 
     /// Writes elements of a list to memory.
-    fn store_all(
-        all: &[Self],
-        cx: &mut Lower<'_>,
-        ty: ValueType,
-        mut at: u32,
-    ) -> Result<(), AbiError>
+    fn store_all(all: &[Self], cx: &mut Lower<'_>, ty: ValueType, mut at: u32) -> AbiResult
     where
         Self: Sized,
     {
@@ -102,12 +97,7 @@ pub trait Type: Send {
 pub trait OwnedType: Type + Sized + 'static {
     /// Reads `length` elements of a list at address `at`. The caller has checked that the list is
     /// in the memory.
-    fn load_all(
-        cx: &mut Lift<'_>,
-        ty: ValueType,
-        at: u32,
-        length: u32,
-    ) -> Result<Vec<Self>, AbiError> {
+    fn load_all(cx: &mut Lift<'_>, ty: ValueType, at: u32, length: u32) -> AbiResult<Vec<Self>> {
         let bytes = cx.info().layout(ty).bytes;
         let mut all = Vec::with_capacity(length as usize);
         for n in 0..length {
@@ -118,10 +108,10 @@ pub trait OwnedType: Type + Sized + 'static {
     }
 
     /// Reads a value from core values.
-    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError>;
+    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> AbiResult<Self>;
 
     /// Reads a value from memory.
-    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError>;
+    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self>;
 }
 
 /// Conversion of several values to the guest's representation.
@@ -137,20 +127,11 @@ pub trait List: Send {
     ) -> Result<(), RequestError>;
 
     /// As [`Type::lower`].
-    fn lower(
-        &self,
-        cx: &mut Lower<'_>,
-        types: &[(String, ValueType)],
-        to: &mut Words,
-    ) -> Result<(), AbiError>;
+    fn lower(&self, cx: &mut Lower<'_>, types: &[(String, ValueType)], to: &mut Words)
+    -> AbiResult;
 
     /// As [`Type::store`], for one value after the other.
-    fn store(
-        &self,
-        cx: &mut Lower<'_>,
-        types: &[(String, ValueType)],
-        at: u32,
-    ) -> Result<(), AbiError>;
+    fn store(&self, cx: &mut Lower<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult;
 }
 
 /// Conversion of several values from the guest's representation.
@@ -160,10 +141,10 @@ pub trait OwnedList: Sized + 'static {
         cx: &mut Lift<'_>,
         types: &[(String, ValueType)],
         from: &mut Flat<'_>,
-    ) -> Result<Self, AbiError>;
+    ) -> AbiResult<Self>;
 
     /// As [`OwnedType::load`], for one value after the other.
-    fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> Result<Self, AbiError>;
+    fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult<Self>;
 }
 
 /// Nothing: a missing payload or result.
@@ -177,20 +158,20 @@ impl Type for () {
         ty.is_none()
     }
 
-    fn lower(&self, _: &mut Lower<'_>, _: ValueType, _: &mut Words) -> Result<(), AbiError> {
+    fn lower(&self, _: &mut Lower<'_>, _: ValueType, _: &mut Words) -> AbiResult {
         Ok(())
     }
 
-    fn store(&self, _: &mut Lower<'_>, _: ValueType, _: u32) -> Result<(), AbiError> {
+    fn store(&self, _: &mut Lower<'_>, _: ValueType, _: u32) -> AbiResult {
         Ok(())
     }
 }
 impl OwnedType for () {
-    fn lift(_: &mut Lift<'_>, _: ValueType, _: &mut Flat<'_>) -> Result<Self, AbiError> {
+    fn lift(_: &mut Lift<'_>, _: ValueType, _: &mut Flat<'_>) -> AbiResult<Self> {
         Ok(())
     }
 
-    fn load(_: &mut Lift<'_>, _: ValueType, _: u32) -> Result<Self, AbiError> {
+    fn load(_: &mut Lift<'_>, _: ValueType, _: u32) -> AbiResult<Self> {
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{OwnedType, Param, Type, Typed};
 use crate::component::Info;
-use crate::error::{AbiError, RequestError};
+use crate::error::{AbiError, AbiResult, RequestError};
 use crate::lift::{Flat, Lift};
 use crate::lower::{Collect, Lower, Words};
 use pirn_format::component::{DefinedType, ValueType};
@@ -64,7 +64,7 @@ pub fn lower<P: Type>(
     number: u32,
     value: &P,
     to: &mut Words,
-) -> Result<(), AbiError> {
+) -> AbiResult {
     let end = to.len() + cx.info().words(ty);
     to.push(number.into());
     value.lower(cx, payload(cx.info(), ty, number), to)?;
@@ -83,7 +83,7 @@ pub fn store<P: Type>(
     number: u32,
     value: &P,
     at: u32,
-) -> Result<(), AbiError> {
+) -> AbiResult {
     let layout = cx.info().layout(ty);
     let (discriminant, offset) = (layout.discriminant as usize, layout.payload);
     cx.write(at, &number.to_le_bytes()[..discriminant])?;
@@ -100,8 +100,8 @@ pub fn lift<V>(
     cx: &mut Lift<'_>,
     ty: ValueType,
     from: &mut Flat<'_>,
-    read: impl FnOnce(&mut Lift<'_>, u32, ValueType, &mut Flat<'_>) -> Result<V, AbiError>,
-) -> Result<V, AbiError> {
+    read: impl FnOnce(&mut Lift<'_>, u32, ValueType, &mut Flat<'_>) -> AbiResult<V>,
+) -> AbiResult<V> {
     let end = from.remaining().saturating_sub(cx.info().words(ty));
     let number = from.word() as u32;
     let payload = payload(cx.info(), ty, number);
@@ -120,8 +120,8 @@ pub fn load<V>(
     cx: &mut Lift<'_>,
     ty: ValueType,
     at: u32,
-    read: impl FnOnce(&mut Lift<'_>, u32, ValueType, u32) -> Result<V, AbiError>,
-) -> Result<V, AbiError> {
+    read: impl FnOnce(&mut Lift<'_>, u32, ValueType, u32) -> AbiResult<V>,
+) -> AbiResult<V> {
     let layout = cx.info().layout(ty);
     let (discriminant, offset) = (layout.discriminant, layout.payload);
     let number = cx.unsigned(at, discriminant)?;
@@ -134,7 +134,7 @@ pub fn load<V>(
 /// # Errors
 ///
 /// Always.
-pub fn unknown<V>(found: u32, cases: usize) -> Result<V, AbiError> {
+pub fn unknown<V>(found: u32, cases: usize) -> AbiResult<V> {
     Err(AbiError::Discriminant { found, cases })
 }
 
@@ -164,18 +164,13 @@ macro_rules! cases {
                 }
             }
 
-            fn lower(
-                &self,
-                cx: &mut Lower<'_>,
-                ty: ValueType,
-                to: &mut Words,
-            ) -> Result<(), AbiError> {
+            fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult {
                 match self {
                     $($pattern => lower(cx, ty, $number, $payload, to),)*
                 }
             }
 
-            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult {
                 match self {
                     $($pattern => store(cx, ty, $number, $payload, at),)*
                 }
@@ -183,11 +178,7 @@ macro_rules! cases {
         }
 
         impl<$($generic: Typed),*> OwnedType for $rust {
-            fn lift(
-                cx: &mut Lift<'_>,
-                ty: ValueType,
-                from: &mut Flat<'_>,
-            ) -> Result<Self, AbiError> {
+            fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
                 lift(cx, ty, from, |cx, number, ty, from| match number {
                     $($number => {
                         let $back = <$type as OwnedType>::lift(cx, ty, from)?;
@@ -197,7 +188,7 @@ macro_rules! cases {
                 })
             }
 
-            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self> {
                 load(cx, ty, at, |cx, number, ty, at| match number {
                     $($number => {
                         let $back = <$type as OwnedType>::load(cx, ty, at)?;

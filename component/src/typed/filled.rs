@@ -2,7 +2,7 @@
 
 use super::Type;
 use crate::component::Info;
-use crate::error::{AbiError, RequestError};
+use crate::error::{AbiResult, RequestError};
 use crate::lower::{Collect, Lower, Words};
 use pirn_format::component::ValueType;
 
@@ -22,7 +22,7 @@ impl Filled {
         Self { bytes, fill }
     }
 
-    fn fill(self, cx: &mut Lower<'_>) -> Result<u32, AbiError> {
+    fn fill(self, cx: &mut Lower<'_>) -> AbiResult<u32> {
         let address = cx.piece();
         cx.fill(address, self.bytes as usize, self.fill)?;
         Ok(address)
@@ -38,14 +38,14 @@ impl Type for Filled {
         Ok(cx.requests.push(self.bytes.into(), 1)?)
     }
 
-    fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> Result<(), AbiError> {
+    fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> AbiResult {
         let address = self.fill(cx)?;
         to.push(address.into());
         to.push(self.bytes.into());
         Ok(())
     }
 
-    fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> Result<(), AbiError> {
+    fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> AbiResult {
         let address = self.fill(cx)?;
         cx.pair(at, address, self.bytes)
     }

@@ -2,7 +2,7 @@
 
 use super::{OwnedType, Param, Type, Typed};
 use crate::component::Info;
-use crate::error::{AbiError, RequestError};
+use crate::error::{AbiResult, RequestError};
 use crate::lift::{Flat, Lift};
 use crate::lower::{Collect, Lower, Words};
 use crate::strings::{self, STRING_BYTES_MAX};
@@ -24,14 +24,14 @@ impl Type for str {
         Ok(cx.requests.push(bytes, align)?)
     }
 
-    fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> Result<(), AbiError> {
+    fn lower(&self, cx: &mut Lower<'_>, _: ValueType, to: &mut Words) -> AbiResult {
         let (address, length) = cx.string(self)?;
         to.push(address.into());
         to.push(length.into());
         Ok(())
     }
 
-    fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> Result<(), AbiError> {
+    fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> AbiResult {
         let (address, length) = cx.string(self)?;
         cx.pair(at, address, length)
     }
@@ -54,16 +54,11 @@ macro_rules! dereferenced {
                 <$of as Type>::request(self, cx, ty)
             }
 
-            fn lower(
-                &self,
-                cx: &mut Lower<'_>,
-                ty: ValueType,
-                to: &mut Words,
-            ) -> Result<(), AbiError> {
+            fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult {
                 <$of as Type>::lower(self, cx, ty, to)
             }
 
-            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult {
                 <$of as Type>::store(self, cx, ty, at)
             }
         }
@@ -77,12 +72,12 @@ dereferenced!([] Bytes, [u8]);
 
 impl Typed for String {}
 impl OwnedType for String {
-    fn lift(cx: &mut Lift<'_>, _: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
+    fn lift(cx: &mut Lift<'_>, _: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
         let (address, length) = (from.word() as u32, from.word() as u32);
         cx.string(address, length)
     }
 
-    fn load(cx: &mut Lift<'_>, _: ValueType, at: u32) -> Result<Self, AbiError> {
+    fn load(cx: &mut Lift<'_>, _: ValueType, at: u32) -> AbiResult<Self> {
         let (address, length) = (cx.word(at)?, cx.word(at.saturating_add(4))?);
         cx.string(address, length)
     }
@@ -118,14 +113,14 @@ impl<T: Param> Type for [T] {
         all.try_for_each(|one| one.request(cx, element))
     }
 
-    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
+    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult {
         let address = store_list(self, cx, ty)?;
         to.push(address.into());
         to.push(self.len() as u64);
         Ok(())
     }
 
-    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult {
         let address = store_list(self, cx, ty)?;
         cx.pair(at, address, self.len() as u32)
     }
@@ -133,12 +128,12 @@ impl<T: Param> Type for [T] {
 
 impl<T: Typed> Typed for Vec<T> {}
 impl<T: Typed> OwnedType for Vec<T> {
-    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
+    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
         let (address, length) = (from.word() as u32, from.word() as u32);
         load_list(cx, ty, address, length)
     }
 
-    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self> {
         let (address, length) = (cx.word(at)?, cx.word(at.saturating_add(4))?);
         load_list(cx, ty, address, length)
     }
@@ -147,16 +142,16 @@ impl<T: Typed> OwnedType for Vec<T> {
 /// A list of bytes. The conversion from `Vec` to `Bytes` does not copy the bytes again.
 impl Typed for Bytes {}
 impl OwnedType for Bytes {
-    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
+    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
         Vec::<u8>::lift(cx, ty, from).map(Self::from)
     }
 
-    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self> {
         Vec::<u8>::load(cx, ty, at).map(Self::from)
     }
 }
 
-fn store_list<T: Param>(all: &[T], cx: &mut Lower<'_>, ty: ValueType) -> Result<u32, AbiError> {
+fn store_list<T: Param>(all: &[T], cx: &mut Lower<'_>, ty: ValueType) -> AbiResult<u32> {
     let element = element(cx.info(), ty);
     let address = cx.piece();
     T::store_all(all, cx, element, address)?;
@@ -168,7 +163,7 @@ fn load_list<T: Typed>(
     ty: ValueType,
     address: u32,
     length: u32,
-) -> Result<Vec<T>, AbiError> {
+) -> AbiResult<Vec<T>> {
     let element = element(cx.info(), ty);
     cx.check_list(element, address, length, size_of::<T>())?;
     T::load_all(cx, element, address, length)

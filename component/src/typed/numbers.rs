@@ -2,7 +2,7 @@
 
 use super::{OwnedType, Type, Typed};
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::{AbiError, AbiResult};
 use crate::lift::{Flat, Lift};
 use crate::lower::{Lower, Words};
 use crate::stop::PIECE_BYTES;
@@ -18,25 +18,15 @@ macro_rules! numbers {
                 ty == ValueType::$ty
             }
             #[inline]
-            fn lower(
-                &self,
-                _: &mut Lower<'_>,
-                _: ValueType,
-                to: &mut Words,
-            ) -> Result<(), AbiError> {
+            fn lower(&self, _: &mut Lower<'_>, _: ValueType, to: &mut Words) -> AbiResult {
                 let $value = *self;
                 to.push($word);
                 Ok(())
             }
-            fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> Result<(), AbiError> {
+            fn store(&self, cx: &mut Lower<'_>, _: ValueType, at: u32) -> AbiResult {
                 cx.write(at, &self.to_le_bytes())
             }
-            fn store_all(
-                all: &[Self],
-                cx: &mut Lower<'_>,
-                _: ValueType,
-                mut at: u32,
-            ) -> Result<(), AbiError> {
+            fn store_all(all: &[Self], cx: &mut Lower<'_>, _: ValueType, mut at: u32) -> AbiResult {
                 for all in all.chunks(PIECE_BYTES / size_of::<$rust>()) {
                     let places = cx.bytes(at, size_of_val(all))?;
                     let (places, _) = places.as_chunks_mut::<{ size_of::<$rust>() }>();
@@ -55,7 +45,7 @@ macro_rules! numbers {
                 _: ValueType,
                 at: u32,
                 length: u32,
-            ) -> Result<Vec<Self>, AbiError> {
+            ) -> AbiResult<Vec<Self>> {
                 let bytes = u64::from(length) * size_of::<Self>() as u64;
                 let places = cx.bytes("a list", at, bytes)?;
                 let (places, _) = places.as_chunks::<{ size_of::<$rust>() }>();
@@ -67,15 +57,11 @@ macro_rules! numbers {
                 Ok(all)
             }
             #[inline]
-            fn lift(
-                _: &mut Lift<'_>,
-                _: ValueType,
-                from: &mut Flat<'_>,
-            ) -> Result<Self, AbiError> {
+            fn lift(_: &mut Lift<'_>, _: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
                 let $from = from.word();
                 Ok($back)
             }
-            fn load(cx: &mut Lift<'_>, _: ValueType, at: u32) -> Result<Self, AbiError> {
+            fn load(cx: &mut Lift<'_>, _: ValueType, at: u32) -> AbiResult<Self> {
                 Ok(Self::from_le_bytes(cx.number($what, at)?))
             }
         }
@@ -103,31 +89,22 @@ macro_rules! as_number {
             fn is(_: &Info, ty: ValueType) -> bool {
                 ty == ValueType::$ty
             }
-            fn lower(
-                &self,
-                cx: &mut Lower<'_>,
-                ty: ValueType,
-                to: &mut Words,
-            ) -> Result<(), AbiError> {
+            fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult {
                 let $value = *self;
                 Type::lower(&$into, cx, ty, to)
             }
-            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult {
                 let $value = *self;
                 Type::store(&$into, cx, ty, at)
             }
         }
         impl OwnedType for $rust {
-            fn lift(
-                cx: &mut Lift<'_>,
-                ty: ValueType,
-                from: &mut Flat<'_>,
-            ) -> Result<Self, AbiError> {
+            fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
                 // A flat value has 32 bits.
                 let $from = <u32 as OwnedType>::lift(cx, ty, from)?;
                 $back
             }
-            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self> {
                 let $from = u32::from(<$number as OwnedType>::load(cx, ty, at)?);
                 $back
             }

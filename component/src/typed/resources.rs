@@ -2,7 +2,7 @@
 
 use super::{OwnedType, Type, Typed};
 use crate::component::Info;
-use crate::error::AbiError;
+use crate::error::AbiResult;
 use crate::lift::{Flat, Lift};
 use crate::lower::{Lower, Words};
 use crate::names::is_compatible;
@@ -101,34 +101,25 @@ macro_rules! handles {
                 R::is(info.imported_resource(info.table(table).resource))
             }
 
-            fn lower(
-                &self,
-                cx: &mut Lower<'_>,
-                ty: ValueType,
-                to: &mut Words,
-            ) -> Result<(), AbiError> {
+            fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult {
                 let number = cx.handle(ty, self.resource)?;
                 to.push(number.into());
                 Ok(())
             }
 
-            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult {
                 let number = cx.handle(ty, self.resource)?;
                 cx.write(at, &number.to_le_bytes())
             }
         }
 
         impl<R: ResourceType> OwnedType for $name<R> {
-            fn lift(
-                cx: &mut Lift<'_>,
-                ty: ValueType,
-                from: &mut Flat<'_>,
-            ) -> Result<Self, AbiError> {
+            fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
                 let number = from.word() as u32;
                 cx.handle(ty, number).map(Self::from)
             }
 
-            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self> {
                 let number = cx.word(at)?;
                 cx.handle(ty, number).map(Self::from)
             }

@@ -3,7 +3,7 @@
 use super::fields::{Place, field, has_fields};
 use super::{CallParams, List, OwnedList, OwnedType, Param, Type, Typed, TypedParams};
 use crate::component::Info;
-use crate::error::{AbiError, RequestError};
+use crate::error::{AbiResult, RequestError};
 use crate::lift::{Flat, Lift};
 use crate::lower::{Collect, Lower, Words};
 use pirn_format::component::ValueType;
@@ -22,17 +22,12 @@ macro_rules! tuples {
                 Ok(())
             }
 
-            fn lower(
-                &self,
-                cx: &mut Lower<'_>,
-                ty: ValueType,
-                to: &mut Words,
-            ) -> Result<(), AbiError> {
+            fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult {
                 $(self.$at.lower(cx, field(cx.info(), ty, $at), to)?;)+
                 Ok(())
             }
 
-            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+            fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult {
                 let mut place = Place::new(at);
                 $(
                     let ty_of = field(cx.info(), ty, $at);
@@ -44,17 +39,13 @@ macro_rules! tuples {
         }
 
         impl<$($name: Typed),+> OwnedType for ($($name,)+) {
-            fn lift(
-                cx: &mut Lift<'_>,
-                ty: ValueType,
-                from: &mut Flat<'_>,
-            ) -> Result<Self, AbiError> {
+            fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
                 Ok(($(
                     $name::lift(cx, field(cx.info(), ty, $at), from)?,
                 )+))
             }
 
-            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+            fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self> {
                 let mut place = Place::new(at);
                 Ok(($(
                     {
@@ -107,7 +98,7 @@ macro_rules! params {
                 cx: &mut Lower<'_>,
                 types: &[(String, ValueType)],
                 to: &mut Words,
-            ) -> Result<(), AbiError> {
+            ) -> AbiResult {
                 $(self.$at.lower(cx, types[$at].1, to)?;)*
                 Ok(())
             }
@@ -117,7 +108,7 @@ macro_rules! params {
                 cx: &mut Lower<'_>,
                 types: &[(String, ValueType)],
                 at: u32,
-            ) -> Result<(), AbiError> {
+            ) -> AbiResult {
                 let mut place = Place::new(at);
                 $(
                     let at = place.next(cx.info(), types[$at].1);
@@ -133,15 +124,11 @@ macro_rules! params {
                 cx: &mut Lift<'_>,
                 types: &[(String, ValueType)],
                 from: &mut Flat<'_>,
-            ) -> Result<Self, AbiError> {
+            ) -> AbiResult<Self> {
                 Ok(($($name::lift(cx, types[$at].1, from)?,)*))
             }
 
-            fn load(
-                cx: &mut Lift<'_>,
-                types: &[(String, ValueType)],
-                at: u32,
-            ) -> Result<Self, AbiError> {
+            fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult<Self> {
                 let mut place = Place::new(at);
                 Ok(($(
                     {

@@ -4,7 +4,7 @@
 use super::fields::{Place, field};
 use super::{List, OwnedList, OwnedType, Type, Typed, cases, flags};
 use crate::component::Info;
-use crate::error::{AbiError, RequestError};
+use crate::error::{AbiError, AbiResult, RequestError};
 use crate::lift::{Flat, Lift};
 use crate::lower::{Collect, Lower, Words};
 use crate::stop::Progress;
@@ -88,7 +88,7 @@ impl Type for Value {
         )
     }
 
-    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> Result<(), AbiError> {
+    fn lower(&self, cx: &mut Lower<'_>, ty: ValueType, to: &mut Words) -> AbiResult {
         match_value!(
             self,
             |part| part.lower(cx, ty, to),
@@ -118,7 +118,7 @@ impl Type for Value {
         )
     }
 
-    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> Result<(), AbiError> {
+    fn store(&self, cx: &mut Lower<'_>, ty: ValueType, at: u32) -> AbiResult {
         match_value!(
             self,
             |part| part.store(cx, ty, at),
@@ -144,7 +144,7 @@ impl Type for Value {
 }
 
 impl OwnedType for Value {
-    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> Result<Self, AbiError> {
+    fn lift(cx: &mut Lift<'_>, ty: ValueType, from: &mut Flat<'_>) -> AbiResult<Self> {
         let info = cx.info();
         Ok(read_value!(
             ty,
@@ -167,7 +167,7 @@ impl OwnedType for Value {
         ))
     }
 
-    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> Result<Self, AbiError> {
+    fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self> {
         let info = cx.info();
         let mut place = Place::new(at);
         let next = |cx: &mut Lift<'_>, ty| Self::load(cx, ty, place.next(info, ty));
@@ -221,17 +221,12 @@ impl List for [Value] {
         cx: &mut Lower<'_>,
         types: &[(String, ValueType)],
         to: &mut Words,
-    ) -> Result<(), AbiError> {
+    ) -> AbiResult {
         let mut all = types.iter().zip(self);
         all.try_for_each(|((_, ty), value)| value.lower(cx, *ty, to))
     }
 
-    fn store(
-        &self,
-        cx: &mut Lower<'_>,
-        types: &[(String, ValueType)],
-        at: u32,
-    ) -> Result<(), AbiError> {
+    fn store(&self, cx: &mut Lower<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult {
         let mut place = Place::new(at);
         let mut all = types.iter().zip(self);
         all.try_for_each(|((_, ty), value)| {
@@ -247,12 +242,12 @@ impl OwnedList for Vec<Value> {
         cx: &mut Lift<'_>,
         types: &[(String, ValueType)],
         from: &mut Flat<'_>,
-    ) -> Result<Self, AbiError> {
+    ) -> AbiResult<Self> {
         let types = types.iter().map(|(_, ty)| ty);
         tuple(cx, types, |cx, ty| Value::lift(cx, ty, from))
     }
 
-    fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> Result<Self, AbiError> {
+    fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult<Self> {
         let (info, mut place) = (cx.info(), Place::new(at));
         let types = types.iter().map(|(_, ty)| ty);
         tuple(cx, types, |cx, ty| {
@@ -375,7 +370,7 @@ fn store_fields<'a>(
     cx: &mut Lower<'_>,
     ty: ValueType,
     at: u32,
-) -> Result<(), AbiError> {
+) -> AbiResult {
     let (info, mut place) = (cx.info(), Place::new(at));
     let mut all = values.enumerate();
     all.try_for_each(|(number, value)| {
@@ -388,8 +383,8 @@ fn store_fields<'a>(
 fn tuple<'a>(
     cx: &mut Lift<'_>,
     types: impl ExactSizeIterator<Item = &'a ValueType>,
-    mut read: impl FnMut(&mut Lift<'_>, ValueType) -> Result<Value, AbiError>,
-) -> Result<Vec<Value>, AbiError> {
+    mut read: impl FnMut(&mut Lift<'_>, ValueType) -> AbiResult<Value>,
+) -> AbiResult<Vec<Value>> {
     cx.spend(types.len() * size_of::<Value>())?;
     let mut all = Vec::with_capacity(types.len());
     for ty in types {
@@ -401,8 +396,8 @@ fn tuple<'a>(
 fn record(
     cx: &mut Lift<'_>,
     fields: &[(String, ValueType)],
-    mut read: impl FnMut(&mut Lift<'_>, ValueType) -> Result<Value, AbiError>,
-) -> Result<Value, AbiError> {
+    mut read: impl FnMut(&mut Lift<'_>, ValueType) -> AbiResult<Value>,
+) -> AbiResult<Value> {
     cx.spend(fields.len() * size_of::<(String, Value)>())?;
     let mut all = Vec::with_capacity(fields.len());
     for (name, ty) in fields {
@@ -412,7 +407,7 @@ fn record(
 }
 
 /// The names of the bits that are set.
-fn set(cx: &mut Lift<'_>, names: &[String], bits: u32) -> Result<Vec<String>, AbiError> {
+fn set(cx: &mut Lift<'_>, names: &[String], bits: u32) -> AbiResult<Vec<String>> {
     // Bits past the last name count for nothing, so they get no capacity.
     let unnamed = 32_usize.saturating_sub(names.len()) as u32;
     let bits = bits & u32::MAX.checked_shr(unnamed).unwrap_or(0);
@@ -432,8 +427,8 @@ fn made(
     cx: &mut Lift<'_>,
     of: &DefinedType,
     number: u32,
-    read: impl FnOnce(&mut Lift<'_>, ValueType) -> Result<Value, AbiError>,
-) -> Result<Value, AbiError> {
+    read: impl FnOnce(&mut Lift<'_>, ValueType) -> AbiResult<Value>,
+) -> AbiResult<Value> {
     let at = number as usize;
     let (count, ty) = match of {
         DefinedType::Variant(cases) => (cases.len(), cases.get(at).and_then(|(_, ty)| *ty)),
