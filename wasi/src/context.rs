@@ -154,7 +154,7 @@ impl WasiCtxBuilder {
             args: Strings::default(),
             env: Strings::default(),
             clocks,
-            random: Random::Kernel,
+            random: Random::kernel(),
             standard: [None, None, None],
             preopens: vec![],
             sockets: vec![],

@@ -56,6 +56,7 @@ pub use pirn_memory_files as memory_files;
 pub use pirn_memory_files::{MemoryBase, MemoryDir};
 pub use preview1::{MODULE, link, link_async, link_virtual};
 pub use quota::{FileQuota, FileQuotaMax, Held, Opened};
+pub use random::Random;
 pub use source::Source;
 pub use strings::StringsError;
 pub use virtual_clock::VirtualClock;
