@@ -102,19 +102,17 @@ pub unsafe extern "C" fn pirn_component_new(
     module: *const pirn_module_t,
     component: *mut *mut pirn_component_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes a live `module` and a writable
+    // `component`, valid during this call.
+    guard(|| unsafe {
         let to = out(component, "component")?;
-        // SAFETY: by the header's contract, the C caller passes a live `module`, valid during this
-        // call.
-        let module = &unsafe { shared(module, "module")? }.module;
+        let module = &shared(module, "module")?.module;
         let made = pirn_component_t {
             component: Component::new(module)?,
             imports: OnceLock::new(),
             exports: OnceLock::new(),
         };
-        // SAFETY: by the header's contract, the C caller passes a writable `component`. `out`
-        // checked the alignment.
-        unsafe { to.give(made) };
+        to.give(made);
         Ok(())
     })
 }

@@ -222,15 +222,13 @@ pub unsafe extern "C" fn pirn_instance_fuel(
     instance: *mut pirn_instance_t,
     fuel: *mut u64,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes a live `instance` and a writable
+    // `fuel`, valid during this call.
+    guard(|| unsafe {
         let to = out(fuel, "fuel")?;
-        // SAFETY: by the header's contract, the C caller passes a live `instance` and a writable
-        // `fuel`, valid during this call.
-        let left = unsafe { with_instance!(instance, |guest| Ok(guest.fuel()))? };
+        let left = with_instance!(instance, |guest| Ok(guest.fuel()))?;
         let left = left.ok_or_else(not_counted)?;
-        // SAFETY: by the header's contract, the C caller passes a writable `fuel`. `out` checked
-        // the alignment.
-        unsafe { to.set(left) };
+        to.set(left);
         Ok(())
     })
 }

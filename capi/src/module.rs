@@ -121,15 +121,13 @@ pub unsafe extern "C" fn pirn_module_open(
     path: *const c_char,
     module: *mut *mut pirn_module_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes a C string `path` and a writable
+    // `module`, valid during this call.
+    guard(|| unsafe {
         let to = out(module, "module")?;
-        // SAFETY: by the header's contract, the C caller passes a C string `path`, valid during
-        // this call.
-        let path = unsafe { raw_text(path, "path")? };
+        let path = raw_text(path, "path")?;
         let opened = Module::open(Path::new(OsStr::from_bytes(path)))?;
-        // SAFETY: by the header's contract, the C caller passes a writable `module`. `out` checked
-        // the alignment.
-        unsafe { to.give(pirn_module_t::new(opened)) };
+        to.give(pirn_module_t::new(opened));
         Ok(())
     })
 }
@@ -145,14 +143,12 @@ pub unsafe extern "C" fn pirn_module_from_bytes(
     len: usize,
     module: *mut *mut pirn_module_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes `len` bytes at `bytes` and a writable
+    // `module`, valid during this call.
+    guard(|| unsafe {
         let to = out(module, "module")?;
-        // SAFETY: by the header's contract, the C caller passes `len` bytes at `bytes`, valid
-        // during this call.
-        let opened = Module::from_bytes(unsafe { list(bytes, len, "bytes")? })?;
-        // SAFETY: by the header's contract, the C caller passes a writable `module`. `out` checked
-        // the alignment.
-        unsafe { to.give(pirn_module_t::new(opened)) };
+        let opened = Module::from_bytes(list(bytes, len, "bytes")?)?;
+        to.give(pirn_module_t::new(opened));
         Ok(())
     })
 }
@@ -168,14 +164,12 @@ pub unsafe extern "C" fn pirn_module_to_bytes(
     module: *const pirn_module_t,
     bytes: *mut *mut pirn_bytes_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes a live `module` and a writable `bytes`,
+    // valid during this call.
+    guard(|| unsafe {
         let to = out(bytes, "bytes")?;
-        // SAFETY: by the header's contract, the C caller passes a live `module`, valid during this
-        // call.
-        let file = unsafe { shared(module, "module")? }.module.to_bytes()?;
-        // SAFETY: by the header's contract, the C caller passes a writable `bytes`. `out` checked
-        // the alignment.
-        unsafe { to.give(pirn_bytes_t::new(file)) };
+        let file = shared(module, "module")?.module.to_bytes()?;
+        to.give(pirn_bytes_t::new(file));
         Ok(())
     })
 }

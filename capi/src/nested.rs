@@ -177,15 +177,13 @@ pub unsafe extern "C" fn pirn_caller_fuel(
     caller: *const pirn_caller_t,
     fuel: *mut u64,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
+    // function and a writable `fuel`, valid during this call.
+    guard(|| unsafe {
         let to = out(fuel, "fuel")?;
-        // SAFETY: by the header's contract, the C caller passes the `caller` of the running host
-        // function and a writable `fuel`, valid during this call.
-        let left = unsafe { lent(caller, |caller| Ok(caller.fuel()))? };
+        let left = lent(caller, |caller| Ok(caller.fuel()))?;
         let left = left.ok_or_else(not_counted)?;
-        // SAFETY: by the header's contract, the C caller passes a writable `fuel`. `out` checked
-        // the alignment.
-        unsafe { to.set(left) };
+        to.set(left);
         Ok(())
     })
 }

@@ -159,23 +159,19 @@ pub unsafe extern "C" fn pirn_region_prepare(
     linker: *const pirn_linker_t,
     prepared: *mut *mut pirn_prepared_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes live `region`, `module` and `linker`,
+    // and a writable `prepared`, valid during this call.
+    guard(|| unsafe {
         let to = out(prepared, "prepared")?;
-        // SAFETY: by the header's contract, the C caller passes live `region`, `module` and
-        // `linker`, valid during this call.
-        let (region, module, linker) = unsafe {
-            (
-                shared(region, "region")?,
-                shared(module, "module")?,
-                shared(linker, "linker")?,
-            )
-        };
+        let (region, module, linker) = (
+            shared(region, "region")?,
+            shared(module, "module")?,
+            shared(linker, "linker")?,
+        );
         let prepared = region
             .region
             .prepare(&module.module, linker.linker.get()?)?;
-        // SAFETY: by the header's contract, the C caller passes a writable `prepared`. `out`
-        // checked the alignment.
-        unsafe { to.give(pirn_prepared_t { prepared }) };
+        to.give(pirn_prepared_t { prepared });
         Ok(())
     })
 }
@@ -190,12 +186,11 @@ pub(crate) unsafe fn derive(
     changed: *mut *mut pirn_prepared_t,
     change: impl FnOnce(&Prep) -> Fallible<Prep>,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: the caller ensures that `prepared` is live or null, and that `changed` is writable.
+    guard(|| unsafe {
         let to = out(changed, "changed")?;
-        // SAFETY: the caller ensures that `prepared` is a live handle or null.
-        let prepared = change(&unsafe { shared(prepared, "prepared")? }.prepared)?;
-        // SAFETY: the caller ensures that `changed` is writable. `out` checked the alignment.
-        unsafe { to.give(pirn_prepared_t { prepared }) };
+        let prepared = change(&shared(prepared, "prepared")?.prepared)?;
+        to.give(pirn_prepared_t { prepared });
         Ok(())
     })
 }

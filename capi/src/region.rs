@@ -72,19 +72,17 @@ pub unsafe extern "C" fn pirn_region_new(
     count: usize,
     region: *mut *mut pirn_region_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes `count` options at `options` and a
+    // writable `region`, valid during this call.
+    guard(|| unsafe {
         let to = out(region, "region")?;
-        // SAFETY: by the header's contract, the C caller passes `count` options at `options`, valid
-        // during this call.
-        let options = unsafe { list(options, count, "options")? };
+        let options = list(options, count, "options")?;
         let mut builder = Region::builder();
         for option in options {
             builder = set(builder, *option)?;
         }
         let region = builder.build()?;
-        // SAFETY: by the header's contract, the C caller passes a writable `region`. `out` checked
-        // the alignment.
-        unsafe { to.give(pirn_region_t { region }) };
+        to.give(pirn_region_t { region });
         Ok(())
     })
 }
@@ -176,15 +174,13 @@ pub unsafe extern "C" fn pirn_region_describe(
     region: *const pirn_region_t,
     text: *mut *mut pirn_bytes_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes a live `region` and a writable `text`,
+    // valid during this call.
+    guard(|| unsafe {
         let to = out(text, "text")?;
-        // SAFETY: by the header's contract, the C caller passes a live `region`, valid during this
-        // call.
-        let region = unsafe { shared(region, "region")? };
+        let region = shared(region, "region")?;
         let text = region.region.describe().to_string();
-        // SAFETY: by the header's contract, the C caller passes a writable `text`. `out` checked
-        // the alignment.
-        unsafe { to.give(pirn_bytes_t::new(text.into_bytes())) };
+        to.give(pirn_bytes_t::new(text.into_bytes()));
         Ok(())
     })
 }

@@ -32,20 +32,18 @@ pub unsafe extern "C" fn pirn_files_open(
     path: *const c_char,
     files: *mut *mut pirn_files_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes a C string or NULL as `path` and a
+    // writable `files`, valid during this call.
+    guard(|| unsafe {
         let to = out(files, "files")?;
         let base = if path.is_null() {
             MemoryBase::empty()
         } else {
-            // SAFETY: by the header's contract, the C caller passes a C string or NULL as `path`,
-            // valid during this call.
-            let path = Path::new(OsStr::from_bytes(unsafe { raw_text(path, "path")? }));
+            let path = Path::new(OsStr::from_bytes(raw_text(path, "path")?));
             let opened = MemoryBase::open(path, &BaseLimits::default());
             opened.map_err(|error| pirn_error_t::text(PIRN_ERROR_SYSTEM, error.to_string()))?
         };
-        // SAFETY: by the header's contract, the C caller passes a writable `files`. `out` checked
-        // the alignment.
-        unsafe { to.give(pirn_files_t { base }) };
+        to.give(pirn_files_t { base });
         Ok(())
     })
 }

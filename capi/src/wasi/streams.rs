@@ -185,15 +185,13 @@ pub unsafe extern "C" fn pirn_capture_bytes(
     capture: *const pirn_capture_t,
     bytes: *mut *mut pirn_bytes_t,
 ) -> *mut pirn_error_t {
-    guard(|| {
+    // SAFETY: by the header's contract, the C caller passes a live `capture` and a writable
+    // `bytes`, valid during this call.
+    guard(|| unsafe {
         let to = out(bytes, "bytes")?;
-        // SAFETY: by the header's contract, the C caller passes a live `capture`, valid during this
-        // call.
-        let output = &unsafe { shared(capture, "capture")? }.output;
+        let output = &shared(capture, "capture")?.output;
         let written = output.with(|output| output.get_ref().0.clone());
-        // SAFETY: by the header's contract, the C caller passes a writable `bytes`. `out` checked
-        // the alignment.
-        unsafe { to.give(pirn_bytes_t::new(written)) };
+        to.give(pirn_bytes_t::new(written));
         Ok(())
     })
 }
