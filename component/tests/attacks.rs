@@ -3,8 +3,7 @@
 
 use crate::common;
 
-use common::{component, guest};
-use pirn_compiler::{Options, compile, parse_text};
+use common::{compiled, component, guest};
 use pirn_component::{CallError, Linker, State, Value};
 use pirn_runtime::{Region, Reset};
 
@@ -219,8 +218,7 @@ fn passes(bytes: &str, len: u32, outer: &str, inner: &str) -> Result<Option<Valu
       (instance $outer (instantiate $outer (with "first" (func $inner "first"))))
       (export "run" (func $outer "run")))"#
     );
-    let wasm = parse_text(wat.as_bytes()).expect("it is well-formed");
-    compile(&wasm, &Options::default()).map_err(|error| error.to_string())?;
+    compiled(&wat)?;
     guest(&wat, &Linker::<()>::new()).call("run", &[])
 }
 
@@ -249,9 +247,7 @@ fn strings_whose_encoding_changes_between_components_are_valid() {
 
 /// The error of compiling a text.
 fn refused(wat: &str) -> String {
-    let wasm = parse_text(wat.as_bytes()).expect("it is well-formed");
-    let error = compile(&wasm, &Options::default()).expect_err("it is refused");
-    error.to_string()
+    compiled(wat).expect_err("it is refused")
 }
 
 #[test]

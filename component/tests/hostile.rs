@@ -2,8 +2,7 @@
 
 use crate::common;
 
-use common::{Later, guest, run};
-use pirn_compiler::{Options, compile, parse_text};
+use common::{Later, compiled, guest, run};
 use pirn_component::{CallError, Limits, Linker, Resource, State, Value};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -406,9 +405,8 @@ fn memories_that_no_canonical_function_may_have_and_deep_types_are_refused() {
           (func (export "run") (result string)
             (canon lift (core func $i "run") (memory (core memory $i "memory")))))"#
         );
-        let wasm = parse_text(wat.as_bytes()).expect("it is well-formed");
-        let error = compile(&wasm, &Options::default()).expect_err(memory);
-        assert!(error.to_string().contains(wanted), "{error}");
+        let error = compiled(&wat).expect_err(memory);
+        assert!(error.contains(wanted), "{error}");
     }
     for (depth, fits) in [(90, true), (200, false), (20_000, false)] {
         let types: String = (1..=depth)
@@ -418,8 +416,7 @@ fn memories_that_no_canonical_function_may_have_and_deep_types_are_refused() {
             r#"(component (type $t0 (option u8)) {types}
           (import "f" (func (param "x" $t{depth}))))"#
         );
-        let wasm = parse_text(wat.as_bytes()).expect("it is well-formed");
-        assert_eq!(compile(&wasm, &Options::default()).is_ok(), fits, "{depth}");
+        assert_eq!(compiled(&wat).is_ok(), fits, "{depth}");
     }
 }
 

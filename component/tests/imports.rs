@@ -3,10 +3,9 @@
 
 use crate::common;
 
-use common::{Guest, Later, component, guest, run};
-use pirn_compiler::{Options, compile, parse_text};
+use common::{Guest, Later, component, guest, module, run};
 use pirn_component::{CallError, Limits, LinkError, Linker, State, Value};
-use pirn_runtime::{HostError, Module, Region};
+use pirn_runtime::{HostError, Region};
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -342,10 +341,7 @@ fn a_missing_function_is_named() {
     let error = linked.err().expect("there is no such function").to_string();
     assert!(error.contains("a-name"), "{error}");
     // A linker of core modules does not ask for a function that only this crate provides.
-    let wasm = parse_text(wat.as_bytes()).expect("it is well-formed");
-    let so = compile(&wasm, &Options::default()).expect("it compiles");
-    let module = Module::from_bytes(&so).expect("it opens");
-    let linked = region.prepare(&module, &pirn_runtime::Linker::<()>::new());
+    let linked = region.prepare(&module(wat), &pirn_runtime::Linker::<()>::new());
     let error = linked.expect_err("it is a component");
     assert!(
         matches!(error, pirn_runtime::LinkError::Component { .. }),

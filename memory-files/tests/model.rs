@@ -349,10 +349,10 @@ fn keep<T>(all: &mut Vec<T>, new: T) {
     all.push(new);
 }
 
-#[allow(clippy::needless_pass_by_value)]
-fn errno(error: io::Error) -> String {
+/// The error of an operation on a real directory.
+pub(crate) fn file_error(error: &io::Error) -> Option<FileError> {
     use rustix::io::Errno;
-    let name = match error.raw_os_error().map(Errno::from_raw_os_error) {
+    Some(match Errno::from_io_error(error) {
         Some(Errno::NOENT) => FileError::NotFound,
         Some(Errno::EXIST) => FileError::Exists,
         Some(Errno::NOTDIR) => FileError::NotDirectory,
@@ -365,9 +365,13 @@ fn errno(error: io::Error) -> String {
         Some(Errno::BADF) => FileError::BadDescriptor,
         None if error.kind() == io::ErrorKind::PermissionDenied => FileError::NotPermitted,
         None if error.kind() == io::ErrorKind::InvalidInput => FileError::Invalid,
-        _ => return format!("{error:?}"),
-    };
-    format!("{name:?}")
+        _ => return None,
+    })
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn errno(error: io::Error) -> String {
+    file_error(&error).map_or_else(|| format!("{error:?}"), |name| format!("{name:?}"))
 }
 
 /// Runs the first operations on a real directory, makes a base of it, and the rest on both.

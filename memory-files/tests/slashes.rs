@@ -1,11 +1,11 @@
 //! Paths that end in a slash, `.` or `..`: the same answers as the kernel gives on a real
 //! directory.
 
+use crate::model::file_error;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use pirn_memory_files::{BaseLimits, FileError, Limits, MemoryBase, MemoryDir, OpenOptions};
 use pirn_testing::campaign::sampled;
-use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -41,20 +41,6 @@ fn make(root: &Path) {
     symlink("file/", root.join("to-file-slash")).unwrap();
 }
 
-fn error(error: &io::Error) -> FileError {
-    match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => FileError::NotFound,
-        Some(Errno::EXIST) => FileError::Exists,
-        Some(Errno::NOTDIR) => FileError::NotDirectory,
-        Some(Errno::ISDIR) => FileError::IsDirectory,
-        Some(Errno::NOTEMPTY) => FileError::NotEmpty,
-        Some(Errno::LOOP) => FileError::Loop,
-        Some(Errno::INVAL) => FileError::Invalid,
-        Some(Errno::BUSY) => FileError::Busy,
-        _ => panic!("{error}"),
-    }
-}
-
 /// A real directory and its copy in memory.
 struct Trees {
     folder: TempDir,
@@ -78,7 +64,8 @@ impl Trees {
         real: impl Fn(&Path) -> io::Result<()>,
         memory: impl Fn(&MemoryDir) -> Result<(), FileError>,
     ) {
-        let expected = real(self.folder.path()).map_err(|found| error(&found));
+        let expected =
+            real(self.folder.path()).map_err(|found| file_error(&found).expect("a known error"));
         assert_eq!(memory(&self.copy), expected, "{what}");
     }
 }

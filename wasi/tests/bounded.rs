@@ -1,9 +1,9 @@
 //! A guest that writes more output than its limit gets an errno. The host keeps the output up to
 //! the limit.
 
-use pirn_runtime::{Linker, Module, Prepared, Region};
+use crate::common::setup::prepared;
 use pirn_wasi::pipe::WritePipe;
-use pirn_wasi::{Bounded, WasiCtx, WasiCtxBuilder};
+use pirn_wasi::{Bounded, WasiCtxBuilder};
 use std::io::{IoSlice, Write};
 
 /// `write(fd, first, second)` writes that many bytes from 1024 by two vectors and returns the
@@ -28,19 +28,9 @@ const STDERR: i32 = 2;
 /// The result of a write: the errno, and the number of bytes if there was no error.
 type Answer = (i32, u32);
 
-fn prepared() -> Prepared<WasiCtx> {
-    let wasm = pirn_compiler::parse_text(GUEST.as_bytes()).expect("it is well-formed");
-    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-    let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
-    let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
-    let region = Region::builder().slots(1).build().expect("a region");
-    region.prepare(&module, &linker).expect("it links")
-}
-
 /// Makes these writes with `room` bytes for each output; returns the results and both outputs.
 fn writes(room: usize, writes: &[(i32, i32, i32)]) -> (Vec<Answer>, [Bounded<Vec<u8>>; 2]) {
-    let prepared = prepared();
+    let prepared = prepared(GUEST, 1);
     let outputs = [(); 2].map(|()| WritePipe::new(Bounded::new(vec![], room)));
     let wasi = WasiCtxBuilder::new()
         .stdout(outputs[0].clone())

@@ -1,7 +1,8 @@
 //! I/O buffers in guest memory before its first access. The kernel must read and write them
 //! directly, and the guest must see the results.
 
-use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset};
+use crate::common::setup::{linker, module};
+use pirn_runtime::{Instance, Prepared, Region, Reset};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 use std::fs;
 
@@ -48,19 +49,13 @@ struct Setup {
 impl Setup {
     fn new(reset: Reset) -> Option<Self> {
         let region = Region::builder().slots(1).reset(reset).build().ok()?;
-        let so = pirn_compiler::compile(
-            &pirn_compiler::parse_text(GUEST.as_bytes()).expect("it is well-formed"),
-            &pirn_compiler::Options::default(),
-        );
-        let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
-        let mut linker = Linker::new();
-        pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+        let prepared = region.prepare(&module(GUEST), &linker());
         let folder = tempfile::tempdir().expect("a temporary directory");
         let content: Vec<u8> = (0..100_000_u32).map(|i| (i % 253) as u8 + 1).collect();
         fs::write(folder.path().join("in"), &content).expect("room for a file");
         fs::write(folder.path().join("out"), "").expect("room for a file");
         Some(Self {
-            prepared: region.prepare(&module, &linker).expect("it links"),
+            prepared: prepared.expect("it links"),
             folder,
             content,
         })

@@ -1,6 +1,7 @@
 //! The information that a WASI context gives its guest, and the information that it withholds.
 
-use pirn_runtime::{CallError, Instance, Linker, Module, Params, Prepared, Region, Results};
+use crate::common::setup::prepared;
+use pirn_runtime::{CallError, Instance, Params, Prepared, Results};
 use pirn_testing::retry::{Passed, with_fitting_limit};
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
@@ -50,16 +51,6 @@ const GUEST: &str = r#"(module
 
 const BADF: i32 = 8;
 
-fn prepared() -> Prepared<WasiCtx> {
-    let wasm = pirn_compiler::parse_text(GUEST.as_bytes()).expect("it is well-formed");
-    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-    let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
-    let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
-    let region = Region::builder().slots(2).build().expect("a region");
-    region.prepare(&module, &linker).expect("it is linked")
-}
-
 fn call<P, R>(
     instance: &mut Instance<WasiCtx>,
     prepared: &Prepared<WasiCtx>,
@@ -83,7 +74,7 @@ fn strings(instance: &Instance<WasiCtx>, bytes: i32) -> String {
 
 #[test]
 fn a_new_context_is_empty() {
-    let prepared = prepared();
+    let prepared = prepared(GUEST, 2);
     let wasi = WasiCtxBuilder::default().build();
     let mut guest = prepared.try_instantiate(wasi).expect("a slot");
     let told: (i32, i32, i32) = call(&mut guest, &prepared, "args", ());
@@ -105,7 +96,7 @@ fn a_new_context_is_empty() {
 
 #[test]
 fn a_context_gives_the_guest_its_configuration() {
-    let prepared = prepared();
+    let prepared = prepared(GUEST, 2);
     let output = WritePipe::new_in_memory();
     let folder = tempfile::tempdir().expect("a folder");
     let dir = Dir::open_ambient_dir(folder.path(), ambient_authority()).expect("it opens");
@@ -147,7 +138,7 @@ fn a_context_gives_the_guest_its_configuration() {
 #[test]
 fn clocks_advance_and_the_monotonic_clock_starts_with_the_context() {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
-    let prepared = prepared();
+    let prepared = prepared(GUEST, 2);
     let wasi = WasiCtxBuilder::new().build();
     let mut guest = prepared.try_instantiate(wasi).expect("a slot");
     let (realtime, monotonic) = (0, 1);
@@ -171,7 +162,7 @@ fn clocks_advance_and_the_monotonic_clock_starts_with_the_context() {
 /// Each request gets new random bytes, also in a reused slot.
 #[test]
 fn random_bytes_are_not_repeated() {
-    let prepared = prepared();
+    let prepared = prepared(GUEST, 2);
     let mut told = vec![];
     for _ in 0..2 {
         let wasi = WasiCtxBuilder::new().build();
@@ -189,7 +180,7 @@ fn random_bytes_are_not_repeated() {
 
 #[test]
 fn a_deadline_ends_a_large_random_get() {
-    let prepared = prepared();
+    let prepared = prepared(GUEST, 2);
     let mut guest = prepared
         .try_instantiate(WasiCtxBuilder::new().build())
         .expect("a slot");
@@ -229,7 +220,7 @@ fn a_deadline_ends_a_large_random_get() {
 /// Arguments and variables are bytes, as on Linux.
 #[test]
 fn arguments_and_variables_need_not_be_utf_8() {
-    let prepared = prepared();
+    let prepared = prepared(GUEST, 2);
     let wasi = WasiCtxBuilder::new()
         .arg(b"\xff\x80")
         .and_then(|wasi| wasi.env("N", b"\xc3"))

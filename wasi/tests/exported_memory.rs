@@ -1,7 +1,8 @@
 //! Pointers of preview 1 are offsets in the memory that the guest exports as `memory`, whatever
 //! index that memory has.
 
-use pirn_runtime::{ExternType, Group, LinkError, Linker, Module, Region, SharedMemory, Value};
+use crate::common::setup::{self, linker};
+use pirn_runtime::{ExternType, Group, LinkError, Module, Region, SharedMemory, Value};
 use pirn_wasi::pipe::WritePipe;
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 use std::io::Cursor;
@@ -23,20 +24,8 @@ fn run(memory: usize, letters: &str) -> String {
     )
 }
 
-fn module(text: &str) -> Module {
-    let text = format!("(module {text})");
-    let wasm = pirn_compiler::parse_text(text.as_bytes());
-    let so = pirn_compiler::compile(
-        &wasm.expect("it is well-formed"),
-        &pirn_compiler::Options::default(),
-    );
-    Module::from_bytes(&so.expect("it is valid")).expect("it opens")
-}
-
-fn linker() -> Linker<WasiCtx> {
-    let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
-    linker
+fn module(fields: &str) -> Module {
+    setup::module(&format!("(module {fields})"))
 }
 
 fn region() -> Region {

@@ -1,7 +1,8 @@
 //! Preview 0, which old guests import as `wasi_unstable`: the functions that differ from preview 1,
 //! and one that does not.
 
-use pirn_runtime::{Instance, Linker, Module, Prepared, Region};
+use crate::common::setup::{linker, module};
+use pirn_runtime::{Instance, Linker, Prepared, Region};
 use pirn_wasi::{Dir, MODULE, WasiCtx, WasiCtxBuilder, ambient_authority};
 
 const GUEST: &str = r#"(module
@@ -43,14 +44,10 @@ struct Guest {
 
 impl Guest {
     fn new(change: impl FnOnce(&mut Linker<WasiCtx>)) -> Self {
-        let wasm = pirn_compiler::parse_text(GUEST.as_bytes()).expect("it is well-formed");
-        let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-        let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
-        let mut linker = Linker::new();
-        pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+        let mut linker = linker();
         change(&mut linker);
         let region = Region::builder().slots(1).build().expect("a region");
-        let prepared = region.prepare(&module, &linker).expect("it links");
+        let prepared = region.prepare(&module(GUEST), &linker).expect("it links");
         let folder = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(folder.path().join("file"), "0123456789").expect("room for a file");
         let dir = Dir::open_ambient_dir(folder.path(), ambient_authority()).expect("it opens");

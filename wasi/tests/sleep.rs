@@ -1,11 +1,10 @@
 //! Sleeping guests: a sleep takes the requested time, but ends at the guest's limits.
 
+use crate::common::setup::{module, prepared};
 use futures::channel::oneshot;
 use futures::executor::block_on;
 use futures::future::{join, poll_immediate};
-use pirn_runtime::{
-    CallError, HostFuture, Instance, KillOutcome, Linker, Module, Prepared, Region,
-};
+use pirn_runtime::{CallError, HostFuture, Instance, KillOutcome, Linker, Prepared, Region};
 use pirn_testing::retry::{with_longer_limits, with_more_iterations};
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 use std::future::poll_fn;
@@ -51,17 +50,13 @@ const HOUR: i64 = 3600 * 1_000_000_000;
 const MS: i64 = 1_000_000;
 
 fn prepare(linker: &Linker<WasiCtx>) -> Prepared<WasiCtx> {
-    let wasm = pirn_compiler::parse_text(SLEEPER.as_bytes()).expect("it is well-formed");
-    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-    let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
     let region = Region::builder().slots(2).build().expect("a region");
-    region.prepare(&module, linker).expect("it is linked")
+    let prepared = region.prepare(&module(SLEEPER), linker);
+    prepared.expect("it is linked")
 }
 
 fn blocking() -> Prepared<WasiCtx> {
-    let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
-    prepare(&linker)
+    prepared(SLEEPER, 2)
 }
 
 /// Async functions with this sleep.

@@ -1,6 +1,7 @@
 //! The functions that Java programs import if TeaVM compiled them.
 
-use pirn_runtime::{Linker, Module, Region};
+use crate::common::setup::module;
+use pirn_runtime::{Linker, Region};
 use pirn_wasi::{VirtualClock, WasiCtx, WasiCtxBuilder};
 use std::time::SystemTime;
 
@@ -21,12 +22,6 @@ const GUEST: &str = r#"(module
   (export "asin" (func $asin)) (export "acos" (func $acos)) (export "atan" (func $atan))
   (export "exp" (func $exp)) (export "log" (func $log)) (export "atan2" (func $atan2))
   (export "time" (func $time)))"#;
-
-fn module(text: &str) -> Module {
-    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
-    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-    Module::from_bytes(&so.expect("it is valid")).expect("it opens")
-}
 
 /// Results of OpenJDK 17's `StrictMath`, in bits.
 const STRICT: [(&str, f64, u64); 40] = [

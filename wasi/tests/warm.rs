@@ -1,11 +1,12 @@
 //! Warm starts: an instance starts the runtime of a language once, and each request gets an
 //! instance of its snapshot.
 
+use crate::common::setup::linker;
 use pirn_testing::campaign;
 use pirn_testing::guests::{built, guest};
 
 use pirn_compiler::{OptLevel, Options, compile};
-use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Value};
+use pirn_runtime::{Instance, Module, Prepared, Region, Value};
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 use std::fs;
@@ -60,12 +61,6 @@ fn open_with(path: &Path, options: &Options) -> Module {
 fn region() -> Region {
     let region = Region::builder().slots(2).memory_bytes_max(64 << 20);
     region.table_elements(20_000).build().expect("a region")
-}
-
-fn linker() -> Linker<WasiCtx> {
-    let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
-    linker
 }
 
 /// A context with one variable and this standard input.

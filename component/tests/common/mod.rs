@@ -16,12 +16,20 @@ pub(crate) struct Guest<T = ()> {
     region: Region,
 }
 
+/// Compiles a text.
+pub(crate) fn compiled(wat: &str) -> Result<Vec<u8>, String> {
+    let wasm = parse_text(wat.as_bytes()).expect("it is well-formed");
+    compile(&wasm, &Options::default()).map_err(|error| error.to_string())
+}
+
+/// The module of a text.
+pub(crate) fn module(wat: &str) -> Module {
+    Module::from_bytes(&compiled(wat).expect("it compiles")).expect("it opens")
+}
+
 /// The component of a text.
 pub(crate) fn component(wat: &str) -> Component {
-    let wasm = parse_text(wat.as_bytes()).expect("it is well-formed");
-    let so = compile(&wasm, &Options::default()).expect("it compiles");
-    let module = Module::from_bytes(&so).expect("it opens");
-    Component::new(&module).expect("it is a component")
+    Component::new(&module(wat)).expect("it is a component")
 }
 
 /// A component whose function `echo` takes and returns a value of the type `ty`. `types` has the

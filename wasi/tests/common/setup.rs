@@ -71,9 +71,28 @@ pub(crate) fn guest(memory: &str) -> Module {
         );
     }
     text += ")";
+    module(&text)
+}
+
+/// Compiles a module in the text format, and opens it.
+pub(crate) fn module(text: &str) -> Module {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
     let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
     Module::from_bytes(&so.expect("it is valid")).expect("it opens")
+}
+
+/// The functions of preview 1.
+pub(crate) fn linker() -> Linker<WasiCtx> {
+    let mut linker = Linker::new();
+    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+    linker
+}
+
+/// Links a module in the text format to preview 1, in a region of its own.
+pub(crate) fn prepared(text: &str, slots: u32) -> Prepared<WasiCtx> {
+    let region = Region::builder().slots(slots).build().expect("a region");
+    let prepared = region.prepare(&module(text), &linker());
+    prepared.expect("it is linked")
 }
 
 /// A prepared guest, and its directory with files.
@@ -131,8 +150,7 @@ impl Setup {
     }
 
     fn in_region(region: &Region, module: &Module, shared: Option<SharedMemory>) -> Self {
-        let mut linker = Linker::new();
-        pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+        let mut linker = linker();
         if let Some(memory) = &shared {
             linker
                 .memory("env", "memory", memory)

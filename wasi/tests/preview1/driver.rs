@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use super::errno::SUCCESS;
-use pirn_runtime::{CallError, Instance, KillSwitch, Linker, Module, Prepared, Region, Value};
+use crate::common::setup::prepared;
+use pirn_runtime::{CallError, Instance, KillSwitch, Prepared, Value};
 use pirn_testing::retry::with_longer_limits;
 use pirn_wasi::memory_files::{BaseLimits, FileKind, Limits, MemoryBase, MemoryDir, OpenOptions};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
@@ -135,13 +136,7 @@ fn module() -> &'static Prepared<WasiCtx> {
             }
         }
         text += "(memory (export \"memory\") 4))";
-        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
-        let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-        let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
-        let mut linker = Linker::new();
-        pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
-        let region = Region::builder().slots(64).build().expect("a region");
-        region.prepare(&module, &linker).expect("it links")
+        prepared(&text, 64)
     })
 }
 
