@@ -114,37 +114,31 @@ pub trait OwnedType: Type + Sized + 'static {
     fn load(cx: &mut Lift<'_>, ty: ValueType, at: u32) -> AbiResult<Self>;
 }
 
+/// The names and types of parameters or fields.
+pub(crate) type NamedTypes = [(String, ValueType)];
+
 /// Conversion of several values to the guest's representation.
 pub trait List: Send {
     /// Whether these types represent `types`.
-    fn are(info: &Info, types: &[(String, ValueType)]) -> bool;
+    fn are(info: &Info, types: &NamedTypes) -> bool;
 
     /// As [`Type::request`].
-    fn request(
-        &self,
-        cx: &mut Collect<'_>,
-        types: &[(String, ValueType)],
-    ) -> Result<(), RequestError>;
+    fn request(&self, cx: &mut Collect<'_>, types: &NamedTypes) -> Result<(), RequestError>;
 
     /// As [`Type::lower`].
-    fn lower(&self, cx: &mut Lower<'_>, types: &[(String, ValueType)], to: &mut Words)
-    -> AbiResult;
+    fn lower(&self, cx: &mut Lower<'_>, types: &NamedTypes, to: &mut Words) -> AbiResult;
 
     /// As [`Type::store`], for one value after the other.
-    fn store(&self, cx: &mut Lower<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult;
+    fn store(&self, cx: &mut Lower<'_>, types: &NamedTypes, at: u32) -> AbiResult;
 }
 
 /// Conversion of several values from the guest's representation.
 pub trait OwnedList: Sized + 'static {
     /// As [`OwnedType::lift`].
-    fn lift(
-        cx: &mut Lift<'_>,
-        types: &[(String, ValueType)],
-        from: &mut Flat<'_>,
-    ) -> AbiResult<Self>;
+    fn lift(cx: &mut Lift<'_>, types: &NamedTypes, from: &mut Flat<'_>) -> AbiResult<Self>;
 
     /// As [`OwnedType::load`], for one value after the other.
-    fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult<Self>;
+    fn load(cx: &mut Lift<'_>, types: &NamedTypes, at: u32) -> AbiResult<Self>;
 }
 
 /// Nothing: a missing payload or result.

@@ -1,7 +1,7 @@
 //! Tuples, and the parameters of functions.
 
 use super::fields::{Place, field, has_fields};
-use super::{CallParams, List, OwnedList, OwnedType, Param, Type, Typed, TypedParams};
+use super::{CallParams, List, NamedTypes, OwnedList, OwnedType, Param, Type, Typed, TypedParams};
 use crate::component::Info;
 use crate::error::{AbiResult, RequestError};
 use crate::lift::{Flat, Lift};
@@ -76,7 +76,7 @@ macro_rules! params {
         impl<$($name: Typed),*> TypedParams for ($($name,)*) {}
         #[allow(unused_variables, unused_mut, reason = "the empty list has no type")]
         impl<$($name: Param),*> List for ($($name,)*) {
-            fn are(info: &Info, types: &[(String, ValueType)]) -> bool {
+            fn are(info: &Info, types: &NamedTypes) -> bool {
                 let wanted: &[u8] = &[$($at),*];
                 types.len() == wanted.len() $(&& $name::is(info, types[$at].1))*
             }
@@ -84,7 +84,7 @@ macro_rules! params {
             fn request(
                 &self,
                 cx: &mut Collect<'_>,
-                types: &[(String, ValueType)],
+                types: &NamedTypes,
             ) -> Result<(), RequestError> {
                 $(
                     let (name, ty) = &types[$at];
@@ -93,22 +93,12 @@ macro_rules! params {
                 Ok(())
             }
 
-            fn lower(
-                &self,
-                cx: &mut Lower<'_>,
-                types: &[(String, ValueType)],
-                to: &mut Words,
-            ) -> AbiResult {
+            fn lower(&self, cx: &mut Lower<'_>, types: &NamedTypes, to: &mut Words) -> AbiResult {
                 $(self.$at.lower(cx, types[$at].1, to)?;)*
                 Ok(())
             }
 
-            fn store(
-                &self,
-                cx: &mut Lower<'_>,
-                types: &[(String, ValueType)],
-                at: u32,
-            ) -> AbiResult {
+            fn store(&self, cx: &mut Lower<'_>, types: &NamedTypes, at: u32) -> AbiResult {
                 let mut place = Place::new(at);
                 $(
                     let at = place.next(cx.info(), types[$at].1);
@@ -120,15 +110,11 @@ macro_rules! params {
 
         #[allow(unused_variables, unused_mut, reason = "the empty list has no type")]
         impl<$($name: Typed),*> OwnedList for ($($name,)*) {
-            fn lift(
-                cx: &mut Lift<'_>,
-                types: &[(String, ValueType)],
-                from: &mut Flat<'_>,
-            ) -> AbiResult<Self> {
+            fn lift(cx: &mut Lift<'_>, types: &NamedTypes, from: &mut Flat<'_>) -> AbiResult<Self> {
                 Ok(($($name::lift(cx, types[$at].1, from)?,)*))
             }
 
-            fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult<Self> {
+            fn load(cx: &mut Lift<'_>, types: &NamedTypes, at: u32) -> AbiResult<Self> {
                 let mut place = Place::new(at);
                 Ok(($(
                     {

@@ -2,7 +2,7 @@
 //! convert its parts: numbers, strings, lists, and the cases of variants.
 
 use super::fields::{Place, field};
-use super::{List, OwnedList, OwnedType, Type, Typed, cases, flags};
+use super::{List, NamedTypes, OwnedList, OwnedType, Type, Typed, cases, flags};
 use crate::component::Info;
 use crate::error::{AbiError, AbiResult, RequestError};
 use crate::lift::{Flat, Lift};
@@ -200,15 +200,11 @@ impl OwnedType for Value {
 
 /// The parameters of a call, as values.
 impl List for [Value] {
-    fn are(_: &Info, _: &[(String, ValueType)]) -> bool {
+    fn are(_: &Info, _: &NamedTypes) -> bool {
         true
     }
 
-    fn request(
-        &self,
-        cx: &mut Collect<'_>,
-        types: &[(String, ValueType)],
-    ) -> Result<(), RequestError> {
+    fn request(&self, cx: &mut Collect<'_>, types: &NamedTypes) -> Result<(), RequestError> {
         cx.requests.count(size_of_val(self));
         let mut all = types.iter().zip(self);
         all.try_for_each(|((name, ty), value)| {
@@ -216,17 +212,12 @@ impl List for [Value] {
         })
     }
 
-    fn lower(
-        &self,
-        cx: &mut Lower<'_>,
-        types: &[(String, ValueType)],
-        to: &mut Words,
-    ) -> AbiResult {
+    fn lower(&self, cx: &mut Lower<'_>, types: &NamedTypes, to: &mut Words) -> AbiResult {
         let mut all = types.iter().zip(self);
         all.try_for_each(|((_, ty), value)| value.lower(cx, *ty, to))
     }
 
-    fn store(&self, cx: &mut Lower<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult {
+    fn store(&self, cx: &mut Lower<'_>, types: &NamedTypes, at: u32) -> AbiResult {
         let mut place = Place::new(at);
         let mut all = types.iter().zip(self);
         all.try_for_each(|((_, ty), value)| {
@@ -238,16 +229,12 @@ impl List for [Value] {
 
 /// The parameters of a function of the host, as values.
 impl OwnedList for Vec<Value> {
-    fn lift(
-        cx: &mut Lift<'_>,
-        types: &[(String, ValueType)],
-        from: &mut Flat<'_>,
-    ) -> AbiResult<Self> {
+    fn lift(cx: &mut Lift<'_>, types: &NamedTypes, from: &mut Flat<'_>) -> AbiResult<Self> {
         let types = types.iter().map(|(_, ty)| ty);
         tuple(cx, types, |cx, ty| Value::lift(cx, ty, from))
     }
 
-    fn load(cx: &mut Lift<'_>, types: &[(String, ValueType)], at: u32) -> AbiResult<Self> {
+    fn load(cx: &mut Lift<'_>, types: &NamedTypes, at: u32) -> AbiResult<Self> {
         let (info, mut place) = (cx.info(), Place::new(at));
         let types = types.iter().map(|(_, ty)| ty);
         tuple(cx, types, |cx, ty| {
@@ -395,7 +382,7 @@ fn tuple<'a>(
 
 fn record(
     cx: &mut Lift<'_>,
-    fields: &[(String, ValueType)],
+    fields: &NamedTypes,
     mut read: impl FnMut(&mut Lift<'_>, ValueType) -> AbiResult<Value>,
 ) -> AbiResult<Value> {
     cx.spend(fields.len() * size_of::<(String, Value)>())?;
