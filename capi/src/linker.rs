@@ -115,17 +115,11 @@ pub unsafe extern "C" fn pirn_linker_func(
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
         let linker = &mut unique(linker, "linker")?.linker;
-        let named = Named::new(
-            module,
-            name,
-            (params, params_count),
-            (results, results_count),
-        )?;
+        let (params, results) = ((params, params_count), (results, results_count));
+        let named = Named::new(module, name, params, results)?;
         let code = by_values(func, env, &named.ty)?;
-        linker.change(|linker| {
-            linker.func_values(named.module, named.name, named.ty, code)?;
-            Ok(())
-        })
+        let Named { module, name, ty } = named;
+        linker.change(|linker| linker.func_values(module, name, ty, code).map(drop))
     })
 }
 
@@ -155,19 +149,12 @@ pub unsafe extern "C" fn pirn_linker_words(
     guard(|| unsafe {
         let env = Env::new(env, env_delete);
         let linker = &mut unique(linker, "linker")?.linker;
-        let named = Named::new(
-            module,
-            name,
-            (params, params_count),
-            (results, results_count),
-        )?;
+        let (params, results) = ((params, params_count), (results, results_count));
+        let named = Named::new(module, name, params, results)?;
         named.check_words()?;
         let code = by_words(func, env, &named.ty)?;
         let Named { module, name, ty } = named;
-        linker.change(|linker| {
-            linker.func_flat(module, name, ty, code)?;
-            Ok(())
-        })
+        linker.change(|linker| linker.func_flat(module, name, ty, code).map(drop))
     })
 }
 
@@ -199,12 +186,8 @@ pub unsafe extern "C" fn pirn_linker_ask(
     // `results_count` kinds at `results`.
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
-        let named = Named::new(
-            module,
-            name,
-            (params, params_count),
-            (results, results_count),
-        )?;
+        let (params, results) = ((params, params_count), (results, results_count));
+        let named = Named::new(module, name, params, results)?;
         named.check_words()?;
         let Named { module, name, ty } = named;
         let (narrow, count) = (narrow(&ty.params), ty.params.len());
@@ -221,10 +204,7 @@ pub unsafe extern "C" fn pirn_linker_ask(
             Answer::Word(word) => Ok(FlatResult(word)),
             Answer::Error(error) => Err(error.into_host_error()),
         };
-        linker.change(|linker| {
-            linker.func_flat_ask(module, name, ty, ask, reply)?;
-            Ok(())
-        })
+        linker.change(|linker| linker.func_flat_ask(module, name, ty, ask, reply).map(drop))
     })
 }
 
@@ -249,10 +229,7 @@ pub unsafe extern "C" fn pirn_linker_global(
         // An empty list: `value` fails for a reference of an instance, unless the reference is
         // null.
         let value = value.value(&References::new())?;
-        linker.change(|linker| {
-            linker.global(module, name, value)?;
-            Ok(())
-        })
+        linker.change(|linker| linker.global(module, name, value).map(drop))
     })
 }
 
@@ -268,7 +245,7 @@ pub unsafe extern "C" fn pirn_linker_wasi(linker: *mut pirn_linker_t) -> *mut pi
     // call.
     guard(|| unsafe {
         let linker = &mut unique(linker, "linker")?.linker;
-        linker.change(|linker| Ok(pirn_wasi::link(linker, Data::wasi)?))
+        linker.change(|linker| pirn_wasi::link(linker, Data::wasi))
     })
 }
 
@@ -295,7 +272,7 @@ pub unsafe extern "C" fn pirn_linker_memory_limiter(
         let limiter = host::limiter(allows, env)?;
         linker.change(|linker| {
             linker.memory_limiter(limiter);
-            Ok(())
+            Fallible::Ok(())
         })
     })
 }

@@ -1,7 +1,7 @@
 //! Linkers that refuse everything after a change has panicked, and WASI contexts that refuse
 //! everything after a change has failed.
 
-use crate::error::{Fallible, Poisoned};
+use crate::error::{Fallible, Poisoned, pirn_error_t};
 
 /// The content of a linker. If a change panics, the linker can only be deleted.
 pub(crate) struct Linking<L> {
@@ -25,12 +25,15 @@ impl<L> Linking<L> {
         }
     }
 
-    pub(crate) fn change(&mut self, change: impl FnOnce(&mut L) -> Fallible<()>) -> Fallible<()> {
+    pub(crate) fn change<E: Into<Box<pirn_error_t>>>(
+        &mut self,
+        change: impl FnOnce(&mut L) -> Result<(), E>,
+    ) -> Fallible<()> {
         self.get()?;
         self.changing = true;
         let changed = change(&mut self.items);
         self.changing = false;
-        changed
+        changed.map_err(Into::into)
     }
 }
 

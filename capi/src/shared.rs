@@ -84,10 +84,7 @@ pub unsafe extern "C" fn pirn_linker_memory(
         let linker = &mut unique(linker, "linker")?.linker;
         let (module, name) = (text(module, "module")?, text(name, "name")?);
         let memory = &shared(memory, "memory")?.memory;
-        linker.change(|linker| {
-            linker.memory(module, name, memory)?;
-            Ok(())
-        })
+        linker.change(|linker| linker.memory(module, name, memory).map(drop))
     })
 }
 

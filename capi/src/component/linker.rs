@@ -13,7 +13,7 @@ use super::driver::Driver;
 use super::owned::Lists;
 use super::value::pirn_component_value_t;
 use crate::entry::{self, guard, guard_or, text, unique};
-use crate::error::{argument, pirn_error_t};
+use crate::error::{Fallible, argument, pirn_error_t};
 use crate::host::{Env, ended, pirn_env_delete_t};
 use crate::poison::Linking;
 use core::ffi::{c_char, c_void};
@@ -116,10 +116,7 @@ pub unsafe extern "C" fn pirn_component_linker_func(
             ended(error)?;
             Ok(result)
         };
-        linker.change(|items| {
-            items.link.func_values(interface, name, code)?;
-            Ok(())
-        })
+        linker.change(|items| items.link.func_values(interface, name, code).map(drop))
     })
 }
 
@@ -158,10 +155,7 @@ pub unsafe extern "C" fn pirn_component_linker_resource(
             // library.
             ended(error)
         };
-        linker.change(|items| {
-            items.link.resource(interface, name, code)?;
-            Ok(())
-        })
+        linker.change(|items| items.link.resource(interface, name, code).map(drop))
     })
 }
 
@@ -188,7 +182,7 @@ pub unsafe extern "C" fn pirn_component_linker_wasi(
             let driver = Arc::new(Driver::new()?);
             pirn_wasi2::link(&mut items.link)?;
             items.driver = Some(driver);
-            Ok(())
+            Fallible::Ok(())
         })
     })
 }
@@ -211,7 +205,7 @@ pub unsafe extern "C" fn pirn_component_linker_host_bytes_max(
         let linker = &mut unique(linker, "linker")?.linker;
         linker.change(|items| {
             items.link.host_bytes_max(bytes);
-            Ok(())
+            Fallible::Ok(())
         })
     })
 }
