@@ -2,7 +2,7 @@
 
 use crate::methods::resource;
 use crate::streams::{InputStream, OutputStream};
-use crate::table::Resource;
+use crate::table::{Resource, resource_type};
 use crate::wasi::View;
 use pirn_component::{LinkError, Linker, Own, ResourceType, State};
 use pirn_runtime::HostError;
@@ -20,24 +20,24 @@ const EXIT: &str = "wasi:cli/exit@0.2.12";
 #[derive(Default)]
 struct TerminalInput;
 
-impl ResourceType for TerminalInput {
-    const INTERFACE: &'static str = "wasi:cli/terminal-input@0.2.12";
-    const NAME: &'static str = "terminal-input";
-}
+resource_type!(
+    TerminalInput,
+    "wasi:cli/terminal-input@0.2.12",
+    "terminal-input",
+    ready
+);
 
 /// A terminal to write to: the resource type `terminal-output`. No function has a parameter of this
 /// type.
 #[derive(Default)]
 struct TerminalOutput;
 
-impl ResourceType for TerminalOutput {
-    const INTERFACE: &'static str = "wasi:cli/terminal-output@0.2.12";
-    const NAME: &'static str = "terminal-output";
-}
-
-impl Resource for TerminalInput {}
-
-impl Resource for TerminalOutput {}
+resource_type!(
+    TerminalOutput,
+    "wasi:cli/terminal-output@0.2.12",
+    "terminal-output",
+    ready
+);
 
 /// A terminal resource, if the standard stream with this number is a terminal.
 fn terminal<T: View, R: Resource + ResourceType + Default>(

@@ -1,9 +1,8 @@
 //! The host's traits for streams of `wasi:io`, and the errors of streams.
 
 use crate::limits::READ_MAX;
-use crate::table::Resource;
+use crate::table::resource_type;
 use bytes::Bytes;
-use pirn_component::ResourceType;
 use std::any::Any;
 use std::io;
 use std::task::{Context, Poll};
@@ -20,8 +19,10 @@ pub trait Input: Send + 'static {
     fn read(&mut self, max: usize) -> Result<Bytes, StreamFailure>;
 
     /// Ready if [`read`](Self::read) would return bytes or an error. Otherwise wakes the task of
-    /// the context when `read` would.
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
+    /// the context when `read` would. By default the source is always ready.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 /// A sink of bytes. Its functions do not wait.
@@ -41,16 +42,21 @@ pub trait Output: Send + 'static {
     fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure>;
 
     /// Begins to flush the written bytes. [`poll_ready`](Self::poll_ready) is ready when the flush
-    /// has ended.
+    /// has ended. By default there is nothing to flush.
     ///
     /// # Errors
     ///
     /// As [`check_write`](Self::check_write).
-    fn flush(&mut self) -> Result<(), StreamFailure>;
+    fn flush(&mut self) -> Result<(), StreamFailure> {
+        Ok(())
+    }
 
     /// Ready if [`check_write`](Self::check_write) would return a number above 0 or an error.
-    /// Otherwise wakes the task of the context when `check_write` would.
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
+    /// Otherwise wakes the task of the context when `check_write` would. By default the sink is
+    /// always ready.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 /// Most bytes that a read of `len` bytes returns.
@@ -124,9 +130,4 @@ impl std::fmt::Debug for IoError {
     }
 }
 
-impl ResourceType for IoError {
-    const INTERFACE: &'static str = "wasi:io/error@0.2.12";
-    const NAME: &'static str = "error";
-}
-
-impl Resource for IoError {}
+resource_type!(IoError, "wasi:io/error@0.2.12", "error", ready);

@@ -15,10 +15,6 @@ impl Input for Nothing {
     fn read(&mut self, _: usize) -> Result<Bytes, StreamFailure> {
         Err(StreamFailure::Closed)
     }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
-    }
 }
 
 impl Output for Nothing {
@@ -28,14 +24,6 @@ impl Output for Nothing {
 
     fn write(&mut self, _: Bytes) -> Result<(), StreamFailure> {
         Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), StreamFailure> {
-        Ok(())
-    }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
     }
 }
 
@@ -74,10 +62,6 @@ impl Input for Bytes {
             len => Ok(self.split_to(len.min(max))),
         }
     }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
-    }
 }
 
 /// The sink takes no more bytes after a write that exceeded its limit.
@@ -95,9 +79,5 @@ impl<W: Write + Send + 'static> Output for Bounded<W> {
 
     fn flush(&mut self) -> Result<(), StreamFailure> {
         Ok(Write::flush(self)?)
-    }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
     }
 }

@@ -1,7 +1,7 @@
 //! `wasi:io/poll`: pollables, and the wait for them.
 
 use crate::limits::RESOURCES_MAX;
-use crate::table::{Resource, Table};
+use crate::table::{Resource, Table, resource_type};
 use crate::wasi::{View, Wasi};
 use pirn_component::{Borrow, HostFuture, LinkError, Linker, Own, ResourceType, State};
 use pirn_runtime::HostError;
@@ -33,10 +33,7 @@ impl Pollable {
     }
 }
 
-impl ResourceType for Pollable {
-    const INTERFACE: &'static str = POLL;
-    const NAME: &'static str = "pollable";
-}
+resource_type!(Pollable, POLL, "pollable");
 
 impl Resource for Pollable {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

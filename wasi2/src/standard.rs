@@ -181,10 +181,6 @@ impl Output for StandardOutput {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), StreamFailure> {
-        Ok(())
-    }
-
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.0.poll_ready(context)
     }

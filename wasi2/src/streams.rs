@@ -4,10 +4,10 @@ use crate::io::{Input, IoError, Output, StreamFailure, read_max, split};
 use crate::limits::{BLOCKING_WRITE_MAX, READ_MAX, WRITE_MAX};
 use crate::methods::{itself, methods, pollable, resource, with_wasi};
 use crate::poll::ready;
-use crate::table::{Resource, Table};
+use crate::table::{Resource, Table, resource_type};
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
-use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType, State, Typed};
+use pirn_component::{Borrow, LinkError, Linker, Own, State, Typed};
 use pirn_runtime::HostError;
 use std::task::{Context, Poll};
 
@@ -55,10 +55,7 @@ fn read(wasi: &mut Wasi, stream: u32, len: u64) -> Result<Result<Bytes, StreamFa
     Ok(wasi.table.get::<InputStream>(stream)?.read(len))
 }
 
-impl ResourceType for InputStream {
-    const INTERFACE: &'static str = STREAMS;
-    const NAME: &'static str = "input-stream";
-}
+resource_type!(InputStream, STREAMS, "input-stream");
 
 impl Resource for InputStream {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -128,10 +125,7 @@ impl OutputStream {
     }
 }
 
-impl ResourceType for OutputStream {
-    const INTERFACE: &'static str = STREAMS;
-    const NAME: &'static str = "output-stream";
-}
+resource_type!(OutputStream, STREAMS, "output-stream");
 
 impl Resource for OutputStream {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

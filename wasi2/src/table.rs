@@ -16,6 +16,23 @@ pub trait Resource: Any + Send {
     }
 }
 
+/// Makes a type of the host a resource type of an interface. With `ready`, its pollables are always
+/// ready.
+macro_rules! resource_type {
+    ($type:ty, $interface:expr, $name:literal) => {
+        impl pirn_component::ResourceType for $type {
+            const INTERFACE: &'static str = $interface;
+            const NAME: &'static str = $name;
+        }
+    };
+    ($type:ty, $interface:expr, $name:literal, ready) => {
+        $crate::table::resource_type!($type, $interface, $name);
+        impl $crate::table::Resource for $type {}
+    };
+}
+
+pub(crate) use resource_type;
+
 /// The resources of an instance. Each resource has a number, to which the guest's handles refer.
 #[derive(Default)]
 pub struct Table {

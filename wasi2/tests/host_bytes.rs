@@ -11,7 +11,6 @@ use pirn_wasi2::http::begin;
 use pirn_wasi2::{Input, Output, StreamFailure, Wasi};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
 const HANDLE: &str = r#"(export "wasi:http/incoming-handler@0.2.12#handle")
   (param i32) (param $out i32)"#;
@@ -153,10 +152,6 @@ impl Input for Drip {
     fn read(&mut self, _: usize) -> Result<Bytes, StreamFailure> {
         Ok(byte(&self.0))
     }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
-    }
 }
 
 /// A sink that keeps what it gets, as it is.
@@ -170,14 +165,6 @@ impl Output for Keeps {
     fn write(&mut self, bytes: Bytes) -> Result<(), StreamFailure> {
         self.0.lock().expect("it is whole").push(bytes);
         Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), StreamFailure> {
-        Ok(())
-    }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
     }
 }
 

@@ -3,8 +3,7 @@
 use super::error::ErrorCode;
 use super::types::{DescriptorFlags, FileKind, NewTimestamp, TYPES, new_times};
 use crate::limits::FILE_WRITE_MAX;
-use crate::table::Resource;
-use pirn_component::ResourceType;
+use crate::table::resource_type;
 use pirn_wasi::Errno;
 use pirn_wasi::files::{File, Folder, Metadata, Place};
 use std::io::IoSlice;
@@ -24,12 +23,7 @@ pub(crate) enum Descriptor {
     Folder(Arc<Folder>),
 }
 
-impl ResourceType for Descriptor {
-    const INTERFACE: &'static str = TYPES;
-    const NAME: &'static str = "descriptor";
-}
-
-impl Resource for Descriptor {}
+resource_type!(Descriptor, TYPES, "descriptor", ready);
 
 impl OpenFile {
     /// Checks that the guest may read the file.

@@ -2,8 +2,8 @@
 
 use super::error::ErrorCode;
 use super::types::{DirectoryEntry, TYPES};
-use crate::table::Resource;
-use pirn_component::{HeldBytes, ResourceType};
+use crate::table::resource_type;
+use pirn_component::HeldBytes;
 use pirn_wasi::Held;
 use pirn_wasi::files::{EntryReader, Folder};
 
@@ -16,12 +16,7 @@ pub(crate) struct Entries {
     _bytes: HeldBytes,
 }
 
-impl ResourceType for Entries {
-    const INTERFACE: &'static str = TYPES;
-    const NAME: &'static str = "directory-entry-stream";
-}
-
-impl Resource for Entries {}
+resource_type!(Entries, TYPES, "directory-entry-stream", ready);
 
 impl Entries {
     pub(crate) fn new(folder: &Folder, bytes: HeldBytes) -> Result<Self, ErrorCode> {

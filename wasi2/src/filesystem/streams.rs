@@ -7,7 +7,6 @@ use bytes::Bytes;
 use pirn_wasi::files::Place;
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 /// The stream of `read-via-stream`.
 pub(crate) struct FileInput {
@@ -26,10 +25,6 @@ impl Input for FileInput {
                 Ok(bytes)
             }
         }
-    }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
     }
 }
 
@@ -58,13 +53,5 @@ impl Output for FileOutput {
             }
         }
         Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), StreamFailure> {
-        Ok(())
-    }
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
     }
 }

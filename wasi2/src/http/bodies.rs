@@ -1,11 +1,11 @@
 //! `incoming-body`, `future-trailers` and `outgoing-body`, and the error of a stream.
 
 use super::fields::{Fields, Headers, Message, content_length};
-use super::names::{TYPES, resource_type};
+use super::names::TYPES;
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody, Receiving, Writer, channel};
 use crate::methods::{code_of_error, methods, pollable, resource, with_wasi};
 use crate::streams::{InputStream, OutputStream};
-use crate::table::Resource;
+use crate::table::{Resource, resource_type};
 use crate::wasi::{View, Wasi};
 use pirn_component::{LinkError, Linker, Own, ResourceType};
 use pirn_runtime::HostError;
@@ -27,9 +27,7 @@ impl Incoming {
     }
 }
 
-resource_type!(Incoming, "incoming-body");
-
-impl Resource for Incoming {}
+resource_type!(Incoming, TYPES, "incoming-body", ready);
 
 /// The resource `future-trailers`.
 struct FutureTrailers {
@@ -37,7 +35,7 @@ struct FutureTrailers {
     is_taken: bool,
 }
 
-resource_type!(FutureTrailers, "future-trailers");
+resource_type!(FutureTrailers, TYPES, "future-trailers");
 
 impl Resource for FutureTrailers {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -60,9 +58,7 @@ impl Outgoing {
     }
 }
 
-resource_type!(Outgoing, "outgoing-body");
-
-impl Resource for Outgoing {}
+resource_type!(Outgoing, TYPES, "outgoing-body", ready);
 
 impl Drop for Outgoing {
     fn drop(&mut self) {

@@ -1,9 +1,9 @@
 //! `fields`: header fields and trailers.
 
-use super::names::{TYPES, resource_type};
+use super::names::TYPES;
 use crate::limits::FIELDS_BYTES_MAX;
 use crate::methods::{itself, methods, resource, with_wasi};
-use crate::table::Resource;
+use crate::table::{Resource, resource_type};
 use crate::wasi::View;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
@@ -92,9 +92,7 @@ pub(super) struct Fields {
     is_immutable: bool,
 }
 
-resource_type!(Fields, "fields");
-
-impl Resource for Fields {}
+resource_type!(Fields, TYPES, "fields", ready);
 
 impl Fields {
     /// Fields that the guest cannot change.

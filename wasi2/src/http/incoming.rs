@@ -2,11 +2,11 @@
 
 use super::bodies::{Received, link_consume};
 use super::fields::{Fields, Headers, Message, link_headers};
-use super::names::{MethodName, SchemeName, TYPES, resource_type};
+use super::names::{MethodName, SchemeName, TYPES};
 use super::responses::OutgoingResponse;
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
 use crate::methods::{itself, methods, resource};
-use crate::table::Resource;
+use crate::table::resource_type;
 use crate::wasi::{View, Wasi};
 use bytes::Bytes;
 use http::header::HOST;
@@ -38,9 +38,7 @@ pub struct IncomingRequest {
     _held: HeldBytes,
 }
 
-resource_type!(IncomingRequest, "incoming-request");
-
-impl Resource for IncomingRequest {}
+resource_type!(IncomingRequest, TYPES, "incoming-request", ready);
 
 impl Message for IncomingRequest {
     fn headers(&self) -> &Arc<Headers> {
@@ -57,9 +55,7 @@ impl Received for IncomingRequest {
 /// The resource `response-outparam`.
 pub struct ResponseOutparam(oneshot::Sender<Result<Response<OutgoingBody>, ErrorCode>>);
 
-resource_type!(ResponseOutparam, "response-outparam");
-
-impl Resource for ResponseOutparam {}
+resource_type!(ResponseOutparam, TYPES, "response-outparam", ready);
 
 /// Gives a request to a guest. Returns the parameters for [`HANDLE`](super::HANDLE), and a receiver
 /// of the response.

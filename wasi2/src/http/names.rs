@@ -7,18 +7,6 @@ use pirn_component::Typed;
 /// The interface of all resource types.
 pub(super) const TYPES: &str = "wasi:http/types@0.2.12";
 
-/// Makes a resource of the host a resource type of the interface.
-macro_rules! resource_type {
-    ($type:ident, $name:literal) => {
-        impl pirn_component::ResourceType for $type {
-            const INTERFACE: &'static str = $crate::http::names::TYPES;
-            const NAME: &'static str = $name;
-        }
-    };
-}
-
-pub(super) use resource_type;
-
 /// `method`
 #[derive(Debug, Clone, PartialEq, Eq, Typed)]
 pub(super) enum MethodName {

@@ -2,11 +2,11 @@
 
 use super::bodies::{Sent, link_body};
 use super::fields::{Fields, Headers, Message, content_length, link_headers};
-use super::names::{MethodName, SchemeName, TYPES, resource_type};
+use super::names::{MethodName, SchemeName, TYPES};
 use crate::limits::{AUTHORITY_BYTES_MAX, METHOD_BYTES_MAX};
 use crate::message::{ErrorCode, OutgoingBody, RequestTimeouts};
 use crate::methods::{itself, methods, resource};
-use crate::table::Resource;
+use crate::table::resource_type;
 use crate::wasi::View;
 use http::uri::{Authority, InvalidUri, PathAndQuery, Scheme};
 use http::{Method, Request, Uri};
@@ -27,9 +27,7 @@ pub(super) struct OutgoingRequest {
     held: HeldBytes,
 }
 
-resource_type!(OutgoingRequest, "outgoing-request");
-
-impl Resource for OutgoingRequest {}
+resource_type!(OutgoingRequest, TYPES, "outgoing-request", ready);
 
 impl Message for OutgoingRequest {
     fn headers(&self) -> &Arc<Headers> {
@@ -95,9 +93,7 @@ impl OutgoingRequest {
 #[derive(Default)]
 pub(super) struct RequestOptions(pub(super) RequestTimeouts);
 
-resource_type!(RequestOptions, "request-options");
-
-impl Resource for RequestOptions {}
+resource_type!(RequestOptions, TYPES, "request-options", ready);
 
 pub(super) fn link<T: View>(linker: &mut Linker<T>) -> Result<(), LinkError> {
     link_request(linker)?;

@@ -2,10 +2,10 @@
 
 use super::bodies::{Received, Sent, link_body, link_consume};
 use super::fields::{Fields, Headers, Message, content_length, link_headers};
-use super::names::{TYPES, resource_type};
+use super::names::TYPES;
 use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
 use crate::methods::{itself, methods, resource};
-use crate::table::Resource;
+use crate::table::resource_type;
 use crate::wasi::View;
 use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode};
@@ -20,9 +20,7 @@ pub(super) struct OutgoingResponse {
     body: Option<OutgoingBody>,
 }
 
-resource_type!(OutgoingResponse, "outgoing-response");
-
-impl Resource for OutgoingResponse {}
+resource_type!(OutgoingResponse, TYPES, "outgoing-response", ready);
 
 impl Message for OutgoingResponse {
     fn headers(&self) -> &Arc<Headers> {
@@ -66,9 +64,7 @@ pub(super) struct IncomingResponse {
     pub(super) body: Option<IncomingBody>,
 }
 
-resource_type!(IncomingResponse, "incoming-response");
-
-impl Resource for IncomingResponse {}
+resource_type!(IncomingResponse, TYPES, "incoming-response", ready);
 
 impl Message for IncomingResponse {
     fn headers(&self) -> &Arc<Headers> {

@@ -1,7 +1,7 @@
 //! `outgoing-handler` and `future-incoming-response`.
 
 use super::fields::Headers;
-use super::names::resource_type;
+use super::names::TYPES;
 use super::outgoing::{OutgoingRequest, RequestOptions};
 use super::responses::IncomingResponse;
 use crate::limits::{CONNECTION_BUFFER_MAX, CONNECTIONS_MAX};
@@ -9,7 +9,7 @@ use crate::message::{ErrorCode, IncomingBody, OutgoingBody};
 use crate::methods::{methods, pollable, resource, with_wasi};
 use crate::quota::Counted;
 use crate::resolver::Lookups;
-use crate::table::Resource;
+use crate::table::{Resource, resource_type};
 use crate::wasi::{View, Wasi};
 use http::{Request, Response};
 use pirn_component::{HeldBytes, LinkError, Linker, Own};
@@ -36,7 +36,7 @@ impl Drop for Task {
     }
 }
 
-resource_type!(FutureResponse, "future-incoming-response");
+resource_type!(FutureResponse, TYPES, "future-incoming-response");
 
 impl Resource for FutureResponse {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -4,10 +4,10 @@ use super::fd::{Registered, to_ip};
 use super::types::{ErrorCode, Failure, IpAddressFamily, IpSocketAddress};
 use crate::limits::{DATAGRAM_BYTES, DATAGRAMS_MAX};
 use crate::network::Access;
-use crate::table::Resource;
+use crate::table::{Resource, resource_type};
 use crate::wasi::WasiConfig;
 use bytes::Bytes;
-use pirn_component::{ResourceType, Typed};
+use pirn_component::Typed;
 use pirn_runtime::HostError;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, recvfrom};
@@ -161,10 +161,7 @@ fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip(), one.port()) == (other.ip(), other.port())
 }
 
-impl ResourceType for Incoming {
-    const INTERFACE: &'static str = UDP;
-    const NAME: &'static str = "incoming-datagram-stream";
-}
+resource_type!(Incoming, UDP, "incoming-datagram-stream");
 
 impl Resource for Incoming {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -231,10 +228,7 @@ impl Outgoing {
     }
 }
 
-impl ResourceType for Outgoing {
-    const INTERFACE: &'static str = UDP;
-    const NAME: &'static str = "outgoing-datagram-stream";
-}
+resource_type!(Outgoing, UDP, "outgoing-datagram-stream");
 
 impl Resource for Outgoing {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

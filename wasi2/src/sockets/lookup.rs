@@ -6,10 +6,10 @@ use crate::limits::LOOKUPS_MAX;
 use crate::methods::{itself, methods, pollable, resource};
 use crate::quota::Token;
 use crate::resolver::{Resolver, is_name};
-use crate::table::Resource;
+use crate::table::{Resource, resource_type};
 use crate::threads::User;
 use crate::wasi::{View, Wasi};
-use pirn_component::{Borrow, LinkError, Linker, Own, ResourceType};
+use pirn_component::{Borrow, LinkError, Linker, Own};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -77,10 +77,7 @@ impl Lookup {
     }
 }
 
-impl ResourceType for Lookup {
-    const INTERFACE: &'static str = LOOKUP;
-    const NAME: &'static str = "resolve-address-stream";
-}
+resource_type!(Lookup, LOOKUP, "resolve-address-stream");
 
 impl Resource for Lookup {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

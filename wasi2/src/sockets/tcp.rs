@@ -7,9 +7,9 @@ use super::types::{ErrorCode, Failure, IpAddressFamily, check_unicast};
 use crate::limits::{BACKLOG, BACKLOG_MAX};
 use crate::network::Access;
 use crate::quota::Token;
-use crate::table::Resource;
+use crate::table::{Resource, resource_type};
 use crate::wasi::WasiConfig;
-use pirn_component::{HostBytes, ResourceType};
+use pirn_component::HostBytes;
 use rustix::io::Errno;
 use rustix::net::{self, SocketType, acceptfrom_with, getpeername, sockopt};
 use std::io;
@@ -304,10 +304,7 @@ impl Socket for TcpSocket {
     }
 }
 
-impl ResourceType for TcpSocket {
-    const INTERFACE: &'static str = TCP;
-    const NAME: &'static str = "tcp-socket";
-}
+resource_type!(TcpSocket, TCP, "tcp-socket");
 
 impl Resource for TcpSocket {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

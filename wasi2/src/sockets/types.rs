@@ -1,8 +1,8 @@
 //! `wasi:sockets/network`: addresses, and errors.
 
 use crate::codes::error_codes;
-use crate::table::Resource;
-use pirn_component::{ResourceType, Typed};
+use crate::table::resource_type;
+use pirn_component::Typed;
 use pirn_runtime::HostError;
 use rustix::io::Errno;
 use std::io;
@@ -13,12 +13,7 @@ pub(super) const NETWORK: &str = "wasi:sockets/network@0.2.12";
 /// A `network`. It has no state, because the same rules apply to all sockets of a guest.
 pub(super) struct NetworkHandle;
 
-impl Resource for NetworkHandle {}
-
-impl ResourceType for NetworkHandle {
-    const INTERFACE: &'static str = NETWORK;
-    const NAME: &'static str = "network";
-}
+resource_type!(NetworkHandle, NETWORK, "network", ready);
 
 error_codes! {
     pub(super) ErrorCode, else Unknown;

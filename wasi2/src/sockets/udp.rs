@@ -6,9 +6,8 @@ use super::options::Socket;
 use super::types::{ErrorCode, Failure, IpAddressFamily};
 use crate::network::Access;
 use crate::quota::Token;
-use crate::table::Resource;
+use crate::table::resource_type;
 use crate::wasi::WasiConfig;
-use pirn_component::ResourceType;
 use rustix::net::{self, SocketType, connect_unspec};
 use std::mem;
 use std::net::SocketAddr;
@@ -151,9 +150,4 @@ impl Socket for UdpSocket {
     }
 }
 
-impl ResourceType for UdpSocket {
-    const INTERFACE: &'static str = UDP;
-    const NAME: &'static str = "udp-socket";
-}
-
-impl Resource for UdpSocket {}
+resource_type!(UdpSocket, UDP, "udp-socket", ready);

@@ -118,10 +118,6 @@ impl Output for Silent {
         Err(StreamFailure::Closed)
     }
 
-    fn flush(&mut self) -> Result<(), StreamFailure> {
-        Ok(())
-    }
-
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
