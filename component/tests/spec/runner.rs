@@ -6,7 +6,7 @@ use crate::{reasons, values};
 use pirn_compiler::{CompileError, Options};
 use pirn_component::{Component, Value};
 use pirn_format::cpu::Arch;
-use pirn_runtime::{Module, Region};
+use pirn_runtime::{Module, Region, Reset};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use wast::lexer::Lexer;
@@ -82,6 +82,8 @@ fn directives(text: &str, links: bool, report: &mut Report) -> Result<(), wast::
         .memory_bytes_max(4 << 30)
         .table_elements(1 << 10)
         .tables(20)
+        // Scripts with strings of many MiB touch each page once. Tracked pages are slow for that.
+        .reset(Reset::Decommitted)
         .build()
         .expect("address space for a region");
     let mut runner = Runner {
