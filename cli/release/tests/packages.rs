@@ -136,6 +136,7 @@ fn only_packages_of_tests_and_tools_are_not_published() {
     let expected = [
         "pirn-benches",
         "pirn-compiler-client",
+        "pirn-component-tests",
         "pirn-examples",
         "pirn-fuzz-checks",
         "pirn-hosts",

@@ -7,7 +7,7 @@
 //! Prints for each file how many directives passed, and how many use a feature that is refused by
 //! name. Both numbers must be those of `counts.txt`. There is no list of expected failures.
 //!
-//! `cargo test -p pirn-component --test spec -- resources` runs the files whose names contain
+//! `cargo test -p pirn-component-tests --test spec -- resources` runs the files whose names contain
 //! `resources`.
 
 mod bridge;

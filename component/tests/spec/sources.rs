@@ -9,7 +9,7 @@ use std::process::Command;
 /// The folder with the sources of a crate, which cargo downloads if it is not there yet. An error
 /// says why there is none, and the command that changes this.
 pub(crate) fn of(name: &str) -> Result<PathBuf, String> {
-    let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec/suites");
+    let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("spec/suites");
     let locked = Locked::of(&suites, name);
     if let Some(sources) = checked(&locked) {
         return Ok(sources);
