@@ -393,7 +393,8 @@ async fn begin(
             check_admission(site, number)?;
             let begin = Instant::now();
             let until = begin.checked_add(limits.body_timeout);
-            let ahead = read_ahead(&mut body, limits.body_max, until, asked.reserved).await;
+            let sizes = (limits.body_max, limits.body_ahead);
+            let ahead = read_ahead(&mut body, sizes, until, asked.reserved).await;
             let ahead = ahead.map_err(|error| unread(&error, limits))?;
             let left = limits.body_timeout.saturating_sub(begin.elapsed());
             let body = GuestBody::new(body, limits.body_max, &record.arrival);

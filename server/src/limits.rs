@@ -14,6 +14,10 @@ pub struct Limits {
     pub wait: Duration,
     /// Most bytes of a request's body.
     pub body_max: usize,
+    /// Most bytes of a body with a declared length that arrive before its CGI guest gets a slot.
+    /// The guest gets the rest while it runs. A body without a declared length arrives whole
+    /// before.
+    pub body_ahead: usize,
     /// Most bytes of the bodies of all requests together that the server keeps in memory, by the
     /// capacity of their buffers: bytes of requests to CGI guests that the guests have not read.
     /// At least [`body_max`](Self::body_max). A client's part of these bytes is as large as its
@@ -43,6 +47,7 @@ impl Default for Limits {
             route_requests: usize::MAX,
             wait: Duration::from_millis(500),
             body_max: 1 << 20,
+            body_ahead: 1 << 20,
             buffered_max: 128 << 20,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),

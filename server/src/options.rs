@@ -118,6 +118,10 @@ options! {
     /// Most bytes of a request's body [default: 1MiB]
     #[arg(long, value_name = "BYTES")]
     body_max: Size => limits.body_max;
+    /// Most bytes of a body with Content-Length that arrive before its CGI guest starts; the guest
+    /// gets the rest while it runs [default: 1MiB]
+    #[arg(long, value_name = "BYTES")]
+    body_ahead: Size => limits.body_ahead;
     /// Most bytes of all requests' bodies together that the server keeps in memory; at least
     /// --body-max [default: 128MiB]
     #[arg(long, value_name = "BYTES")]

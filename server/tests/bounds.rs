@@ -539,6 +539,7 @@ async fn limits_without_end_serve() {
         waiting_max: usize::MAX,
         route_requests: usize::MAX,
         wait: Duration::MAX,
+        body_ahead: usize::MAX,
         body_max: usize::MAX,
         buffered_max: usize::MAX,
         header_timeout: Duration::MAX,

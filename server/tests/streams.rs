@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{HOUR, TestServer, limits, prints, rest, soon, until};
+use common::{HOUR, TestServer, prints, rest, soon, until};
 use pirn_server::{Limits, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -11,8 +11,15 @@ use tokio::net::TcpStream;
 /// Bytes of a body of which a guest gets the start before the rest has arrived.
 const LARGE: usize = 300_000;
 
-/// Bytes that arrive before a guest gets its slot, at least.
+/// Bytes of such a body that the client sends first.
 const START: usize = 200_000;
+
+fn limits() -> Limits {
+    Limits {
+        body_ahead: 64 << 10,
+        ..common::limits()
+    }
+}
 
 fn settings() -> Settings {
     Settings {
@@ -277,5 +284,27 @@ async fn some_answers_are_sent_when_the_guest_has_ended() {
         assert!(answered.contains(" 502 "), "{request} {answered}");
     }
     server.counted("/", "trap", 2.0).await;
+    server.stop().await;
+}
+
+/// A server can stream every body with a length.
+#[tokio::test]
+async fn a_guest_starts_before_its_body_if_the_server_says_so() {
+    let limits = Limits {
+        body_ahead: 0,
+        ..limits()
+    };
+    let server = TestServer::new(&[("/", ECHO)], settings(), limits).await;
+    let mut client = server.begin(post("/", 6).as_bytes()).await;
+    until("the guest runs", || {
+        server.engine.region().slots_free() == 1
+    })
+    .await;
+    for piece in ["one", "two"] {
+        send(&mut client, piece).await;
+        read_until(&mut client, piece).await;
+    }
+    rest(&mut client).await;
+    server.counted("/", "ok", 1.0).await;
     server.stop().await;
 }

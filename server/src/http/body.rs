@@ -43,16 +43,13 @@ pub(crate) struct Ahead {
     pub(crate) is_whole: bool,
 }
 
-/// Most bytes of a body with a declared length that arrive before its guest gets a slot. A slow
-/// client with a small body thus holds no slot.
-pub(crate) const AHEAD_BYTES: usize = 64 << 10;
-
-/// Reads the start of a body until `until`: [`AHEAD_BYTES`] of a body with a declared length, and
-/// all of any other body. Fails if the length, declared or found, exceeds `bytes_max`. The capacity
-/// of the buffer counts in `reserved`, which must be empty, until the bytes are dropped.
+/// Reads the start of a body until `until`: `ahead_max` bytes of a body with a declared length, and
+/// perhaps the rest of a frame, and all of any other body. Fails if the length, declared or found,
+/// exceeds `bytes_max`. The capacity of the buffer counts in `reserved`, which must be empty, until
+/// the bytes are dropped.
 pub(crate) async fn read_ahead<B>(
     body: &mut B,
-    bytes_max: usize,
+    (bytes_max, ahead_max): (usize, usize),
     until: Option<Instant>,
     reserved: Reserved,
 ) -> Result<Ahead, Unread>
@@ -69,7 +66,7 @@ where
         let bytes = Bytes::new();
         return Ok(Ahead { bytes, is_whole });
     }
-    let read = copied(body, bytes_max, reserved);
+    let read = copied(body, (bytes_max, ahead_max), reserved);
     match until {
         Some(until) => timeout_at(until.into(), read)
             .await
@@ -82,14 +79,18 @@ where
 ///
 /// `BodyExt::collect` keeps the frames. Each frame keeps the connection's read buffer alive. If a
 /// client sends single bytes, the server would hold 8 KiB for each byte.
-async fn copied<B>(body: &mut B, bytes_max: usize, mut reserved: Reserved) -> Result<Ahead, Unread>
+async fn copied<B>(
+    body: &mut B,
+    (bytes_max, ahead_max): (usize, usize),
+    mut reserved: Reserved,
+) -> Result<Ahead, Unread>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
     // At most the declared length arrives, so the buffer needs no larger capacity.
     let (enough, capacity_max) = match body.size_hint().exact() {
-        Some(declared) => (AHEAD_BYTES, declared.min(AHEAD_BYTES as u64) as usize),
+        Some(declared) => (ahead_max, declared.min(ahead_max as u64) as usize),
         None => (usize::MAX, bytes_max),
     };
     let mut all = vec![];
@@ -163,7 +164,7 @@ mod tests {
         B::Error: Display,
     {
         let until = Instant::now().checked_add(time_max);
-        let ahead = read_ahead(&mut body, bytes_max, until, reserved).await?;
+        let ahead = read_ahead(&mut body, (bytes_max, usize::MAX), until, reserved).await?;
         assert!(ahead.is_whole);
         Ok(ahead.bytes)
     }
@@ -172,15 +173,21 @@ mod tests {
     /// no rest, because its guest must know the length.
     #[tokio::test]
     async fn only_the_start_of_a_large_body_is_read_ahead() {
-        const LARGE: usize = AHEAD_BYTES + 1;
-        for (declared, ahead_bytes) in [(LARGE as u64, AHEAD_BYTES), (0, LARGE)] {
+        const LARGE: usize = 1001;
+        for (declared, ahead_max, ahead_bytes) in [
+            (LARGE as u64, 1000, 1000),
+            (LARGE as u64, 0, 0),
+            (LARGE as u64, LARGE, LARGE),
+            (0, 1000, LARGE),
+        ] {
             let server = Buffered::default();
             let reserved = Reserved::new((&server, LARGE), (&Buffered::default(), LARGE));
             let mut body = Drip::new(LARGE);
             body.declared = declared;
-            let ahead = read_ahead(&mut body, LARGE, None, reserved).await;
+            let ahead = read_ahead(&mut body, (LARGE, ahead_max), None, reserved).await;
             let ahead = ahead.expect("it fits");
             assert_eq!(ahead.bytes.len(), ahead_bytes);
+            // A body of single bytes does not say that it has ended.
             assert_eq!(ahead.is_whole, declared == 0);
             assert_eq!(server.bytes(), ahead_bytes);
             assert_eq!(body.left, LARGE - ahead_bytes);
