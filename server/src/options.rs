@@ -89,7 +89,7 @@ options! {
     /// Stack size of a guest [default: 1MiB]
     #[arg(long, value_name = "BYTES")]
     stack: Size => settings.stack_bytes;
-    /// Most bytes of a guest's answer [default: 1MiB]
+    /// Most bytes of a CGI guest's answer, with its header [default: 1MiB]
     #[arg(long, value_name = "BYTES")]
     answer_max: Size => settings.output_max;
     /// Most bytes of a guest's standard error that are logged [default: 8KiB]
@@ -138,10 +138,11 @@ options! {
     /// Longest time to receive the header of a request [default: 10s]
     #[arg(long, value_name = "TIME")]
     header_timeout: Time => limits.header_timeout;
-    /// Longest time to receive the body of a request [default: 30s]
+    /// Longest time to wait for the body of a request to a CGI guest [default: 30s]
     #[arg(long, value_name = "TIME")]
     body_timeout: Time => limits.body_timeout;
-    /// Longest time that a client takes to receive its answer [default: 30s]
+    /// Longest time that the socket of a client takes no bytes, and longest time for the rest of an
+    /// answer after the guest has ended [default: 30s]
     #[arg(long, value_name = "TIME")]
     write_timeout: Time => limits.write_timeout;
     /// Most connections at a time; more wait to be accepted [default: 1024]

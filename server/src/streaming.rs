@@ -66,7 +66,7 @@ pub(crate) struct Exchanged {
 enum Sent {
     /// The body is not complete yet. If the response is dropped in this state, the client is gone.
     Begun,
-    /// The whole body was sent.
+    /// The connection has taken the whole body, or the answer has none.
     All,
     /// The body ended early, because the guest did not complete it.
     Broken,
@@ -122,8 +122,9 @@ pub(crate) fn unread(unread: &Unread, limits: &Limits) -> (Outcome, String) {
     }
 }
 
-/// The outcome and the reason, if the guest failed. The client is the cause if the guest lacked
-/// bytes of the request's body. A client could otherwise fill the log, which reports guests.
+/// The outcome and the reason, if the guest failed. If the guest failed because bytes of the body
+/// did not come, the outcome names the client: a client could otherwise fill the log, which reports
+/// failures of guests.
 pub(crate) fn failure(end: &End, arrival: &Arrival, limits: &Limits) -> Option<(Outcome, String)> {
     let outcome = match end {
         End::Exited(0) => return None,

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Wake, Waker};
 /// [`ErrorKind::WouldBlock`] if no byte is available yet. A read that fails in this way may forget
 /// the task that the source must wake.
 pub trait Source: Read + Send + 'static {
-    /// Ready if a read would return bytes, the end or an error. Otherwise wakes the task of the
-    /// context when a read would. The next read of a source that is ready must not fail with
-    /// [`ErrorKind::WouldBlock`].
+    /// Ready if a read would return bytes, the end or an error. Otherwise pending; the source then
+    /// wakes the task of the context when the source is ready. The next read of a source that is
+    /// ready must not fail with [`ErrorKind::WouldBlock`].
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
@@ -43,7 +43,7 @@ impl Shared {
     /// Reads available bytes; `None` if no byte is available yet.
     pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        // A read could forget the tasks that wait.
+        // A read that gets no bytes may forget the waker of the tasks that wait.
         let waker = Waker::from(Arc::clone(&self.waiting));
         if source
             .poll_ready(&mut Context::from_waker(&waker))

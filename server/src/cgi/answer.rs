@@ -87,8 +87,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// The number of bytes up to the blank line, with it. `output` has the bytes of the last call
-    /// and perhaps more.
+    /// The length of the header with its blank line. `output` begins with the bytes of the last
+    /// call.
     pub(super) fn end(&mut self, output: &[u8]) -> Option<usize> {
         while let Some(at) = output[self.searched..]
             .iter()

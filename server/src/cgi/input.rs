@@ -51,7 +51,7 @@ impl Input {
 
 impl Read for Input {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // The program asks by `poll_ready` before it waits.
+        // The host calls `poll_ready` with the waker of the guest before the guest waits.
         if self
             .poll_piece(&mut Context::from_waker(Waker::noop()))
             .is_pending()

@@ -1,5 +1,5 @@
-//! The protocol of guests that are WASI programs (RFC 3875): an adapter between a program and a
-//! request whose body, and a response whose body, may still be on their way.
+//! The adapter for WASI programs that speak CGI (RFC 3875). It makes standard input of the body of
+//! a request, and a response of standard output. Both stream while the program runs.
 
 mod answer;
 pub(crate) mod environment;

@@ -12,9 +12,9 @@ use tokio::sync::oneshot::Sender;
 
 /// The standard output of a CGI program. All clones write to the same output.
 ///
-/// The program's first bytes are the header of the response. The header is sent when it is complete
-/// and the program waits, yields at the end of its time slice, or ends. So a program that fails
-/// before then has sent nothing, and the client gets an error.
+/// The program's first bytes are the header of the response. The head of the response is sent when
+/// it is complete and the program waits, yields at the end of its time slice, or succeeds. A
+/// program that fails before then has sent nothing.
 #[derive(Debug, Clone)]
 pub struct Output(Arc<Mutex<State>>);
 
@@ -154,8 +154,8 @@ impl State {
         }
     }
 
-    /// Sends the head of the response, if it is complete and was not sent. A response with a wrong
-    /// `Content-Length` is never sent.
+    /// Sends the head of the response, if it is complete and was not sent. A head whose
+    /// `Content-Length` is no number, or less than the bytes printed so far, is not sent.
     fn send(&mut self) {
         if let Phase::Body(printed) = &mut self.phase
             && printed.may_begin()

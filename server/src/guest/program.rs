@@ -46,8 +46,7 @@ const HANDLE: &str = "handle";
 impl Program {
     /// Finds the functions of a program.
     pub(super) fn new(prepared: &Prepared<WasiCtx>, module: &Module) -> Result<Self> {
-        // Measuring CPU time reads the clocks, which costs 1 us of the tens of microseconds of a
-        // request.
+        // Reading the clocks costs 1 us of the tens of microseconds of a request.
         let prepared = prepared.measured(Measure::CpuTime);
         let prepared = call_after_restore(prepared, module)?;
         let functions = Arc::new(functions(&prepared, module)?);

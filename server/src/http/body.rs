@@ -23,7 +23,7 @@ pub(crate) enum Unread {
     NoMemory(String),
 }
 
-/// Bytes that have arrived. They count until they are dropped.
+/// Bytes that have arrived. They count as buffered until they are dropped.
 struct Whole {
     bytes: Vec<u8>,
     _reserved: Reserved,
@@ -43,10 +43,10 @@ pub(crate) struct Ahead {
     pub(crate) is_whole: bool,
 }
 
-/// Reads the start of a body until `until`: `ahead_max` bytes of a body with a declared length, and
-/// perhaps the rest of a frame, and all of any other body. Fails if the length, declared or found,
-/// exceeds `bytes_max`. The capacity of the buffer counts in `reserved`, which must be empty, until
-/// the bytes are dropped.
+/// Reads the start of a body until `until`. Of a body with a declared length, the start is
+/// `ahead_max` bytes, to the end of a frame. Any other body is read whole. Fails if the length,
+/// declared or found, exceeds `bytes_max`. The capacity of the buffer counts in `reserved`, which
+/// must be empty, until the bytes are dropped.
 pub(crate) async fn read_ahead<B>(
     body: &mut B,
     (bytes_max, ahead_max): (usize, usize),

@@ -22,8 +22,8 @@ pub struct GuestBody {
     /// The rest; `None` if nothing follows `ahead`.
     rest: Option<Incoming>,
     bytes_max: u64,
-    /// The time that the guest may still wait for the body, if the time has a limit. The body then
-    /// arrives to its end, also if the guest does not read it.
+    /// The time that the guest may still wait for the body. `None` for a component, whose wait has
+    /// no limit but the deadline.
     left: Option<Duration>,
     /// The start and the end of the current wait.
     wait: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -69,7 +69,7 @@ impl GuestBody {
         }
     }
 
-    /// Puts bytes that have arrived before the rest. `is_whole` says that nothing follows.
+    /// Puts `ahead`, which has arrived, before the rest. `is_whole` says that nothing follows it.
     pub(crate) fn after(mut self, ahead: Bytes, is_whole: bool) -> Self {
         let bytes = ahead.len() as u64;
         self.arrival.bytes.fetch_add(bytes, Ordering::Relaxed);
