@@ -224,7 +224,7 @@ impl<'a> Shape<'a> {
     }
 
     /// The item itself, whether the host gives it or not.
-    fn inner(&self) -> &Self {
+    pub(super) fn inner(&self) -> &Self {
         match self {
             Self::Host(item) => item,
             item => item,
@@ -410,7 +410,8 @@ impl<'a> Scope<'a> {
 
     /// The size of an item of this type.
     pub(super) fn of_type(&self, ty: ComponentTypeRef) -> Shape<'a> {
-        let of = |index| self.get(ComponentExternalKind::Type, index);
+        // The host gives a type, and not the items of this type.
+        let of = |index| self.get(ComponentExternalKind::Type, index).inner().clone();
         match ty {
             ComponentTypeRef::Module(index) => self.core_type(index),
             ComponentTypeRef::Value(ty) => Shape::Leaf(self.value(ty)),

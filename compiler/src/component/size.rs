@@ -449,8 +449,9 @@ impl<'a> Pass<'a, '_> {
         let each = match *function {
             CanonicalFunction::Lift { type_index, .. } => {
                 let ty = scope.get(Kind::Type, type_index);
-                scope.push(Kind::Func, ty.clone());
-                return self.function(&ty, price::FUNCTION);
+                let func = ty.inner().clone();
+                scope.push(Kind::Func, func.clone());
+                return self.function(&func, price::FUNCTION);
             }
             CanonicalFunction::Lower { func_index, .. } => {
                 let func = scope.get(Kind::Func, func_index);

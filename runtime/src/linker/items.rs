@@ -145,7 +145,8 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// # Errors
     ///
     /// [`LinkError::Duplicate`] if the name is already defined. [`LinkError::HostFunc`] if `ty` has
-    /// anything but numbers, more than 17 parameters, or another number of results than `R`.
+    /// anything but numbers, more than 17 parameters, or another number of results than `R`
+    /// (a `FlatResult` also fits none).
     pub fn func_flat<R: HostResult>(
         &mut self,
         module: &str,
