@@ -343,7 +343,7 @@ fn instances_with_many_exports_are_refused() {
     refused("core modules", &text, 5_000);
 }
 
-/// A core module that is given to a component takes as much as one that the component defines.
+/// The price of a core module is the same whether a component gets the module or defines it.
 #[test]
 fn core_modules_that_are_given_to_many_instances_are_refused() {
     let module = format!("(core module $m {})", "(func)".repeat(300));

@@ -106,7 +106,7 @@ struct Preopen {
 /// let wasi = WasiCtxBuilder::new()
 ///     .arg("greet")?
 ///     .env("LANG", "C")?
-///     .stdin(ReadPipe::from("who is there?"))
+///     .stdin(ReadPipe::from("a line of input"))
 ///     .stdout(output.clone())
 ///     .build();
 /// # drop(wasi);

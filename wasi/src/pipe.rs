@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// use pirn_wasi::pipe::{ReadPipe, WritePipe};
 ///
 /// let output = WritePipe::new_in_memory();
-/// let input = ReadPipe::from("who is there?");
+/// let input = ReadPipe::from("a line of input");
 /// let wasi = WasiCtxBuilder::new().stdin(input).stdout(output.clone()).build();
 /// // An instance takes the context, runs, and is dropped.
 /// drop(wasi);

@@ -9,7 +9,7 @@
 //!
 //! A unit of work is at most a microsecond on a processor of 2020. What the parts of a component
 //! take in memory is drawn from the same budget, [`UNIT_BYTES`] a unit. `work.rs` has the prices of
-//! functions, and `component/price.rs` those of a component.
+//! functions, and `component/price.rs` has the prices of the parts of a component.
 //! `testing/fuzz/checks` searches for modules that cost more than they are charged.
 
 pub(crate) mod work;

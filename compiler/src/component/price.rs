@@ -56,10 +56,11 @@ pub(super) const ITEMS_PER_FUNCTION: u64 = 3;
 /// some kilobytes for the operators that write it, with fuel 21.
 pub(super) const ITEMS_PER_SEGMENT: u64 = 60;
 
-/// Bytes of a section of names that take as much as an item.
+/// Bytes of a section of names. This number of bytes has the price of an item.
 pub(super) const NAMING_BYTES: u64 = 8;
 
-/// Parameters and results of a function type that take as much as an item of a core module.
+/// Parameters and results of a function type. This number of them has the price of an item of a
+/// core module.
 pub(super) const VALUES_PER_ITEM: u64 = 32;
 
 /// For a function that is lifted, or that a component lowers from the host.
