@@ -98,29 +98,26 @@ pub(crate) enum Clocks {
 
 /// Measures the times of a call, or of one step of a call.
 #[derive(Debug)]
-pub(crate) struct Stopwatch<'a> {
-    account: &'a Account,
+pub(crate) struct Stopwatch {
     begun_ns: u64,
     /// Processor time of the thread at the start, if it is measured.
     cpu_ns: Option<u64>,
 }
 
-impl<'a> Stopwatch<'a> {
+impl Stopwatch {
     /// Begins to measure. Ends the suspension of a suspended call.
-    pub(crate) fn start(account: &'a Account, clocks: Clocks) -> Self {
+    pub(crate) fn start(account: &Account, clocks: Clocks) -> Self {
         let begun_ns = clock::now_ns();
         account.end_suspension(begun_ns);
         let cpu = (clocks == Clocks::WallAndCpu).then(clock::thread_cpu_ns);
         Self {
-            account,
             begun_ns,
             cpu_ns: cpu,
         }
     }
 
     /// Adds the measured times to the account, and records whether the call is now suspended.
-    pub(crate) fn stop(self, is_suspended: bool) {
-        let account = self.account;
+    pub(crate) fn stop(self, account: &Account, is_suspended: bool) {
         if let Some(begun) = self.cpu_ns {
             account.cpu_ns.add(clock::thread_cpu_ns() - begun);
         }

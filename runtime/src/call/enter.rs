@@ -18,7 +18,7 @@ use super::entry::run_in;
 use super::errors::{left_behind, not_begun};
 use super::nested;
 use super::running::{Call, is_whole};
-use crate::account::{Clocks, Stopwatch};
+use crate::account::{Account, Clocks, Stopwatch};
 use crate::error::CallError;
 use crate::signals::Running;
 use crate::stop::{Bounds, Control, NotBegun, Watched, Why};
@@ -56,12 +56,16 @@ pub(super) fn ready<T>(members: &[Member<T>]) -> Result<(), CallError> {
     }
 }
 
-/// Starts to measure the time of a call. The member's clocks say that its calls are timed.
-pub(super) fn stopwatch<'a, T>(member: &Member<T>) -> Stopwatch<'a> {
+/// The account of a member.
+pub(super) fn account<T>(member: &Member<T>) -> &Account {
     // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps the
     // region alive.
-    let account = unsafe { Record::account(member.vmctx()) };
-    Stopwatch::start(account, member.clocks)
+    unsafe { Record::account(member.vmctx()) }
+}
+
+/// Starts to measure the time of a call. The member's clocks say that its calls are timed.
+pub(super) fn stopwatch<T>(member: &Member<T>) -> Stopwatch {
+    Stopwatch::start(account(member), member.clocks)
 }
 
 /// Refuses a call whose time limit is zero.
@@ -104,8 +108,13 @@ impl<T> Invocation<'_, T> {
     #[inline(never)]
     fn run_timed(self) -> Result<(), CallError> {
         let stopwatch = stopwatch(self.member());
-        let result = self.run_untimed();
-        stopwatch.stop(false);
+        let (members, root) = (self.members, self.root);
+        let invocation = Invocation {
+            members: &mut *members,
+            ..self
+        };
+        let result = invocation.run_untimed();
+        stopwatch.stop(account(&members[root]), false);
         result
     }
 

@@ -1,6 +1,6 @@
 //! The start of an instance, under the limits of one call.
 
-use super::enter::{Invocation, begin_in_time, ready, stopwatch};
+use super::enter::{Invocation, account, begin_in_time, ready, stopwatch};
 use super::errors::{left_behind, not_begun, stopped};
 use super::make::{NotStarted, make};
 use super::running::is_whole;
@@ -96,7 +96,7 @@ fn run_prepared<T>(
     }
     let stopwatch = stopwatch(&members[root]);
     let result = run_prepared_untimed(members, root, data, prepare);
-    stopwatch.stop(false);
+    stopwatch.stop(account(&members[root]), false);
     result
 }
 

@@ -6,7 +6,7 @@
 //! that it left.
 #![allow(unsafe_code)]
 
-use super::enter::{FlagInUse, Invocation, begin_in_time, ready, stopwatch};
+use super::enter::{FlagInUse, Invocation, account, begin_in_time, ready, stopwatch};
 use super::errors::{host_error, not_begun, stopped};
 use super::host_state::Reply;
 use super::running::{Call, Progress};
@@ -46,8 +46,14 @@ impl<T> Invocation<'_, T> {
     #[inline(never)]
     fn step_timed(self, first: bool) -> Result<Progress, CallError> {
         let stopwatch = stopwatch(self.member());
-        let stepped = self.step_untimed(first);
-        stopwatch.stop(matches!(stepped, Ok(Progress::Waits | Progress::Preempted)));
+        let (members, root) = (self.members, self.root);
+        let invocation = Invocation {
+            members: &mut *members,
+            ..self
+        };
+        let stepped = invocation.step_untimed(first);
+        let is_suspended = matches!(stepped, Ok(Progress::Waits | Progress::Preempted));
+        stopwatch.stop(account(&members[root]), is_suspended);
         stepped
     }
 
