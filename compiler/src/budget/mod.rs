@@ -9,13 +9,17 @@
 //!
 //! A unit of work is at most a microsecond on a processor of 2020. What the parts of a component
 //! take in memory is drawn from the same budget, [`UNIT_BYTES`] a unit. `work.rs` has the prices of
-//! functions, and `component/price.rs` has the prices of the parts of a component.
+//! functions, and `component/price.rs` has the prices of the parts of a component. Generating
+//! machine code takes memory only while a thread works on a function, so nothing is drawn for that
+//! memory. Instead, a thread waits while other threads have all that the limit pays for
+//! ([`Budget::occupy`]).
 //! `testing/fuzz/checks` searches for modules that cost more than they are charged.
 
 pub(crate) mod work;
 
 use crate::error::CompileError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Units that every module may use.
 const FREE: u64 = 1_000_000;
@@ -28,6 +32,22 @@ pub(crate) struct Budget {
     module_bytes: u64,
     limit: u64,
     drawn: AtomicU64,
+    /// Bytes that the functions take for which threads generate machine code now.
+    occupied_bytes: Mutex<u64>,
+    vacated: Condvar,
+}
+
+/// Bytes of memory that a thread has for a function, until the value is dropped.
+pub(crate) struct Occupied<'a> {
+    budget: &'a Budget,
+    bytes: u64,
+}
+
+impl Drop for Occupied<'_> {
+    fn drop(&mut self) {
+        *self.budget.occupied() -= self.bytes;
+        self.budget.vacated.notify_all();
+    }
 }
 
 impl Budget {
@@ -37,7 +57,32 @@ impl Budget {
             module_bytes,
             limit: FREE.saturating_add(module_bytes.saturating_mul(work_per_byte)),
             drawn: AtomicU64::new(0),
+            occupied_bytes: Mutex::new(0),
+            vacated: Condvar::new(),
         }
+    }
+
+    /// Waits until `bytes` bytes and those of all other threads are within what the limit pays for.
+    /// A function that takes more by itself waits until no other thread has a function. So the
+    /// memory for machine code follows the size of the module and of its largest function, not the
+    /// number of threads. The calling thread must not occupy two functions at a time.
+    pub(crate) fn occupy(&self, bytes: u64) -> Occupied<'_> {
+        let most = self.limit.saturating_mul(UNIT_BYTES);
+        let is_full = |occupied: &mut u64| *occupied > 0 && occupied.saturating_add(bytes) > most;
+        let occupied = self.vacated.wait_while(self.occupied(), is_full);
+        // At most the sum of a few functions, so it does not overflow.
+        *occupied.unwrap_or_else(PoisonError::into_inner) += bytes;
+        Occupied {
+            budget: self,
+            bytes,
+        }
+    }
+
+    /// The lock is held for single additions, which leave no partial state.
+    fn occupied(&self) -> MutexGuard<'_, u64> {
+        self.occupied_bytes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The most units that everything in the file together may draw.
@@ -98,6 +143,28 @@ mod tests {
         );
         // The error persists.
         assert!(budget.check().is_err() && budget.draw(0).is_err());
+    }
+
+    #[test]
+    fn functions_wait_for_memory_and_one_alone_never_waits() {
+        let budget = Budget::new(0, 0);
+        let half = FREE * UNIT_BYTES / 2;
+        let (first, second) = (budget.occupy(half), budget.occupy(half));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // More than the whole limit.
+                let alone = budget.occupy(u64::MAX);
+                sender.send(*budget.occupied()).unwrap();
+                drop(alone);
+            });
+            drop(first);
+            // The other thread cannot have sent anything while this one has the second half.
+            assert!(receiver.try_recv().is_err());
+            drop(second);
+            assert_eq!(receiver.recv().unwrap(), u64::MAX);
+        });
+        assert_eq!(*budget.occupied(), 0);
     }
 
     #[test]

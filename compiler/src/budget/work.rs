@@ -70,6 +70,9 @@ const IN_REGISTERS: usize = 8;
 /// together, and examined again each time that some of the parameters get no register.
 const JOINED_NS: u64 = 2;
 
+/// Memory in bytes for a node while machine code is generated.
+const CODEGEN_BYTES: u64 = 2000;
+
 /// Nanoseconds per unit.
 const UNIT_NS: u64 = 1000;
 
@@ -77,7 +80,6 @@ const UNIT_NS: u64 = 1000;
 /// locals in the function's loops.
 pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     let dfg = &func.dfg;
-    let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
     let operands = dfg.value_lists.capacity() as u64;
     // Counting stops once the result exceeds the budget.
     let most = limits::FUNCTION_LIVE_RANGES.most();
@@ -87,13 +89,24 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     );
     // The sum does not overflow: the limits of one function bound each term.
     let ns = FUNCTION_NS
-        + nodes * NODE_NS
+        + nodes(func) * NODE_NS
         + operands * OPERAND_NS
         + stacked(func) * STACKED_NS
         + joined(func).pow(2) * JOINED_NS
         + live * LIVE_NS
         + pairs * PAIR_NS;
     ns.div_ceil(UNIT_NS)
+}
+
+/// The bytes of memory that generating the function's machine code takes at most.
+pub(crate) fn codegen_bytes(func: &Function) -> u64 {
+    nodes(func) * CODEGEN_BYTES
+}
+
+/// The number of values, instructions and blocks.
+fn nodes(func: &Function) -> u64 {
+    let dfg = &func.dfg;
+    (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64
 }
 
 /// The number of block parameters, except the parameters of the entry block.
@@ -170,9 +183,8 @@ impl Work<'_> {
     /// check is cheap, because the translator makes it after each operator.
     pub(crate) fn check_size(self, func: &Function, bytes: u64) -> Result<(), CompileError> {
         let dfg = &func.dfg;
-        let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
         let most = NODES_FREE + bytes * NODES_PER_BYTE;
-        self.check(limits::FUNCTION_NODES.at_most(most), nodes)?;
+        self.check(limits::FUNCTION_NODES.at_most(most), nodes(func))?;
         // The pool's capacity is less than twice its content. The pool starts empty, so the
         // capacity is the same each time.
         let operands = dfg.value_lists.capacity() as u64;

@@ -5,7 +5,7 @@ use super::{Outputs, machine_code};
 use crate::analysis::idioms::Multiplications;
 use crate::analysis::known_tables::KnownTables;
 use crate::analysis::leaves::Leaves;
-use crate::budget::work::{self, Work};
+use crate::budget::work::{self, Work, codegen_bytes};
 use crate::cache::Run;
 use crate::code::CompiledFunction;
 use crate::error::CompileError;
@@ -244,6 +244,7 @@ impl FunctionCompiler<'_> {
             function.clif = context.func.display().to_string();
             return Ok(Some(function));
         }
+        let _occupied = self.env.budget.occupy(codegen_bytes(&context.func));
         let backend = FunctionBackend {
             compiler: self,
             symbol,
