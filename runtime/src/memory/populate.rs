@@ -3,8 +3,8 @@
 //! If the kernel cannot provide a page of tracked memory, touching the page raises SIGBUS. The
 //! runtime therefore touches each page of a range first, with routines that return an error on
 //! SIGBUS ([`crate::switch::arch::touch`]). Only if a touch fails, the runtime populates pages,
-//! many pages with one ioctl. A page that is present costs one load, and for writing also one
-//! store. The functions for single numbers load and store with these routines directly.
+//! many pages with one ioctl. A page that is present costs one instruction. The functions for single
+//! numbers load and store with these routines directly.
 //!
 //! # Safety
 //!
@@ -14,7 +14,7 @@
 
 use crate::region::reset::tracker;
 use crate::signals::page_fault::Touched;
-use crate::switch::arch::touch::{FAILED, load, load_u32, load_u64, store, store_u32, store_u64};
+use crate::switch::arch::touch::{FAILED, dirty, load, load_u32, load_u64, store_u32, store_u64};
 use pirn_format::exit::TrapCode;
 
 /// Bytes between two touches: the smallest page of any kernel for our targets.
@@ -163,12 +163,15 @@ unsafe fn each(start: *mut u8, len: usize, write: bool) -> Result<(), TrapCode> 
 /// other thread may write to the memory during the call.
 #[inline]
 unsafe fn touch(at: *mut u8, write: bool) -> bool {
-    // SAFETY: the byte lies in the memory of an instance that the caller borrows. The store writes
-    // the value that was loaded, and no other thread writes in between.
-    unsafe {
-        let byte = load(at);
-        byte != FAILED && !(write && store(at, byte) == FAILED)
-    }
+    // SAFETY: the byte lies in the memory of an instance that the caller borrows. `dirty` keeps the
+    // byte's value, and no other thread writes meanwhile.
+    let touched = unsafe {
+        match write {
+            true => dirty(at),
+            false => load(at),
+        }
+    };
+    touched != FAILED
 }
 
 /// Populates the first pages of a range, after a touch of the first page failed.

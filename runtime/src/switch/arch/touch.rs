@@ -38,17 +38,29 @@ pub(crate) unsafe extern "C" fn load(at: *const u8) -> u32 {
     naked_asm!("ldrb w0, [x0]", "ret");
 }
 
-/// Stores a byte at an address, and returns a value other than [`FAILED`].
+/// Stores the byte that is at an address, and returns a value other than [`FAILED`].
+///
+/// On x86_64, one instruction loads and stores, so a fresh page raises one fault, for writing. A
+/// load would raise a fault that maps the kernel's page of zeros, and the store after it would raise
+/// a second fault, which replaces that page. Not every processor for aarch64 has such an
+/// instruction.
 ///
 /// # Safety
 ///
 /// The address must be in memory that is writable once the kernel has a page for it. No other
 /// thread may use the byte during the call.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn store(at: *mut u8, byte: u32) -> u32 {
+pub(crate) unsafe extern "C" fn dirty(at: *mut u8) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    naked_asm!("mov byte ptr [rdi], sil", "xor eax, eax", "ret");
+    naked_asm!("or byte ptr [rdi], 0", "xor eax, eax", "ret");
     #[cfg(target_arch = "aarch64")]
+    naked_asm!("ldrb w1, [x0]", "b {store}", store = sym store_byte);
+}
+
+/// The second access of [`dirty`].
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn store_byte(at: *mut u8, byte: u32) -> u32 {
     naked_asm!("strb w1, [x0]", "mov w0, #0", "ret");
 }
 
@@ -83,7 +95,7 @@ pub(crate) unsafe extern "C" fn load_u64(at: *const u8) -> LoadedNumber {
 ///
 /// # Safety
 ///
-/// As [`store`], for 4 bytes.
+/// As [`dirty`], for 4 bytes.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn store_u32(at: *mut u8, number: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -97,7 +109,7 @@ pub(crate) unsafe extern "C" fn store_u32(at: *mut u8, number: u32) -> u32 {
 ///
 /// # Safety
 ///
-/// As [`store`], for 8 bytes.
+/// As [`dirty`], for 8 bytes.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn store_u64(at: *mut u8, number: u64) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -116,11 +128,18 @@ unsafe extern "C" fn failed() -> LoadedNumber {
     naked_asm!("mov w0, #{failed}", "mov x1, #1", "ret", failed = const FAILED);
 }
 
+/// The number of routines.
+const ROUTINES: usize = 6 + cfg!(target_arch = "aarch64") as usize;
+
 /// Addresses of all routines. The address of a routine is also the address of its access.
-fn routines() -> [usize; 6] {
+fn routines() -> [usize; ROUTINES] {
     [
         load as *const () as usize,
-        store as *const () as usize,
+        dirty as *const () as usize,
+        #[cfg(target_arch = "aarch64")]
+        {
+            store_byte as *const () as usize
+        },
         load_u32 as *const () as usize,
         load_u64 as *const () as usize,
         store_u32 as *const () as usize,
