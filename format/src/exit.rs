@@ -1,7 +1,8 @@
 //! Exits: how generated code calls the runtime.
 //!
 //! Generated code exits to the host by calling one of two routines. Their addresses are in the
-//! [`Context`](crate::layout::Context). Both routines use the platform's C calling convention:
+//! [`Context`](crate::layout::Context). These routines, and the two below, use the platform's C
+//! calling convention:
 //!
 //! ```text
 //! host_call(vmctx, host: u64, cells)        field `host_call` of the context
@@ -12,6 +13,19 @@
 //! entry in the instance's table of entries. The caller reads the offset from
 //! [`FuncImport::host`](crate::layout::FuncImport::host). `exit` handles all other exits: the low
 //! byte of `reason` is a [`Kind`], the upper bits are the number of a [`Builtin`] or [`TrapCode`].
+//!
+//! Two routines copy and fill memory 0 without an exit:
+//!
+//! ```text
+//! copy(vmctx, to: u64, from: u64, len: u64) -> (skip: u64, rest: u64)      field `copy`
+//! fill(vmctx, to: u64, byte: u64, len: u64) -> (skip: u64, rest: u64)      field `fill`
+//! ```
+//!
+//! They take the last three numbers of [`Builtin::MemoryCopy`] and [`Builtin::MemoryFill`], check
+//! the bounds, and never trap. A `skip` of -1 says that all is done. Otherwise the caller exits for
+//! the rest: `rest` bytes, `skip` bytes after `to` and `from`. The caller exits also for a rest of
+//! 0 bytes, so that the guest can be stopped there. A routine does nothing, and returns `(0, len)`,
+//! for a range of at most [`SHORT_BULK_BYTES`], or one that exceeds the bounds.
 //!
 //! `cells` is the address of an array of 16-byte cells. The array has max(parameters, results)
 //! cells, and at least one. The cells hold the parameters; on return, the results have overwritten
@@ -25,6 +39,10 @@ use serde::{Deserialize, Serialize};
 /// A value lies at the start of its cell in little-endian order. `i32` and `f32` take 4 bytes,
 /// `i64`, `f64` and references take 8, `v128` takes 16. The rest of the cell is unspecified.
 pub const CELL_BYTES: u32 = 16;
+
+/// Generated code copies and fills at most this number of bytes without a routine. If the number is
+/// a constant, it may be larger.
+pub const SHORT_BULK_BYTES: u32 = 64;
 
 /// Bits of the exit reason that hold the [`Kind`].
 pub const KIND_BITS: u32 = 8;

@@ -150,6 +150,10 @@ pub struct FuncRef {
 pub struct Context {
     /// Private to the runtime: generated code does not access it.
     pub runtime: [u64; RUNTIME_WORDS],
+    /// Address of the routine that copies within memory 0, see [`crate::exit`].
+    pub copy: u64,
+    /// Address of the routine that fills memory 0, see [`crate::exit`].
+    pub fill: u64,
     /// Address of the next struct or array of this instance; 0 if the module makes none. All bytes
     /// from this address on are zero. Generated code therefore advances this field before it writes
     /// to a new object.
@@ -169,7 +173,7 @@ pub struct Context {
     /// Remaining fuel, if the code counts fuel. Negative once the guest used more fuel than it had.
     /// The runtime writes this field when a call starts and between calls.
     pub fuel: i64,
-    /// Address of the runtime's record of the running call. The exit routine reads it.
+    /// Address of the runtime's record of the running call. The runtime's routines read it.
     pub activation: u64,
     /// Address of the exit routine, see [`crate::exit`].
     pub exit: u64,
@@ -180,9 +184,9 @@ pub struct Context {
 }
 
 /// Bytes of [`Context`].
-pub const CONTEXT_BYTES: u32 = 512;
+pub const CONTEXT_BYTES: u32 = 576;
 /// Words of [`Context::runtime`].
-pub const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 11;
+pub const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 13;
 const _: () = assert!(size_of::<Context>() == CONTEXT_BYTES as usize);
 
 /// Distance of a field of [`Context`] from `vmctx`, in bytes; always negative.
@@ -192,6 +196,10 @@ const fn context_field(offset_in_context: usize) -> i32 {
 
 /// Offset of [`Context::runtime`] from `vmctx`.
 pub const CONTEXT_RUNTIME: i32 = context_field(offset_of!(Context, runtime));
+/// Offset of [`Context::copy`] from `vmctx`.
+pub const CONTEXT_COPY: i32 = context_field(offset_of!(Context, copy));
+/// Offset of [`Context::fill`] from `vmctx`.
+pub const CONTEXT_FILL: i32 = context_field(offset_of!(Context, fill));
 /// Offset of [`Context::heap_next`] from `vmctx`.
 pub const CONTEXT_HEAP_NEXT: i32 = context_field(offset_of!(Context, heap_next));
 /// Offset of [`Context::heap_end`] from `vmctx`.
@@ -510,6 +518,8 @@ mod tests {
         assert_eq!(CONTEXT_HOST_CALL, -24);
         assert_eq!(CONTEXT_ACTIVATION, -40);
         assert_eq!(CONTEXT_FUEL, -48);
-        assert_eq!(CONTEXT_RUNTIME, -512);
+        assert_eq!(CONTEXT_FILL, -96);
+        assert_eq!(CONTEXT_COPY, -104);
+        assert_eq!(CONTEXT_RUNTIME, -576);
     }
 }

@@ -42,4 +42,4 @@ pub use error::FormatError;
 /// The version changes with every change to the context layout, exit numbers, header or metadata,
 /// or to a property that generated code relies on. Compiler and runtime of one version always
 /// agree.
-pub const FORMAT_VERSION: u32 = 15;
+pub const FORMAT_VERSION: u32 = 16;

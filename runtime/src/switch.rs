@@ -27,4 +27,5 @@ pub(crate) mod floats;
 pub(crate) mod interrupt_flag;
 
 pub(crate) use activation::{AccountState, Activation, Answer, Fault, Guest, HostEntry, Record};
+pub(crate) use arch::bulk::{copy_routine, fill_routine};
 pub(crate) use arch::{Registers, exit_routine, host_call_routine, resume, start};

@@ -596,10 +596,10 @@ fn modules_are_refused_exactly_past_the_limits_of_a_region() {
     let params = format!("(module (func (param {})))", "i32 ".repeat(1000));
     assert_eq!(refused(b().stack_bytes(16 << 10), &params), None);
     let globals = |n: usize| format!("(module {})", "(global i32 (i32.const 0))".repeat(n));
-    // 64 KiB hold 4096 cells, of which the context takes 32.
-    assert_eq!(refused(b().instance_bytes(65536), &globals(4064)), None);
+    // 64 KiB hold 4096 cells, of which the context takes 36.
+    assert_eq!(refused(b().instance_bytes(65536), &globals(4060)), None);
     assert_eq!(
-        refused(b().instance_bytes(65536), &globals(4065)).expect("it is refused"),
+        refused(b().instance_bytes(65536), &globals(4061)).expect("it is refused"),
         "module needs 65 KiB of globals and imports, slots hold 64; raise `instance_bytes`"
     );
 }

@@ -54,6 +54,10 @@ pub(crate) struct Convention {
     pub(crate) loads_words: bool,
     /// The first three parameters of the host.
     pub(crate) host: [usize; 3],
+    /// The parameters of the routines that copy and fill, the context first.
+    pub(crate) bulk: [usize; 4],
+    /// The results of these routines.
+    pub(crate) bulk_results: [usize; 2],
     /// Number of vector registers that code uses.
     pub(crate) vectors: usize,
     /// Vector registers whose lower half the callee restores.
@@ -72,6 +76,8 @@ pub(crate) static X86_64: Convention = Convention {
     preserved: &[RBX, RBP, 12, 13, 14, 15],
     loads_words: true,
     host: [RDI, RSI, RDX],
+    bulk: [RDI, RSI, RDX, RCX],
+    bulk_results: [RAX, RDX],
     vectors: 16,
     preserved_vectors: 0..0,
 };
@@ -89,6 +95,8 @@ pub(crate) static AARCH64: Convention = Convention {
     preserved: &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, X29],
     loads_words: false,
     host: [0, 1, 2],
+    bulk: [0, 1, 2, 3],
+    bulk_results: [0, 1],
     vectors: 32,
     preserved_vectors: 8..16,
 };

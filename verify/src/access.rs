@@ -211,6 +211,7 @@ fn instance(module: &Module<'_>, state: &mut State, access: &Access) -> Proof<Va
         Cell::TagId(tag) => Value::of(Kind::TagId(tag)),
         Cell::Exit => Value::of(Kind::Exit),
         Cell::HostCall => Value::of(Kind::HostCall),
+        Cell::Bulk => Value::of(Kind::Bulk),
         Cell::ExceptionTag => Value::of(Kind::ExceptionTag),
         Cell::ExceptionValues => Value::of(Kind::ExceptionValues),
     };

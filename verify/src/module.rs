@@ -6,10 +6,10 @@ use pirn_format::FormatError;
 use pirn_format::cpu::CpuFeatures;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
-    CONTEXT_BYTES, CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES, CONTEXT_EXIT, CONTEXT_FUEL,
-    CONTEXT_HOST_CALL, CONTEXT_MEMORY, Counts, FuncRef, GLOBAL_BYTES, IMPORT_CODE, IMPORT_HOST,
-    IMPORT_INSTANCE, IMPORT_VMCTX, InstanceLayout, MEMORY_BASE, MEMORY_BYTES, TABLE_BASE,
-    TABLE_ELEMENTS,
+    CONTEXT_BYTES, CONTEXT_COPY, CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES, CONTEXT_EXIT,
+    CONTEXT_FILL, CONTEXT_FUEL, CONTEXT_HOST_CALL, CONTEXT_MEMORY, Counts, FuncRef, GLOBAL_BYTES,
+    IMPORT_CODE, IMPORT_HOST, IMPORT_INSTANCE, IMPORT_VMCTX, InstanceLayout, MEMORY_BASE,
+    MEMORY_BYTES, TABLE_BASE, TABLE_ELEMENTS,
 };
 use pirn_format::metadata::{Imported, Metadata};
 use pirn_format::read::{Checked, slice};
@@ -45,6 +45,8 @@ pub(crate) enum Cell {
     Fuel,
     Exit,
     HostCall,
+    /// A routine that copies or fills memory 0.
+    Bulk,
     ExceptionTag,
     ExceptionValues,
 }
@@ -251,6 +253,7 @@ impl<'a> Module<'a> {
             CONTEXT_FUEL if self.metadata.fuel => Cell::Fuel,
             CONTEXT_EXIT => Cell::Exit,
             CONTEXT_HOST_CALL => Cell::HostCall,
+            CONTEXT_COPY | CONTEXT_FILL => Cell::Bulk,
             CONTEXT_EXCEPTION_TAG => Cell::ExceptionTag,
             CONTEXT_EXCEPTION_VALUES => Cell::ExceptionValues,
             BASE => Cell::MemoryBase(first),

@@ -77,6 +77,8 @@ pub(crate) enum Kind {
     Exit,
     /// The routine that calls a host function.
     HostCall,
+    /// A routine that copies or fills memory 0.
+    Bulk,
     /// The code argument of an entry trampoline.
     EntryCode,
     /// The context argument of an entry trampoline, which the trampoline passes to its code

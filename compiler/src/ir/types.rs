@@ -79,6 +79,15 @@ pub(crate) fn host_signature() -> Signature {
     signature
 }
 
+/// `(word, word, word, word) -> (word, word)` in the C convention: for the routines that copy and
+/// fill.
+pub(crate) fn bulk_signature() -> Signature {
+    let mut signature = Signature::new(HOST_CALL_CONV);
+    signature.params = vec![AbiParam::new(POINTER); 4];
+    signature.returns = vec![AbiParam::new(POINTER); 2];
+    signature
+}
+
 /// The signature of a builtin or a stub in the guests' calling convention:
 /// `(vmctx, words...) -> words`.
 pub(crate) fn word_signature(params: usize, results: usize) -> Signature {

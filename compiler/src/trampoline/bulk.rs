@@ -1,11 +1,13 @@
-//! Inline `memory.copy` and `memory.fill` (spec 4.4.7) of at most [`IN_PLACE_BYTES`] inside memory
-//! 0. Nearly all operations of programs are of this kind. The trampoline performs them with loads
-//! and stores. Longer or out-of-bounds operations exit to the runtime.
+//! Inline `memory.copy` and `memory.fill` (spec 4.4.7) of at most [`SHORT`] bytes inside memory 0:
+//! loads and stores. Longer operations in memory 0 call a routine of the runtime on this stack,
+//! which checks the bounds. Operations on other memories exit to the runtime, and so does what the
+//! routine has left.
 //!
-//! A fault or a signal during these accesses hits generated code, as it may anywhere in a guest.
+//! A fault or a signal during the loads and stores of this file hits generated code, as it may
+//! anywhere in a guest.
 //!
-//! Overlapping accesses of one width cover the length. If source and destination overlap, the first
-//! or last value is loaded before anything is stored.
+//! Overlapping accesses of one width cover the length. All values are loaded before anything is
+//! stored, so source and destination may overlap.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
 //! │ This file is a part of the sandbox. Every change to it wants two reviews.                    │
@@ -13,33 +15,31 @@
 //!
 //! Addresses are `base + index + offset`. The index is the guest's, zero-extended from 32 bits. For
 //! a 64-bit memory, the index is the lower half, which is compared with the whole index (see
-//! `translate/bounds.rs`). An offset is never below 0 or above [`IN_PLACE_BYTES`], not even under a
+//! `translate/bounds.rs`). An offset is never below 0 or above [`SHORT`], not even under a
 //! mispredicted branch. The context lies below the base. A speculative store to the context is
 //! never committed, but later loads could see it and give a guest another base.
 
 use super::Trampoline;
-use crate::ir::types::POINTER;
+use crate::ir::types::{POINTER, bulk_signature};
 use crate::translate::Env;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value, types};
-use pirn_format::exit::Builtin;
-use pirn_format::layout::{CONTEXT_MEMORY, MEMORY_BASE, MEMORY_BYTES};
+use cranelift_codegen::ir::{
+    Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
+};
+use pirn_format::exit::{self, Builtin, CELL_BYTES, Kind, SHORT_BULK_BYTES};
+use pirn_format::layout::{
+    CONTEXT_COPY, CONTEXT_EXIT, CONTEXT_FILL, CONTEXT_MEMORY, MEMORY_BASE, MEMORY_BYTES,
+};
 use pirn_format::types::AddrType;
 use types::{I8, I8X16, I16, I32, I64};
 
-/// Most bytes that are written without the runtime. Above this length the host's routines are
-/// faster by more than an exit costs.
-const IN_PLACE_BYTES: i64 = 1024;
-const _: () = assert!(
-    IN_PLACE_BYTES.count_ones() == 1,
-    "IN_PLACE_BYTES - 1 is a mask"
-);
+/// Most bytes that are written without the runtime.
+const SHORT: i64 = SHORT_BULK_BYTES as i64;
+const _: () = assert!(SHORT.count_ones() == 1, "SHORT - 1 is a mask");
 
-/// Bytes of the widest access.
+/// Bytes of the widest access. Four of them cover [`SHORT`].
 const WIDE: i64 = 16;
-
-/// Wide accesses in one iteration of a loop.
-const UNROLLED: i64 = 4;
+const _: () = assert!(SHORT == 4 * WIDE);
 
 /// The bytes to write.
 #[derive(Clone, Copy)]
@@ -59,8 +59,8 @@ enum BulkSource {
 }
 
 impl Trampoline<'_> {
-    /// Performs the operation inline and returns from the function. Other cases continue in a new
-    /// block.
+    /// Performs the operation without an exit if possible, and returns from the function. Otherwise
+    /// continues in a new block.
     pub(super) fn in_place(&mut self, builtin: Builtin, env: Env<'_>) {
         let (memories, to, source, len) = match (builtin, &self.params[1..]) {
             (Builtin::MemoryCopy, &[a, b, to, from, len]) => {
@@ -78,6 +78,28 @@ impl Trampoline<'_> {
                 self.unless(memory, leave);
             }
         }
+        let long = self.builder.create_block();
+        let is_long = IntCC::UnsignedGreaterThan;
+        let is_long = self.builder.ins().icmp_imm_u(is_long, len, SHORT);
+        let short = self.builder.create_block();
+        self.builder.ins().brif(is_long, long, [], short, []);
+        self.builder.switch_to_block(short);
+        self.short(env, to, source, len, is_long, leave);
+        self.builder.switch_to_block(long);
+        self.long(builtin, to, source, len);
+        self.builder.switch_to_block(leave);
+    }
+
+    /// Performs an operation of at most [`SHORT`] bytes, and returns from the function.
+    fn short(
+        &mut self,
+        env: Env<'_>,
+        to: Value,
+        source: BulkSource,
+        len: Value,
+        is_long: Value,
+        leave: Block,
+    ) {
         let (base, bytes) = self.memory(env);
         // A mispredicted access to another memory may use its index for memory 0, so that index
         // must be 32 bits wide as well.
@@ -90,11 +112,6 @@ impl Trampoline<'_> {
             ),
             (true, source) => (self.low(to, leave), source),
         };
-        let many = self
-            .builder
-            .ins()
-            .icmp_imm_u(IntCC::UnsignedGreaterThan, len, IN_PLACE_BYTES);
-        self.unless(many, leave);
         let mut end = to;
         if let BulkSource::Memory(from) = source {
             end = self.builder.ins().umax(to, from);
@@ -113,7 +130,7 @@ impl Trampoline<'_> {
         if env.spectre {
             // The length stays within the limit even under misprediction.
             let none = self.builder.ins().iconst(I64, 0);
-            range.len = self.builder.ins().select_spectre_guard(many, none, len);
+            range.len = self.builder.ins().select_spectre_guard(is_long, none, len);
         }
         match source {
             BulkSource::Memory(from) => {
@@ -126,16 +143,90 @@ impl Trampoline<'_> {
                 self.write(range, BulkSource::Byte(byte));
             }
         }
-        self.builder.switch_to_block(leave);
     }
 
-    /// The lower half of an index, zero-extended. Branches to `other` if the upper half is not
+    /// Calls the runtime's routine, exits for what the routine has left, and returns from the
+    /// function.
+    ///
+    /// The parameters and the context wait in the frame. In registers that a callee preserves, they
+    /// would make the function save these registers also for a few bytes.
+    fn long(&mut self, builtin: Builtin, to: Value, source: BulkSource, len: Value) {
+        let (field, from) = match source {
+            BulkSource::Memory(from) => (CONTEXT_COPY, from),
+            BulkSource::Byte(byte) => (CONTEXT_FILL, byte),
+        };
+        let (vmctx, flags) = (self.params[0], MemFlagsData::trusted());
+        let cells = self.cells_slot(builtin.params());
+        let cell = |number: usize| number as i32 * CELL_BYTES as i32;
+        let params = self.params[1..].to_vec();
+        for (number, param) in params.iter().enumerate().skip(1) {
+            self.builder
+                .ins()
+                .stack_store(POINTER, *param, cells, cell(number));
+        }
+        // The first cell is written after the call. Otherwise, the optimiser would compute its
+        // address once, and keep it in a register during the call.
+        let waiting = [vmctx, params[0]];
+        let bytes = POINTER.bytes() * waiting.len() as u32;
+        let home = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let home = self.builder.create_sized_stack_slot(home);
+        let place = |number: usize| (POINTER.bytes() as usize * number) as i32;
+        for (number, value) in waiting.into_iter().enumerate() {
+            self.builder
+                .ins()
+                .stack_store(POINTER, value, home, place(number));
+        }
+        let routine = self
+            .builder
+            .ins()
+            .load(POINTER, flags.with_readonly(), vmctx, field);
+        let signature = self.builder.import_signature(bulk_signature());
+        let call = self
+            .builder
+            .ins()
+            .call_indirect(signature, routine, &[vmctx, to, from, len]);
+        let [skip, rest] = self.builder.inst_results(call)[..] else {
+            unreachable!("the routine has two results")
+        };
+        let is_done = self.builder.ins().icmp_imm_s(IntCC::Equal, skip, -1);
+        let (done, next) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.ins().brif(is_done, done, [], next, []);
+        self.builder.switch_to_block(done);
+        self.builder.ins().return_(&[]);
+        self.builder.switch_to_block(next);
+        self.builder.set_cold_block(next);
+        let last = params.len() - 1;
+        let moved = match source {
+            BulkSource::Memory(_) => vec![last - 2, last - 1],
+            BulkSource::Byte(_) => vec![last - 2],
+        };
+        for number in moved {
+            let at = cell(number);
+            let start = self.builder.ins().stack_load(POINTER, I64, cells, at);
+            let start = self.builder.ins().iadd(start, skip);
+            self.builder.ins().stack_store(POINTER, start, cells, at);
+        }
+        self.builder
+            .ins()
+            .stack_store(POINTER, rest, cells, cell(last));
+        let [vmctx, first] = [0, 1].map(|number| {
+            let ins = self.builder.ins();
+            ins.stack_load(POINTER, POINTER, home, place(number))
+        });
+        let address = self.builder.ins().stack_addr(POINTER, cells, 0);
+        self.store(address, &[first]);
+        let reason = self.word(exit::reason(Kind::Builtin, builtin as u32));
+        self.leave(CONTEXT_EXIT, vmctx, reason, address);
+        self.builder.ins().return_(&[]);
+    }
+
+    /// The lower half of an index, zero-extended. Exits to the runtime if the upper half is not
     /// zero.
-    fn low(&mut self, index: Value, other: Block) -> Value {
+    fn low(&mut self, index: Value, leave: Block) -> Value {
         let low = self.builder.ins().ireduce(I32, index);
         let low = self.builder.ins().uextend(I64, low);
         let outside = self.builder.ins().icmp(IntCC::NotEqual, low, index);
-        self.unless(outside, other);
+        self.unless(outside, leave);
         low
     }
 
@@ -154,10 +245,10 @@ impl Trampoline<'_> {
         (base, bytes)
     }
 
-    /// Branches to `other` if `condition` is not zero, else continues.
-    fn unless(&mut self, condition: Value, other: Block) {
+    /// Exits to the runtime for all if `condition` is not zero, else continues.
+    fn unless(&mut self, condition: Value, leave: Block) {
         let next = self.builder.create_block();
-        self.builder.ins().brif(condition, other, [], next, []);
+        self.builder.ins().brif(condition, leave, [], next, []);
         self.builder.switch_to_block(next);
     }
 
@@ -204,105 +295,21 @@ impl Trampoline<'_> {
     fn write_wide(&mut self, range: ByteRange, source: BulkSource) {
         let short = self.at_least(2 * WIDE + 1, range.len);
         let last = self.last(range, I8X16);
-        let head = self.value(source, I8X16, None);
-        let tail = self.value(source, I8X16, Some(last));
-        let end = self.builder.ins().iadd(range.to, last);
-        match source {
-            BulkSource::Byte(_) => {
-                self.ascend(range, source);
-                self.put(tail, end);
-                self.builder.ins().return_(&[]);
-            }
-            BulkSource::Memory(from) => {
-                // Ascending is right unless the destination starts inside the source.
-                let distance = self.builder.ins().isub(range.to, from);
-                let inside = IntCC::UnsignedLessThan;
-                let inside = self.builder.ins().icmp(inside, distance, range.len);
-                let descend = self.builder.create_block();
-                self.unless(inside, descend);
-                self.ascend(range, source);
-                self.put(tail, end);
-                self.builder.ins().return_(&[]);
-                self.builder.switch_to_block(descend);
-                self.descend(range, source);
-                self.put(head, range.to);
-                self.builder.ins().return_(&[]);
-            }
-        }
-        self.builder.switch_to_block(short);
-        self.write_ends(range, source, I8X16);
-    }
-
-    /// Writes a range from its start upwards, except a remainder shorter than a wide access at its
-    /// end.
-    fn ascend(&mut self, range: ByteRange, source: BulkSource) {
-        let mut at = self.builder.ins().iconst(I64, 0);
-        for count in [UNROLLED, 1] {
-            at = self.pass(
-                at,
-                |t, at| {
-                    let end = t.builder.ins().iadd_imm_s(at, count * WIDE);
-                    let more = IntCC::UnsignedLessThanOrEqual;
-                    let more = t.builder.ins().icmp(more, end, range.len);
-                    (more, at, end)
-                },
-                range,
-                source,
-                count,
-            );
-        }
-    }
-
-    /// Writes a range from its end downwards, except a remainder shorter than a wide access at its
-    /// start.
-    fn descend(&mut self, range: ByteRange, source: BulkSource) {
-        let mut at = range.len;
-        for count in [UNROLLED, 1] {
-            at = self.pass(
-                at,
-                |t, at| {
-                    let more = IntCC::UnsignedGreaterThanOrEqual;
-                    let more = t.builder.ins().icmp_imm_u(more, at, count * WIDE);
-                    let start = t.builder.ins().iadd_imm_s(at, -count * WIDE);
-                    let start = t.within(start);
-                    (more, start, start)
-                },
-                range,
-                source,
-                count,
-            );
-        }
-    }
-
-    /// A loop that writes `count` wide values in each iteration. For the current position, `step`
-    /// returns whether another iteration runs, the offset to write at, and the next position.
-    fn pass(
-        &mut self,
-        at: Value,
-        step: impl Fn(&mut Self, Value) -> (Value, Value, Value),
-        range: ByteRange,
-        source: BulkSource,
-        count: i64,
-    ) -> Value {
-        let header = self.builder.create_block();
-        let (body, done) = (self.builder.create_block(), self.builder.create_block());
-        let here = self.builder.append_block_param(header, I64);
-        self.builder.ins().jump(header, &[at.into()]);
-        self.builder.switch_to_block(header);
-        let (more, offset, next) = step(self, here);
-        self.builder.ins().brif(more, body, [], done, []);
-        self.builder.switch_to_block(body);
-        let places = (0..count).map(|n| self.builder.ins().iadd_imm_s(offset, n * WIDE));
-        let places: Vec<_> = places.collect();
-        let values = places.iter().map(|at| self.value(source, I8X16, Some(*at)));
-        let values: Vec<_> = values.collect();
+        let last_but_one = self.builder.ins().iadd_imm_s(range.len, -2 * WIDE);
+        let last_but_one = self.within(last_but_one);
+        let second = self.builder.ins().iconst(I64, WIDE);
+        let places = [None, Some(second), Some(last_but_one), Some(last)];
+        let values = places.map(|at| self.value(source, I8X16, at));
         for (at, value) in places.into_iter().zip(values) {
-            let to = self.builder.ins().iadd(range.to, at);
+            let to = match at {
+                Some(at) => self.builder.ins().iadd(range.to, at),
+                None => range.to,
+            };
             self.put(value, to);
         }
-        self.builder.ins().jump(header, &[next.into()]);
-        self.builder.switch_to_block(done);
-        here
+        self.builder.ins().return_(&[]);
+        self.builder.switch_to_block(short);
+        self.write_ends(range, source, I8X16);
     }
 
     /// Offset of the last value of a type in a range.
@@ -316,7 +323,7 @@ impl Trampoline<'_> {
     /// not change the offset. Under misprediction the mask keeps it in bounds: a data dependency,
     /// not a prediction.
     fn within(&mut self, offset: Value) -> Value {
-        self.builder.ins().band_imm_u(offset, IN_PLACE_BYTES - 1)
+        self.builder.ins().band_imm_u(offset, SHORT - 1)
     }
 
     /// The value to write at `offset`, or at 0 if `offset` is `None`.

@@ -11,7 +11,8 @@ use crate::symbol::Symbol;
 use crate::translate::Env;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, UserFuncName, Value,
+    self, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Type, UserFuncName,
+    Value,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use pirn_format::exit::{self, Builtin, CELL_BYTES, Kind, TrapCode};
@@ -178,11 +179,16 @@ impl<'a> Trampoline<'a> {
 
     /// Address of an array of at least one cell on the stack.
     fn cells(&mut self, count: usize) -> Value {
+        let slot = self.cells_slot(count);
+        self.builder.ins().stack_addr(POINTER, slot, 0)
+    }
+
+    /// An array of at least one cell on the stack.
+    fn cells_slot(&mut self, count: usize) -> StackSlot {
         // At most 1000 parameters or results, the validator's limit.
         let bytes = count.max(1) as u32 * CELL_BYTES;
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 4);
-        let slot = self.builder.create_sized_stack_slot(slot);
-        self.builder.ins().stack_addr(POINTER, slot, 0)
+        self.builder.create_sized_stack_slot(slot)
     }
 
     fn load(&mut self, cells: Value, types: &[ValType]) -> Vec<Value> {

@@ -362,7 +362,7 @@ mod tests {
             (
                 "instance_bytes",
                 |l, n| l.instance_bytes = n as usize,
-                512,
+                u64::from(CONTEXT_BYTES),
                 PART_BYTES_MAX,
             ),
         ];

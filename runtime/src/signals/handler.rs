@@ -13,12 +13,14 @@
 //!   slot that contains the address;
 //! * the handlers that were found installed before, and this thread's record of the signal that it
 //!   forwards to them (`PASSING`);
+//! * the places of the routines that copy and fill for guests (`ACCESSES`);
 //! * the lowest word of the thread's alternate stack.
 //!
 //! Invariant 5 in `docs/internals/invariants.md` gives the same list, and a test compares the two.
 //!
 //! The runtime's own accesses to guest memory may raise SIGBUS. The handler then resumes the access
-//! routine where it reports the failure ([`arch::touch`]).
+//! routine where it reports the failure ([`arch::touch`]). It does the same to a routine that
+//! copies or fills memory for a guest ([`arch::bulk`]).
 //!
 //! A fault belongs to the guest only if all of these conditions hold. No process sent the signal.
 //! This thread runs a guest. The program counter is in the text of a module that the running call
@@ -39,7 +41,7 @@
 use super::page_fault::{self, Touched};
 use crate::switch::activation::{Position, within};
 use crate::switch::arch::{self, Interrupted};
-use crate::switch::interrupt_flag::{GO, SLICE_IS_OVER};
+use crate::switch::interrupt_flag::{GO, SLICE_IS_OVER, is_stopped};
 use crate::switch::{Activation, Fault, Guest, Record};
 use crate::sys;
 use core::cell::Cell;
@@ -61,6 +63,7 @@ thread_local! {
 ///
 /// The error of sigaction(2).
 pub(crate) fn install() -> io::Result<()> {
+    arch::bulk::measure();
     sys::signal::install(on_signal)
 }
 
@@ -141,6 +144,10 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             return;
         }
         let is_missing = signal == libc::SIGBUS && fault.si_code == libc::BUS_ADRERR;
+        if is_missing && arch::bulk::fail(interrupted) {
+            // The guest exits, and the runtime fills the pages, or returns an error.
+            return;
+        }
         let touched = match page_fault::hook().filter(|_| is_missing) {
             Some(hook) => hook(fault.si_addr() as usize, arch::wrote(interrupted)),
             None => Touched::Elsewhere,
@@ -167,7 +174,8 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 /// Makes the guest on this thread leave if its interrupt flag is set and the signal interrupted
 /// guest code. If only the guest's time slice is over, the guest's registers are saved so that the
 /// guest can be resumed. Otherwise the guest cannot be resumed. If the signal interrupted other
-/// code, the flag is checked before the guest is resumed.
+/// code, the flag is checked before the guest is resumed. At the end of a time slice, a routine
+/// that copies or fills for the guest is such code.
 ///
 /// # Safety
 ///
@@ -190,6 +198,9 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
         }
         let (position, taken) = match arch::guest_position(context, activation) {
             Interrupted::At(position) => (position, false),
+            // The guest cannot be resumed within the routine.
+            Interrupted::Copying(position) if is_stopped(why) => (position, false),
+            Interrupted::Copying(_) => return,
             Interrupted::Restoring => ((*registers).position(), true),
             Interrupted::Entering => return,
         };

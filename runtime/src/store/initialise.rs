@@ -14,14 +14,16 @@ use super::member::Member;
 use crate::module::types;
 use crate::switch::activation::LAST;
 use crate::switch::{
-    AccountState, Guest, HostEntry, Record, exit_routine, floats, host_call_routine,
+    AccountState, Guest, HostEntry, Record, copy_routine, exit_routine, fill_routine, floats,
+    host_call_routine,
 };
 use crate::value::Cell;
 use core::{ptr, slice};
 use pirn_format::layout::InstanceLayout;
 use pirn_format::layout::{
-    CONTEXT_ACTIVATION, CONTEXT_EXCEPTION_TAG, CONTEXT_EXIT, CONTEXT_HEAP_NEXT, CONTEXT_HOST_CALL,
-    CONTEXT_MEMORY, CONTEXT_TYPE_ROWS, FuncImport, FuncRef, MemoryDesc, TableDesc,
+    CONTEXT_ACTIVATION, CONTEXT_COPY, CONTEXT_EXCEPTION_TAG, CONTEXT_EXIT, CONTEXT_FILL,
+    CONTEXT_HEAP_NEXT, CONTEXT_HOST_CALL, CONTEXT_MEMORY, CONTEXT_TYPE_ROWS, FuncImport, FuncRef,
+    MemoryDesc, TableDesc,
 };
 
 /// Descriptor of memory 0 if memory 0 is a shared memory of the host, which has no views.
@@ -92,6 +94,8 @@ impl<T> Member<T> {
             self.cell::<u64>(CONTEXT_EXIT).write(exit_routine());
             self.cell::<u64>(CONTEXT_HOST_CALL)
                 .write(host_call_routine());
+            self.cell::<u64>(CONTEXT_COPY).write(copy_routine());
+            self.cell::<u64>(CONTEXT_FILL).write(fill_routine());
             self.cell::<u64>(CONTEXT_TYPE_ROWS).write(types::rows());
         }
     }
@@ -254,6 +258,11 @@ impl<T> Member<T> {
             // SAFETY: the cell is in the layout's area, which the slot holds, see `check_limits`.
             // The slot is exclusively ours, and its guest does not run.
             unsafe { cell.write(memory.desc() as u64) };
+            if index == 0 {
+                // SAFETY: `write_constants` wrote the record when the slot got the module, and the
+                // guest does not run. The record keeps the shared memories alive, see `enter`.
+                unsafe { (*Record::of(self.vmctx())).bulk_memory = memory.desc() as u64 };
+            }
         }
         // SAFETY: `write_constants` wrote the record when the slot got the module, and the guest
         // does not run.

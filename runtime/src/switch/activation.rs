@@ -92,6 +92,9 @@ pub(crate) const GUEST_REGISTERS: usize = offset_of!(Activation, guest_registers
 /// Offset of [`Record::hosts`] from `vmctx`.
 pub(crate) const RECORD_HOSTS: i32 = CONTEXT_RUNTIME + offset_of!(Record, hosts) as i32;
 
+/// Offset of [`Record::bulk_memory`] from `vmctx`.
+pub(crate) const BULK_MEMORY: i32 = CONTEXT_RUNTIME + offset_of!(Record, bulk_memory) as i32;
+
 /// Offset of [`Activation::interrupt_flag`].
 pub(crate) const INTERRUPT_FLAG: usize = offset_of!(Activation, interrupt_flag);
 
@@ -165,6 +168,9 @@ pub(crate) struct Record {
     /// memory is imported. If memory 0 is a shared memory of the host, this is a descriptor of no
     /// memory.
     pub(crate) memory: u64,
+    /// Address of the descriptor of memory 0, also if memory 0 is a shared memory of the host. The
+    /// routines that copy and fill read it.
+    pub(crate) bulk_memory: u64,
     /// Address of the descriptor of the memory that interface pointers refer to.
     pub(crate) interface_memory: u64,
     /// Index of the memory that interface pointers refer to.
@@ -249,6 +255,7 @@ impl Record {
             guest,
             hosts: ptr::null(),
             memory,
+            bulk_memory: memory,
             interface_memory,
             interface_index,
             nested_calls: 0,

@@ -1,8 +1,9 @@
-//! One complete file per architecture. A port adds one file.
+//! One complete file per architecture. A port adds one file here, and one in `bulk`.
 //!
 //! The registers of an interrupted thread are read and written in libc's `ucontext_t`: nix has no
 //! access to these registers.
 
+pub(crate) mod bulk;
 pub(crate) mod touch;
 
 #[cfg(target_arch = "aarch64")]

@@ -2,8 +2,8 @@
 //!
 //! The flag is one byte. Guest code never reads it. The switch reads the flag last before it enters
 //! or resumes a guest. The signal handler reads the flag when a signal interrupts a guest. Long
-//! builtins read the flag between two chunks of work. `crate::stop` writes the flag. The package
-//! `runtime/loom` includes this file, too.
+//! builtins read the flag between two chunks of work, and so do the routines that copy and fill.
+//! `crate::stop` writes the flag. The package `runtime/loom` includes this file, too.
 
 /// The guest may run. Any other value means that the flag is set.
 pub(crate) const GO: u8 = 1;

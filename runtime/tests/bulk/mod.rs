@@ -5,6 +5,7 @@ use crate::common;
 
 mod bases;
 mod few;
+mod fresh;
 mod lengths;
 mod stack;
 mod stopped;

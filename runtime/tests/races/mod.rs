@@ -73,6 +73,19 @@ const COUNTERS: &str = r#"(module
       (i64.add (i64.add (local.get $a) (local.get $b)) (i64.add (i64.extend_i32_s (i32.load (i32.const 0)))
         (i64.reinterpret_f64 (f64.add (local.get $x) (f64.promote_f32 (local.get $y))))))
       (i64.add (i64x2.extract_lane 0 (local.get $w)) (i64x2.extract_lane 1 (local.get $w)))))
+  ;; Copies and fills in the first page, whose lengths are computed. Two copies overlap.
+  (func (export "copies") (result i64) (local $none i32)
+    (local.set $none (i32.load (i32.const 0)))
+    (i64.store (i32.const 120) (i64.const 0x0123456789abcdef))
+    (i64.store (i32.const 190) (i64.const 0x1122334455667788))
+    (memory.fill (i32.const 130) (i32.const 5) (i32.add (local.get $none) (i32.const 66)))
+    (memory.copy (i32.const 1000) (i32.const 100) (i32.add (local.get $none) (i32.const 100)))
+    (memory.copy (i32.const 1008) (i32.const 1000) (i32.add (local.get $none) (i32.const 700)))
+    (memory.copy (i32.const 501) (i32.const 1003) (i32.add (local.get $none) (i32.const 700)))
+    (memory.copy (i32.const 509) (i32.const 517) (i32.add (local.get $none) (i32.const 300)))
+    (memory.fill (i32.const 3001) (i32.const 7) (i32.add (local.get $none) (i32.const 700)))
+    (i64.add (i64.mul (i64.load (i32.const 520)) (i64.const 31))
+      (i64.add (i64.mul (i64.load (i32.const 1095)) (i64.const 37)) (i64.load (i32.const 3695)))))
   (func (export "counts_twice") (result i32)
     (call $count) (drop (call $quick (i32.const 1))) (call $count)
     (i32.load (i32.const 0))))"#;
@@ -422,6 +435,44 @@ fn a_guest_can_be_preempted_around_tail_calls() {
 
 fn preempt_tail_calls() {
     preempted_at("tails", 11);
+}
+
+#[test]
+fn a_guest_can_be_preempted_while_it_copies() {
+    alone(preempt_copies);
+}
+
+fn preempt_copies() {
+    preempted_at("copies", 7);
+}
+
+#[test]
+fn a_guest_can_be_killed_while_it_copies() {
+    alone(kill_copies);
+}
+
+fn kill_copies() {
+    let _alone = STEPPING.lock().expect("no panic");
+    let prepared = prepare(COUNTERS);
+    warm_up(&prepared);
+    let func = prepared.func::<(), i64>("copies").expect("it is exported");
+    let (whole, ..) = killed_at(&prepared, &func, u32::MAX);
+    let whole = whole.expect("it returns");
+    let in_all = STEPS.load(Ordering::SeqCst);
+    let (mut killed, every) = (0, stride(5, in_all));
+    for at in (0..2 * in_all).step_by(every) {
+        let (ended, ..) = killed_at(&prepared, &func, at);
+        match ended {
+            Ok(result) => assert_eq!(result, whole, "{at}"),
+            Err(CallError::Killed(_)) => killed += 1,
+            Err(error) => panic!("{at}: {error}"),
+        }
+        if FOUND.load(Ordering::SeqCst) == 0 {
+            break;
+        }
+    }
+    println!("{killed} killed of {in_all} instructions, every {every}");
+    assert!(killed > 50 / every);
 }
 
 /// Preempts calls of a function, each at another instruction. The distance between these

@@ -97,6 +97,39 @@ fn instances_use_the_memories_of_their_preparation() {
     }
 }
 
+/// A slot that stays warm for a module must not remember the memory of an earlier instance, whose
+/// preparation may be gone.
+#[test]
+fn long_copies_use_the_memory_of_their_preparation() {
+    let module = common::wat(GUEST);
+    let copied = |memory: &SharedMemory| {
+        let mut byte = [0];
+        memory.read(1_000, &mut byte).expect("it is inside");
+        memory.write(1_000, &[0]).expect("it is inside");
+        byte[0]
+    };
+    for reset in common::resets() {
+        let region = Region::builder().slots(1).reset(reset).build();
+        let region = region.expect("a region");
+        for round in 0..3 {
+            let (a, b) = (shared_memory(1, 4), shared_memory(2, 3));
+            a.write(0, &[1 + round]).expect("it is inside");
+            b.write(0, &[101 + round]).expect("it is inside");
+            let of_a = region.prepare(&module, &linker(&a)).expect("it fits");
+            let of_b = of_a.with_memory("h", "m", &b).expect("it is one");
+            for (prepared, wanted) in [
+                (&of_b, [0, 101 + round]),
+                (&of_a, [1 + round, 0]),
+                (&of_b, [0, 101 + round]),
+            ] {
+                let mut instance = prepared.try_instantiate(()).expect("a slot");
+                instance.call_values("copy", &[]).expect("it runs");
+                assert_eq!([copied(&a), copied(&b)], wanted, "{reset}");
+            }
+        }
+    }
+}
+
 #[test]
 fn bulk_operators_and_growth_use_the_shared_memory() {
     let memory = shared_memory(1, 4);

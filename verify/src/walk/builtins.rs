@@ -16,10 +16,18 @@ use pirn_format::types::{
 /// Whether a parameter of a builtin is an address or a length of 32 bits, zero-extended. The
 /// trampolines of copies and fills add such parameters without a check.
 pub(super) fn is_word(module: &Module<'_>, builtin: Builtin, number: usize) -> bool {
-    let is_bulk = matches!(builtin, Builtin::MemoryCopy | Builtin::MemoryFill);
-    let first = if builtin == Builtin::MemoryCopy { 2 } else { 1 };
     let mut memories = module.metadata.memories.iter();
-    is_bulk && number >= first && memories.all(|memory| memory.address == AddrType::I32)
+    is_checked(builtin as u32, number) && memories.all(|memory| memory.address == AddrType::I32)
+}
+
+/// Whether the runtime takes any number as this parameter of a builtin: an address, a byte or a
+/// length of a copy or a fill. The trampoline may pass what is left to do.
+pub(super) fn is_checked(builtin: u32, number: usize) -> bool {
+    match Builtin::from_number(builtin) {
+        Some(Builtin::MemoryCopy) => number >= 2,
+        Some(Builtin::MemoryFill) => number >= 1,
+        _ => false,
+    }
 }
 
 /// Whether a parameter of a builtin is a reference, or an address of values. The builtin's

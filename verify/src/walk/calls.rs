@@ -49,11 +49,30 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
         match target.kind {
             Kind::HostCall => self.call_host(next),
             Kind::Exit => self.call_exit(next),
+            Kind::Bulk => self.call_bulk(next),
             _ => {
                 let (ty, context) = self.indirect(target)?;
                 self.call_guest(ty, context, next)
             }
         }
+    }
+
+    /// A call of a routine that copies or fills memory 0. The routine checks its arguments, and
+    /// returns numbers that follow from them: so the arguments must not be addresses.
+    fn call_bulk(&mut self, next: u32) -> Proof<()> {
+        self.frame_chain(0)?;
+        let pointer = self.stack_pointer()?;
+        self.enters_at(pointer)?;
+        let [context, words @ ..] = M::CONVENTION.bulk;
+        self.needs_context(context, Kind::Instance)?;
+        for register in words {
+            self.has_type(self.state.registers[register], ValType::I64)?;
+        }
+        self.after_call(pointer, 0, next)?;
+        for (number, register) in M::CONVENTION.bulk_results.into_iter().enumerate() {
+            self.state.registers[register] = typed(ValType::I64, self.result(number));
+        }
+        Ok(())
     }
 
     /// Refuses calls of the trampoline of `heap.grow`, except the exit. Its caller still relies on
@@ -577,6 +596,9 @@ impl<'m, M: Machine<'m>> Step<'_, 'm, M> {
                 for (at, parameter) in cell_offsets(cells).zip(0..ty.params.len()) {
                     let wanted = builtin_parameter(self.walk.module, number, parameter);
                     match self.state.cell(at, ValType::I64) {
+                        Some(value) if builtins::is_checked(number, parameter) => {
+                            self.has_type(value, ValType::I64)?;
+                        }
                         Some(value) if value.identity() == wanted.identity() && !value.null => {}
                         _ => {
                             return refuse(

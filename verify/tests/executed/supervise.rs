@@ -435,14 +435,18 @@ impl<'a> Run<'a> {
         if rip == self.world.caller {
             return Some(self.returned(registers));
         }
-        if (rip == self.world.exit || rip == self.world.host) && has_called {
-            self.flow = Flow::Falls;
-            return Some(match rip == self.world.exit {
-                true => self.exits(registers),
-                false => self.calls_host(registers),
-            });
+        let &mut World {
+            exit, host, bulk, ..
+        } = self.world;
+        if ![exit, host, bulk].contains(&rip) || !has_called {
+            return None;
         }
-        None
+        self.flow = Flow::Falls;
+        Some(match rip {
+            at if at == exit => self.exits(registers),
+            at if at == host => self.calls_host(registers),
+            _ => self.copies(registers),
+        })
     }
 
     fn returned(&mut self, registers: &Registers<'_>) -> Next {
@@ -527,6 +531,24 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The routine that copies and fills: does nothing, and leaves all to the caller.
+    fn copies(&mut self, registers: &mut Registers<'_>) -> Next {
+        let context = registers.get(RDI);
+        if context != self.world.vmctx {
+            let what = format!("copies with the context {context:#x}");
+            return self.violates(Property::Types, what);
+        }
+        let [to, from, len] = [RSI, 2, 1].map(|register| registers.get(register));
+        self.visible.extend([to, from, len]);
+        let results = [(0, 0), (2, len)];
+        let places = results.map(|(register, _)| (Place::General(register), ValType::I64));
+        self.resumes(registers, &places);
+        for (register, value) in results {
+            registers.set(register, value);
+        }
+        self.proceeds(registers)
+    }
+
     /// The routine of host calls: gives the host's number as each result.
     fn calls_host(&mut self, registers: &mut Registers<'_>) -> Next {
         let (context, host, cells) = (registers.get(RDI), registers.get(RSI), registers.get(2));
@@ -573,11 +595,20 @@ impl<'a> Run<'a> {
             self.world.push(cells, answer);
             self.world.push(cells + 8, self.start.secret.next());
         }
+        self.resumes(registers, &[]);
+        self.proceeds(registers)
+    }
+
+    /// Goes to the return address of a routine of the runtime.
+    fn resumes(&mut self, registers: &mut Registers<'_>, results: &[(Place, ValType)]) {
         let pointer = registers.get(RSP);
         let next = self.world.word(pointer);
         registers.set(RSP, pointer + 8);
         registers.set_rip(next);
-        self.scramble(registers, &[]);
+        self.scramble(registers, results);
+    }
+
+    fn proceeds(&mut self, registers: &mut Registers<'_>) -> Next {
         registers.set_stepping(self.start.steps);
         match self.start.steps {
             true => self.step(registers),

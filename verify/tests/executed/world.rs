@@ -11,7 +11,7 @@
 //!    14 GiB  text
 //!    18 GiB  tables
 //!    22 GiB  stack
-//!    26 GiB  the caller's code, the exit routine and the routine for host calls: never mapped
+//!    26 GiB  the caller's code and the routines of the runtime: never mapped
 //! ```
 //!
 //! # Safety
@@ -22,9 +22,9 @@
 
 use crate::random::Random;
 use pirn_format::layout::{
-    CONTEXT_EXIT, CONTEXT_FUEL, CONTEXT_HOST_CALL, CONTEXT_MEMORY, GUARD_BYTES, IMPORT_CODE,
-    IMPORT_HOST, IMPORT_INSTANCE, IMPORT_VMCTX, MEMORY_BASE, MEMORY_BYTES, MEMORY_REACH_BYTES,
-    TABLE_BASE, TABLE_ELEMENTS, WASM_PAGE_BYTES,
+    CONTEXT_COPY, CONTEXT_EXIT, CONTEXT_FILL, CONTEXT_FUEL, CONTEXT_HOST_CALL, CONTEXT_MEMORY,
+    GUARD_BYTES, IMPORT_CODE, IMPORT_HOST, IMPORT_INSTANCE, IMPORT_VMCTX, MEMORY_BASE,
+    MEMORY_BYTES, MEMORY_REACH_BYTES, TABLE_BASE, TABLE_ELEMENTS, WASM_PAGE_BYTES,
 };
 use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
@@ -75,11 +75,12 @@ pub(crate) struct World {
     tables_at: u64,
     /// End of the stack.
     pub(crate) stack: u64,
-    /// Addresses of the caller's code, of the exit routine, and of the routine for host calls.
-    /// Nothing is mapped there.
+    /// Addresses of the caller's code, of the exit routine, of the routine for host calls, and of
+    /// the routine that copies and fills. Nothing is mapped there.
     pub(crate) caller: u64,
     pub(crate) exit: u64,
     pub(crate) host: u64,
+    pub(crate) bulk: u64,
     pub(crate) type_ids: Vec<u32>,
     /// Addresses of the records of functions that can be referred to.
     pub(crate) records: Vec<u64>,
@@ -123,6 +124,7 @@ impl World {
             caller: outside + 16,
             exit: outside + 0x1020,
             host: outside + 0x2030,
+            bulk: outside + 0x3040,
             type_ids: vec![],
             records: vec![],
             externs: [0; EXTERNS as usize],
@@ -244,7 +246,7 @@ impl World {
     }
 
     /// Addresses that a guest must not learn.
-    pub(crate) fn addresses(&self) -> [u64; 8] {
+    pub(crate) fn addresses(&self) -> [u64; 9] {
         let table = self
             .tables
             .first()
@@ -260,6 +262,7 @@ impl World {
             record,
             self.externs[0],
             self.host,
+            self.bulk,
         ]
     }
 
@@ -271,6 +274,8 @@ impl World {
         for (at, value) in [
             (CONTEXT_EXIT, self.exit),
             (CONTEXT_HOST_CALL, self.host),
+            (CONTEXT_COPY, self.bulk),
+            (CONTEXT_FILL, self.bulk),
             (CONTEXT_FUEL, 1 << 40),
             (CONTEXT_MEMORY + MEMORY_BASE, vmctx),
             (CONTEXT_MEMORY + MEMORY_BYTES, WASM_PAGE_BYTES),

@@ -54,20 +54,24 @@ fn lines(builtin: Builtin) -> Vec<String> {
 /// negative, and the context lies below the base.
 #[test]
 fn no_offset_is_negative_under_a_wrong_prediction() {
-    let counted = [(Builtin::MemoryCopy, 7), (Builtin::MemoryFill, 5)];
+    let counted = [(Builtin::MemoryCopy, 6), (Builtin::MemoryFill, 6)];
     for (builtin, wanted) in counted {
         let lines = lines(builtin);
         let mut differences = 0;
         for (at, line) in lines.iter().enumerate() {
             // A negative constant, the sum that uses the constant, and the mask of the sum.
-            let Some((constant, _)) = line.split_once(" = iconst.i64 -") else {
+            let Some((constant, number)) = line.split_once(" = iconst.i64 -") else {
                 continue;
             };
+            // What a routine returns when all is done. No address is made of it.
+            if number == "1" {
+                continue;
+            }
             differences += 1;
             let (sum, added) = lines[at + 1].split_once(" = iadd").expect("a difference");
             assert!(added.contains(constant), "{added}");
             let (mask, _) = lines[at + 2]
-                .split_once(" = iconst.i64 1023")
+                .split_once(" = iconst.i64 63")
                 .expect("a mask");
             let (masked, and) = lines[at + 3].split_once(" = ").expect("a value");
             assert!(and.starts_with(&format!("band {sum}, {mask}")), "{and}");

@@ -52,6 +52,7 @@
 
 mod frame;
 
+use super::bulk;
 use crate::switch::activation::{
     Activation, Answer, GUEST_REGISTERS, GUEST_SP, HOST_SP, INTERRUPT_FLAG, Position, RECORD_HOSTS,
 };
@@ -663,9 +664,12 @@ pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activati
     mcontext.regs[0] = activation as u64;
 }
 
+/// The beginning of a [`part`] that is a whole routine.
+pub(super) const WHOLE: Option<u32> = None;
+
 /// Address range of the part of a routine that begins with the instruction `begins`, or with the
 /// routine. The part ends with two `udf` instructions whose constants spell "pirn".
-fn part(routine: *const (), begins: Option<u32>) -> Range<usize> {
+pub(super) fn part(routine: *const (), begins: Option<u32>) -> Range<usize> {
     const END: [u32; 2] = [0x7069, 0x726e];
     // SAFETY: `at` is the address of an instruction of the routine. The search stops at the
     // routine's end marker.
@@ -683,17 +687,17 @@ fn part(routine: *const (), begins: Option<u32>) -> Range<usize> {
 
 /// Instructions of [`enter`] from the check of the interrupt flag on.
 fn entering() -> Range<usize> {
-    part(enter as *const (), None)
+    part(enter as *const (), WHOLE)
 }
 
 /// Instructions of [`restore`] from the check of the interrupt flag on.
 fn restoring() -> Range<usize> {
-    part(restore as *const (), None)
+    part(restore as *const (), WHOLE)
 }
 
 /// Instructions of [`reenter`] from the check of the interrupt flag on.
 fn reentering() -> Range<usize> {
-    part(reenter as *const (), None)
+    part(reenter as *const (), WHOLE)
 }
 
 /// Instructions of `exit` and `host_call` from the check of the interrupt flag on. Both routines
@@ -709,10 +713,13 @@ fn coming_back() -> [Range<usize>; 2] {
 pub(crate) enum Interrupted {
     /// At this position. A routine that is about to jump to the guest counts as at its target.
     At(Position),
+    /// In a routine that copies or fills for the guest, and returns to this position of the guest.
+    /// The routine reads the interrupt flag before it returns, or returns a rest.
+    Copying(Position),
     /// In [`restore`], which is about to resume the guest with the guest's saved registers.
     Restoring,
-    /// Between the check of the interrupt flag and the guest's code: the routine will check the
-    /// flag again.
+    /// Between a check of the interrupt flag and the guest's code: the routine will check the flag
+    /// again.
     Entering,
 }
 
@@ -733,6 +740,14 @@ pub(crate) unsafe fn guest_position(
     let entering = entering();
     if entering.contains(&at.pc) {
         return again(context, entering.start);
+    }
+    if bulk::contains(at.pc) {
+        let checking = bulk::checking();
+        if checking.contains(&at.pc) {
+            again(context, checking.start);
+        }
+        // The routine does not change the register of its return address.
+        return Interrupted::Copying(Position { pc: at.link, ..at });
     }
     if restoring().contains(&at.pc) {
         return Interrupted::Restoring;

@@ -41,8 +41,8 @@ pub(crate) unsafe extern "C" fn load(at: *const u8) -> u32 {
 /// Stores the byte that is at an address, and returns a value other than [`FAILED`].
 ///
 /// On x86_64, one instruction loads and stores, so a fresh page raises one fault, for writing. A
-/// load would raise a fault that maps the kernel's page of zeros, and the store after it would raise
-/// a second fault, which replaces that page. Not every processor for aarch64 has such an
+/// load would raise a fault that maps the kernel's page of zeros, and the store after it would
+/// raise a second fault, which replaces that page. Not every processor for aarch64 has such an
 /// instruction.
 ///
 /// # Safety

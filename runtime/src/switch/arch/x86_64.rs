@@ -42,6 +42,7 @@
 //! guest leave.
 #![allow(unsafe_code)]
 
+use super::bulk;
 use crate::switch::activation::{
     Activation, Answer, GUEST_REGISTERS, GUEST_SP, HOST_SP, INTERRUPT_FLAG, Position, RECORD_HOSTS,
 };
@@ -649,9 +650,12 @@ pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activati
     registers[libc::REG_RAX as usize] = activation as i64;
 }
 
+/// The beginning of a [`part`] that is a whole routine.
+pub(super) const WHOLE: &[u8] = &[];
+
 /// Address range of the part of a routine that begins with the bytes `begins`. The part ends with
 /// four `ud2` instructions: no constant in an instruction contains these eight bytes.
-fn part(routine: *const (), begins: &[u8]) -> Range<usize> {
+pub(super) fn part(routine: *const (), begins: &[u8]) -> Range<usize> {
     const END: [u8; 8] = [0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b];
     let find = |mut at: usize, wanted: &[u8]| {
         // SAFETY: `at` is an address in the routine. The search stops at the routine's end marker.
@@ -666,17 +670,17 @@ fn part(routine: *const (), begins: &[u8]) -> Range<usize> {
 
 /// Instructions of [`enter`] from the check of the interrupt flag on.
 fn entering() -> Range<usize> {
-    part(enter as *const (), &[])
+    part(enter as *const (), WHOLE)
 }
 
 /// Instructions of [`restore`] from the check of the interrupt flag on.
 fn restoring() -> Range<usize> {
-    part(restore as *const (), &[])
+    part(restore as *const (), WHOLE)
 }
 
 /// Instructions of [`reenter`] from the check of the interrupt flag on.
 fn reentering() -> Range<usize> {
-    part(reenter as *const (), &[])
+    part(reenter as *const (), WHOLE)
 }
 
 /// Instructions of `exit` and `host_call` from the check of the interrupt flag on. Both routines
@@ -693,10 +697,13 @@ pub(crate) enum Interrupted {
     /// At this position, which may be host code. A routine that is about to jump to the guest
     /// counts as at its target.
     At(Position),
+    /// In a routine that copies or fills for the guest, and returns to this position of the guest.
+    /// The routine reads the interrupt flag before it returns, or returns a rest.
+    Copying(Position),
     /// In [`restore`], which is about to resume the guest with the guest's saved registers.
     Restoring,
-    /// Between the check of the interrupt flag and the guest's code: the routine will check the
-    /// flag again.
+    /// Between a check of the interrupt flag and the guest's code: the routine will check the flag
+    /// again.
     Entering,
 }
 
@@ -718,6 +725,20 @@ pub(crate) unsafe fn guest_position(
     let entering = entering();
     if entering.contains(&pc) {
         return again(context, entering.start);
+    }
+    if bulk::contains(pc) {
+        let checking = bulk::checking();
+        if checking.contains(&pc) {
+            again(context, checking.start);
+        }
+        // The routine has pushed nothing.
+        // SAFETY: the guest has called the routine, so its stack has the return address on top.
+        let pc = unsafe { *(sp as *const usize) };
+        return Interrupted::Copying(Position {
+            pc,
+            sp: sp + 8,
+            ..at
+        });
     }
     if restoring().contains(&pc) {
         return Interrupted::Restoring;
