@@ -596,7 +596,7 @@ fn modules_are_refused_exactly_past_the_limits_of_a_region() {
     let params = format!("(module (func (param {})))", "i32 ".repeat(1000));
     assert_eq!(refused(b().stack_bytes(16 << 10), &params), None);
     let globals = |n: usize| format!("(module {})", "(global i32 (i32.const 0))".repeat(n));
-    // 64 KiB hold 4096 cells, of which the context takes 36.
+    // 64 KiB hold 4096 cells. The context takes 36 cells.
     assert_eq!(refused(b().instance_bytes(65536), &globals(4060)), None);
     assert_eq!(
         refused(b().instance_bytes(65536), &globals(4061)).expect("it is refused"),

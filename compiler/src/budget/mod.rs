@@ -62,10 +62,10 @@ impl Budget {
         }
     }
 
-    /// Waits until `bytes` bytes and those of all other threads are within what the limit pays for.
-    /// A function that takes more by itself waits until no other thread has a function. So the
-    /// memory for machine code follows the size of the module and of its largest function, not the
-    /// number of threads. The calling thread must not occupy two functions at a time.
+    /// Waits until the limit pays for `bytes` bytes and for the bytes that other threads occupy. A
+    /// function that takes more than the limit pays for waits until no other thread has a function.
+    /// So the memory for machine code follows the size of the module and of its largest function,
+    /// not the number of threads. The calling thread must not occupy two functions at a time.
     pub(crate) fn occupy(&self, bytes: u64) -> Occupied<'_> {
         let most = self.limit.saturating_mul(UNIT_BYTES);
         let is_full = |occupied: &mut u64| *occupied > 0 && occupied.saturating_add(bytes) > most;

@@ -3,8 +3,8 @@
 //! If the kernel cannot provide a page of tracked memory, touching the page raises SIGBUS. The
 //! runtime therefore touches each page of a range first, with routines that return an error on
 //! SIGBUS ([`crate::switch::arch::touch`]). Only if a touch fails, the runtime populates pages,
-//! many pages with one ioctl. A page that is present costs one access, or two. The functions for
-//! single numbers load and store with these routines directly.
+//! many pages with one ioctl. A page that is present costs one access, and on aarch64 two for
+//! writing. The functions for single numbers load and store with these routines directly.
 //!
 //! # Safety
 //!

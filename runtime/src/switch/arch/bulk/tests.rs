@@ -13,7 +13,7 @@ type Call = unsafe extern "C" fn(*mut u8, u64, u64, u64) -> Rest;
 const BYTES: usize = 3 * 4096;
 const AROUND: usize = 1024;
 
-/// A memory with a context of which a routine reads three fields.
+/// A memory, and a context with the fields that a routine reads.
 struct World {
     memory: Vec<u8>,
     context: Vec<u64>,

@@ -61,7 +61,10 @@ pub(crate) fn fill_routine() -> u64 {
 /// Checks the bounds of a routine, and sets the registers for its accesses. The instructions
 /// `later` put the later start into rax, and `start` names the registers with the starts.
 macro_rules! checked {
-    ($($template:expr,)*; [$($later:literal),*], [$($start:literal),*], $bytes:literal, $($rest:tt)*) => {
+    (
+        $($template:expr,)*;
+        [$($later:literal),*], [$($start:literal),*], $bytes:literal, $($rest:tt)*
+    ) => {
         naked_asm!(
             ".p2align 6",
             ".cfi_startproc",
@@ -108,7 +111,10 @@ macro_rules! checked {
 }
 
 macro_rules! copy {
-    ($name:ident, $move:literal, $vector:literal, $bytes:literal, [$($clear:literal)?], $failed:ident) => {
+    (
+        $name:ident, $move:literal, $vector:literal, $bytes:literal, [$($clear:literal)?],
+        $failed:ident
+    ) => {
         /// `copy(vmctx, to, from, len)`
         #[unsafe(naked)]
         unsafe extern "C" fn $name(vmctx: *mut u8, to: u64, from: u64, len: u64) -> Rest {
@@ -329,7 +335,10 @@ copy!(
 copy!(copy_narrow, "movdqu", "xmm", "16", [], failed);
 
 macro_rules! fill {
-    ($name:ident, [$($spread:literal),*], $move:literal, $vector:literal, $bytes:literal, [$($clear:literal)?], $failed:ident) => {
+    (
+        $name:ident, [$($spread:literal),*], $move:literal, $vector:literal, $bytes:literal,
+        [$($clear:literal)?], $failed:ident
+    ) => {
         /// `fill(vmctx, to, byte, len)`
         #[unsafe(naked)]
         unsafe extern "C" fn $name(vmctx: *mut u8, to: u64, byte: u64, len: u64) -> Rest {
