@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod best;
+pub mod open;
 pub mod row;
 pub mod turns;
 pub mod java;

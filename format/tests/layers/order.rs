@@ -250,7 +250,10 @@ pub(crate) const CRATES: [(&str, &[&str]); 23] = [
             "snapshot",
         ],
     ),
-    ("benches/peers/src", &["best", "row", "turns", "java"]),
+    (
+        "benches/peers/src",
+        &["best", "open", "row", "turns", "java"],
+    ),
     (
         "benches/peers/src/bin/compare",
         &["phase", "ours", "peer", "wasmer", "control"],

@@ -8,11 +8,11 @@
 
 #![forbid(unsafe_code)]
 
+use pirn_peers::open::open;
 use pirn_peers::row::Run;
 use pirn_peers::turns::measure;
 use pirn_runtime::{Linker, Module, Region, Reset};
 use std::hint::black_box;
-use std::io::Write;
 use wasmtime::{Engine, Store};
 
 /// Each function performs `count` operations, so that the call of the function does not count.
@@ -42,14 +42,8 @@ const KINDS: [(&str, &str, i32, i32); 5] = [
 type Arguments = (i32, i32, i32, i32);
 
 /// pirn's operation with a function of the guest.
-fn ours<'a>(
-    region: &Region,
-    so: &std::path::Path,
-    func: &str,
-    [to, from, len]: [i32; 3],
-) -> Run<'a> {
-    let module = Module::open(so).expect("it opens");
-    let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+fn ours<'a>(region: &Region, module: &Module, func: &str, [to, from, len]: [i32; 3]) -> Run<'a> {
+    let prepared = region.prepare(module, &Linker::new()).expect("it fits");
     let func = prepared
         .func::<Arguments, ()>(func)
         .expect("it is exported");
@@ -127,15 +121,9 @@ fn main() {
         .expect("a region");
     println!("pirn: {}", region.describe());
     let wasm = pirn_compiler::parse_text(GUEST.as_bytes()).expect("it is well-formed");
-    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-    let mut file = tempfile::Builder::new()
-        .suffix(".so")
-        .tempfile()
-        .expect("a file");
-    file.write_all(&so.expect("it is valid"))
-        .expect("room for a module");
+    let our_module = open(&wasm);
     let engine = Engine::default();
-    let module = wasmtime::Module::new(&engine, &wasm).expect("it is valid");
+    let their_module = wasmtime::Module::new(&engine, &wasm).expect("it is valid");
     println!(
         "{:<16} {:>8} {:>10} {:>10} {:>10} {:>14} {:>10}",
         "", "bytes", "pirn", "wasmtime", "libc", "of wasmtime's", "of libc's"
@@ -145,8 +133,8 @@ fn main() {
         for len in lengths(steps) {
             let numbers = [to, from, len];
             let mut engines = [
-                ours(&region, file.path(), func, numbers),
-                theirs(&engine, &module, func, numbers),
+                ours(&region, &our_module, func, numbers),
+                theirs(&engine, &their_module, func, numbers),
                 native(func, numbers),
             ];
             let mut engines: Vec<_> = engines.iter_mut().collect();

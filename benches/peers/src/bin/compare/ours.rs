@@ -1,11 +1,11 @@
 //! The operations on pirn.
 
 use crate::phase::Phase;
+use pirn_peers::open::open;
 use pirn_peers::row::Run;
-use pirn_runtime::{Linker, Module, Prepared, Region};
+use pirn_runtime::{Linker, Prepared, Region};
 use pirn_wasi::WasiCtxBuilder;
 use pirn_wasi::pipe::WritePipe;
-use std::io::Write;
 
 pub struct PirnPhases {
     region: Region,
@@ -23,20 +23,8 @@ impl PirnPhases {
         Self { region }
     }
 
-    fn open(guest: &[u8]) -> Module {
-        let wasm = pirn_compiler::parse_text(guest).expect("it is well-formed");
-        let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
-        let mut file = tempfile::Builder::new()
-            .suffix(".so")
-            .tempfile()
-            .expect("a file");
-        file.write_all(&so.expect("it is valid"))
-            .expect("room for a module");
-        Module::open(file.path()).expect("it opens")
-    }
-
     fn prepare(&self, guest: &[u8]) -> Prepared<()> {
-        let module = Self::open(guest);
+        let module = open(guest);
         let mut linker = Linker::new();
         linker
             .func("host", "f", |n: i32| n)
@@ -48,7 +36,7 @@ impl PirnPhases {
     fn hello<'a>(&self, guest: &[u8], name: &str) -> Run<'a> {
         let mut linker = Linker::new();
         pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
-        let module = Self::open(guest);
+        let module = open(guest);
         let hello = self.region.prepare(&module, &linker).expect("it links");
         let start = hello.func::<(), ()>(name).expect("it is exported");
         Box::new(move |count| {
