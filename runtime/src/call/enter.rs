@@ -57,15 +57,26 @@ pub(super) fn ready<T>(members: &[Member<T>]) -> Result<(), CallError> {
 }
 
 /// The account of a member.
-pub(super) fn account<T>(member: &Member<T>) -> &Account {
+fn account<T>(member: &Member<T>) -> &Account {
     // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps the
     // region alive.
     unsafe { Record::account(member.vmctx()) }
 }
 
-/// Starts to measure the time of a call. The member's clocks say that its calls are timed.
-pub(super) fn stopwatch<T>(member: &Member<T>) -> Stopwatch {
-    Stopwatch::start(account(member), member.clocks)
+/// Runs `run`, a call of member `root` or a step of such a call, under the member's stopwatch. The
+/// caller has checked that the member's clocks are not [`Clocks::None`]. `is_suspended` tells from
+/// the result whether the call is suspended.
+#[inline(always)]
+pub(super) fn timed<T, R>(
+    members: &mut [Member<T>],
+    root: usize,
+    run: impl FnOnce(&mut [Member<T>]) -> R,
+    is_suspended: impl FnOnce(&R) -> bool,
+) -> R {
+    let stopwatch = Stopwatch::start(account(&members[root]), members[root].clocks);
+    let result = run(members);
+    stopwatch.stop(account(&members[root]), is_suspended(&result));
+    result
 }
 
 /// Refuses a call whose time limit is zero.
@@ -107,15 +118,24 @@ impl<T> Invocation<'_, T> {
     /// As [`run`](Self::run).
     #[inline(never)]
     fn run_timed(self) -> Result<(), CallError> {
-        let stopwatch = stopwatch(self.member());
-        let (members, root) = (self.members, self.root);
-        let invocation = Invocation {
-            members: &mut *members,
-            ..self
+        let Self {
+            members,
+            root,
+            target,
+            cells,
+            data,
+        } = self;
+        let run = |members: &mut [Member<T>]| {
+            let invocation = Invocation {
+                members,
+                root,
+                target,
+                cells,
+                data,
+            };
+            invocation.run_untimed()
         };
-        let result = invocation.run_untimed();
-        stopwatch.stop(account(&members[root]), false);
-        result
+        timed(members, root, run, |_| false)
     }
 
     /// [`run`](Self::run) on a thread that is [`ready`].

@@ -1,6 +1,6 @@
 //! The start of an instance, under the limits of one call.
 
-use super::enter::{Invocation, account, begin_in_time, ready, stopwatch};
+use super::enter::{Invocation, begin_in_time, ready, timed};
 use super::errors::{left_behind, not_begun, stopped};
 use super::make::{NotStarted, make};
 use super::running::is_whole;
@@ -94,10 +94,8 @@ fn run_prepared<T>(
     if members[root].clocks == Clocks::None {
         return run_prepared_untimed(members, root, data, prepare);
     }
-    let stopwatch = stopwatch(&members[root]);
-    let result = run_prepared_untimed(members, root, data, prepare);
-    stopwatch.stop(account(&members[root]), false);
-    result
+    let run = |members: &mut [Member<T>]| run_prepared_untimed(members, root, data, prepare);
+    timed(members, root, run, |_| false)
 }
 
 /// [`run_prepared`] on a thread that is [`ready`].

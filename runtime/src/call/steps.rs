@@ -6,7 +6,7 @@
 //! that it left.
 #![allow(unsafe_code)]
 
-use super::enter::{FlagInUse, Invocation, account, begin_in_time, ready, stopwatch};
+use super::enter::{FlagInUse, Invocation, begin_in_time, ready, timed};
 use super::errors::{host_error, not_begun, stopped};
 use super::host_state::Reply;
 use super::running::{Call, Progress};
@@ -45,16 +45,26 @@ impl<T> Invocation<'_, T> {
     /// As [`step`](Self::step).
     #[inline(never)]
     fn step_timed(self, first: bool) -> Result<Progress, CallError> {
-        let stopwatch = stopwatch(self.member());
-        let (members, root) = (self.members, self.root);
-        let invocation = Invocation {
-            members: &mut *members,
-            ..self
+        let Self {
+            members,
+            root,
+            target,
+            cells,
+            data,
+        } = self;
+        let step = |members: &mut [Member<T>]| {
+            let invocation = Invocation {
+                members,
+                root,
+                target,
+                cells,
+                data,
+            };
+            invocation.step_untimed(first)
         };
-        let stepped = invocation.step_untimed(first);
-        let is_suspended = matches!(stepped, Ok(Progress::Waits | Progress::Preempted));
-        stopwatch.stop(account(&members[root]), is_suspended);
-        stepped
+        timed(members, root, step, |stepped| {
+            matches!(stepped, Ok(Progress::Waits | Progress::Preempted))
+        })
     }
 
     /// [`step`](Self::step) on a thread that is [`ready`].

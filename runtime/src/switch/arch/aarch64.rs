@@ -657,11 +657,15 @@ pub(crate) fn wrote(context: &libc::ucontext_t) -> bool {
     }
 }
 
+/// Changes the context so that the interrupted code continues at the address `pc`.
+pub(super) fn continue_at(context: &mut libc::ucontext_t, pc: usize) {
+    context.uc_mcontext.pc = pc as u64;
+}
+
 /// Changes the context so that the interrupted code leaves the guest of `activation`.
 pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activation) {
-    let mcontext = &mut context.uc_mcontext;
-    mcontext.pc = leave as *const () as u64;
-    mcontext.regs[0] = activation as u64;
+    continue_at(context, leave as *const () as usize);
+    context.uc_mcontext.regs[0] = activation as u64;
 }
 
 /// The beginning of a [`part`] that is a whole routine.
@@ -734,7 +738,7 @@ pub(crate) unsafe fn guest_position(
 ) -> Interrupted {
     let at = interrupted(context);
     let again = |context: &mut libc::ucontext_t, start: usize| {
-        context.uc_mcontext.pc = start as u64;
+        continue_at(context, start);
         Interrupted::Entering
     };
     let entering = entering();
@@ -744,7 +748,7 @@ pub(crate) unsafe fn guest_position(
     if bulk::contains(at.pc) {
         let checking = bulk::checking();
         if checking.contains(&at.pc) {
-            again(context, checking.start);
+            continue_at(context, checking.start);
         }
         // The routine does not change the register of its return address.
         return Interrupted::Copying(Position { pc: at.link, ..at });

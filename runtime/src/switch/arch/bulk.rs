@@ -103,17 +103,13 @@ pub(super) fn contains(pc: usize) -> bool {
 /// If a SIGBUS interrupted an access of one of the routines, makes the routine return the rest.
 /// Returns whether it did.
 pub(crate) fn fail(context: &mut libc::ucontext_t) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
-    #[cfg(target_arch = "aarch64")]
-    let pc = &mut context.uc_mcontext.pc;
-    let at = *pc as usize;
+    let at = super::interrupted(context).pc;
     let is_in = |(Accesses(start, end), _): &(&Accesses, Routine)| {
         (start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&at)
     };
     let found = ACCESSES.iter().zip(routines::all()).find(is_in);
     if let Some((_, (_, failed))) = found {
-        *pc = failed as _;
+        super::continue_at(context, failed as usize);
     }
     found.is_some()
 }

@@ -150,13 +150,9 @@ fn routines() -> [usize; ROUTINES] {
 /// If a SIGBUS interrupted the access of one of the [`routines`], makes the routine resume at
 /// [`failed`]. Returns whether the SIGBUS interrupted such an access.
 pub(crate) fn fail(context: &mut libc::ucontext_t) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
-    #[cfg(target_arch = "aarch64")]
-    let pc = &mut context.uc_mcontext.pc;
-    let found = routines().contains(&(*pc as usize));
+    let found = routines().contains(&super::interrupted(context).pc);
     if found {
-        *pc = failed as *const () as _;
+        super::continue_at(context, failed as *const () as usize);
     }
     found
 }

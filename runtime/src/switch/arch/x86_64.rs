@@ -643,11 +643,15 @@ pub(crate) fn wrote(context: &libc::ucontext_t) -> bool {
     context.uc_mcontext.gregs[libc::REG_ERR as usize] & 2 != 0
 }
 
+/// Changes the context so that the interrupted code continues at the address `pc`.
+pub(super) fn continue_at(context: &mut libc::ucontext_t, pc: usize) {
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] = pc as i64;
+}
+
 /// Changes the context so that the interrupted code leaves the guest of `activation`.
 pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activation) {
-    let registers = &mut context.uc_mcontext.gregs;
-    registers[libc::REG_RIP as usize] = leave as *const () as i64;
-    registers[libc::REG_RAX as usize] = activation as i64;
+    continue_at(context, leave as *const () as usize);
+    context.uc_mcontext.gregs[libc::REG_RAX as usize] = activation as i64;
 }
 
 /// The beginning of a [`part`] that is a whole routine.
@@ -719,7 +723,7 @@ pub(crate) unsafe fn guest_position(
     let at = interrupted(context);
     let Position { pc, sp, .. } = at;
     let again = |context: &mut libc::ucontext_t, start: usize| {
-        context.uc_mcontext.gregs[libc::REG_RIP as usize] = start as i64;
+        continue_at(context, start);
         Interrupted::Entering
     };
     let entering = entering();
@@ -729,7 +733,7 @@ pub(crate) unsafe fn guest_position(
     if bulk::contains(pc) {
         let checking = bulk::checking();
         if checking.contains(&pc) {
-            again(context, checking.start);
+            continue_at(context, checking.start);
         }
         // The routine has pushed nothing.
         // SAFETY: the guest has called the routine, so its stack has the return address on top.

@@ -110,6 +110,42 @@ macro_rules! checked {
     };
 }
 
+/// Loads four vector registers, with the numbers `a`, `b`, `c` and `d`, from consecutive addresses.
+/// The first is `address`.
+// rustfmt would break the lines of the instructions.
+#[rustfmt::skip]
+macro_rules! load {
+    (
+        $move:literal, $vector:literal, [$a:literal, $b:literal, $c:literal, $d:literal],
+        $address:literal, $bytes:literal
+    ) => {
+        concat!(
+            $move, " ", $vector, $a, ", [", $address, " + 0 * ", $bytes, "]\n",
+            $move, " ", $vector, $b, ", [", $address, " + 1 * ", $bytes, "]\n",
+            $move, " ", $vector, $c, ", [", $address, " + 2 * ", $bytes, "]\n",
+            $move, " ", $vector, $d, ", [", $address, " + 3 * ", $bytes, "]",
+        )
+    };
+}
+
+/// Stores four vector registers, with the numbers `a`, `b`, `c` and `d`, to consecutive addresses.
+/// The first is `address`.
+// rustfmt would break the lines of the instructions.
+#[rustfmt::skip]
+macro_rules! store {
+    (
+        $move:literal, $vector:literal, [$a:literal, $b:literal, $c:literal, $d:literal],
+        $address:literal, $bytes:literal
+    ) => {
+        concat!(
+            $move, " [", $address, " + 0 * ", $bytes, "], ", $vector, $a, "\n",
+            $move, " [", $address, " + 1 * ", $bytes, "], ", $vector, $b, "\n",
+            $move, " [", $address, " + 2 * ", $bytes, "], ", $vector, $c, "\n",
+            $move, " [", $address, " + 3 * ", $bytes, "], ", $vector, $d,
+        )
+    };
+}
+
 macro_rules! copy {
     (
         $name:ident, $move:literal, $vector:literal, $bytes:literal, [$($clear:literal)?],
@@ -153,10 +189,7 @@ macro_rules! copy {
                 concat!("sub rcx, 4 * ", $bytes),
                 "cmovb rcx, rdi",
                 concat!("mov r9d, 4 * ", $bytes),
-                concat!($move, " ", $vector, "4, [rdx + rcx + 0 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "5, [rdx + rcx + 1 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "6, [rdx + rcx + 2 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "7, [rdx + rcx + 3 * ", $bytes, "]"),
+                load!($move, $vector, [4, 5, 6, 7], "rdx + rcx", $bytes),
                 // Align the destination of a long copy.
                 "cmp rcx, 512",
                 "jb 3f",
@@ -172,18 +205,12 @@ macro_rules! copy {
                 concat!("and r10d, ", $bytes, " - 1"),
                 ".p2align 5",
                 "3:",
-                concat!($move, " ", $vector, "0, [rdx + r10 + 0 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "1, [rdx + r10 + 1 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "2, [rdx + r10 + 2 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "3, [rdx + r10 + 3 * ", $bytes, "]"),
+                load!($move, $vector, [0, 1, 2, 3], "rdx + r10", $bytes),
                 concat!("lea r8, [rsi + r10 + 4 * ", $bytes, " - 1]"),
                 concat!("test r8d, 4096 - 4 * ", $bytes),
                 "jz 33f",
                 "32:",
-                concat!($move, " [rsi + r10 + 0 * ", $bytes, "], ", $vector, "0"),
-                concat!($move, " [rsi + r10 + 1 * ", $bytes, "], ", $vector, "1"),
-                concat!($move, " [rsi + r10 + 2 * ", $bytes, "], ", $vector, "2"),
-                concat!($move, " [rsi + r10 + 3 * ", $bytes, "], ", $vector, "3"),
+                store!($move, $vector, [0, 1, 2, 3], "rsi + r10", $bytes),
                 concat!("add r10, 4 * ", $bytes),
                 "cmp byte ptr [r11], {go}",
                 "jne {failed}",
@@ -199,10 +226,7 @@ macro_rules! copy {
                 "lock or byte ptr [rsi + rcx], 0",
                 "lock or byte ptr [r8], 0",
                 "34:",
-                concat!($move, " [rsi + rcx + 0 * ", $bytes, "], ", $vector, "4"),
-                concat!($move, " [rsi + rcx + 1 * ", $bytes, "], ", $vector, "5"),
-                concat!($move, " [rsi + rcx + 2 * ", $bytes, "], ", $vector, "6"),
-                concat!($move, " [rsi + rcx + 3 * ", $bytes, "], ", $vector, "7"),
+                store!($move, $vector, [4, 5, 6, 7], "rsi + rcx", $bytes),
                 $($clear,)?
                 "jmp {last_check}",
                 // An iteration must not overwrite its own source.
@@ -231,10 +255,7 @@ macro_rules! copy {
                 "jmp 32b",
                 // Descend: rcx is the end of the rest, and r8 the position of an iteration.
                 "5:",
-                concat!($move, " ", $vector, "4, [rdx + 0 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "5, [rdx + 1 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "6, [rdx + 2 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "7, [rdx + 3 * ", $bytes, "]"),
+                load!($move, $vector, [4, 5, 6, 7], "rdx", $bytes),
                 // Align the end of the destination of a long copy.
                 "cmp rcx, 512",
                 "jb 6f",
@@ -251,18 +272,12 @@ macro_rules! copy {
                 "mov r8, rcx",
                 concat!("sub r8, 4 * ", $bytes),
                 "cmovb r8, rdi",
-                concat!($move, " ", $vector, "0, [rdx + r8 + 0 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "1, [rdx + r8 + 1 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "2, [rdx + r8 + 2 * ", $bytes, "]"),
-                concat!($move, " ", $vector, "3, [rdx + r8 + 3 * ", $bytes, "]"),
+                load!($move, $vector, [0, 1, 2, 3], "rdx + r8", $bytes),
                 concat!("lea rax, [rsi + r8 + 4 * ", $bytes, " - 1]"),
                 concat!("test eax, 4096 - 4 * ", $bytes),
                 "jz 63f",
                 "62:",
-                concat!($move, " [rsi + r8 + 0 * ", $bytes, "], ", $vector, "0"),
-                concat!($move, " [rsi + r8 + 1 * ", $bytes, "], ", $vector, "1"),
-                concat!($move, " [rsi + r8 + 2 * ", $bytes, "], ", $vector, "2"),
-                concat!($move, " [rsi + r8 + 3 * ", $bytes, "], ", $vector, "3"),
+                store!($move, $vector, [0, 1, 2, 3], "rsi + r8", $bytes),
                 "mov rcx, r8",
                 "cmp byte ptr [r11], {go}",
                 "jne {failed}",
@@ -278,10 +293,7 @@ macro_rules! copy {
                 "lock or byte ptr [rsi], 0",
                 "lock or byte ptr [rax], 0",
                 "64:",
-                concat!($move, " [rsi + 0 * ", $bytes, "], ", $vector, "4"),
-                concat!($move, " [rsi + 1 * ", $bytes, "], ", $vector, "5"),
-                concat!($move, " [rsi + 2 * ", $bytes, "], ", $vector, "6"),
-                concat!($move, " [rsi + 3 * ", $bytes, "], ", $vector, "7"),
+                store!($move, $vector, [4, 5, 6, 7], "rsi", $bytes),
                 $($clear,)?
                 "jmp {last_check}",
                 // An iteration must not overwrite its own source. r9 counts the byte at rcx.
