@@ -134,7 +134,7 @@ impl<'a> Compilation<'a> {
         // Cranelift IR is not stored.
         let cache = options.cache.as_deref().filter(|_| !outputs.clif);
         let run = cache.map(|cache| {
-            Run::new(cache, isas.all().checked, |state| {
+            Run::new(cache, isas.all().asked, |state| {
                 options.hash_settings(state);
                 outputs.locations.hash(state);
             })
@@ -163,7 +163,7 @@ impl<'a> Compilation<'a> {
                     parsed,
                     tables: &facts.tables,
                     functions: &functions,
-                    isa: isas.all().checked,
+                    isa: isas.all().asked,
                 };
                 compiled.link(options, emit, &mut notes)?
             }

@@ -8,57 +8,39 @@ use cranelift_codegen::settings::{self, Configurable};
 use pirn_format::cpu::Arch;
 use target_lexicon::Triple;
 
-/// Settings that depend on how the code generator is used. These settings do not change the code.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Diagnostics {
-    /// The verifier runs. Used in builds with self-checks.
-    pub(crate) verify: bool,
-    /// The code generator reports where blocks begin.
-    pub(crate) report_blocks: bool,
-}
-
 /// The code generator in the configurations of [`Isas`].
 pub(crate) struct OwnedIsas {
-    checked: OwnedTargetIsa,
-    unchecked: OwnedTargetIsa,
+    asked: OwnedTargetIsa,
     plain: OwnedTargetIsa,
 }
 
 impl OwnedIsas {
-    /// The target that the options ask for.
+    /// The target that the options ask for. With `report_blocks` the code generator reports where
+    /// blocks begin.
     ///
     /// # Errors
     ///
     /// As [`build`].
     pub(crate) fn build(options: &Options, report_blocks: bool) -> Result<Self, CompileError> {
-        let unchecked = Diagnostics {
-            verify: false,
-            report_blocks,
-        };
-        let checked = Diagnostics {
-            verify: true,
-            ..unchecked
-        };
         let mut plain = options.clone();
         plain.opt_level = OptLevel::None;
         Ok(Self {
-            checked: build(options, checked)?,
-            plain: build(&plain, unchecked)?,
-            unchecked: build(options, unchecked)?,
+            asked: build(options, report_blocks)?,
+            plain: build(&plain, report_blocks)?,
         })
     }
 
     /// All configurations.
     pub(crate) fn all(&self) -> Isas<'_> {
         Isas {
-            checked: &*self.checked,
-            unchecked: &*self.unchecked,
+            asked: &*self.asked,
             plain: &*self.plain,
         }
     }
 }
 
-/// The target that the options ask for.
+/// The target that the options ask for. With `report_blocks` the code generator reports where
+/// blocks begin, which does not change the code.
 ///
 /// # Errors
 ///
@@ -66,7 +48,7 @@ impl OwnedIsas {
 /// for a processor without a feature that generated code needs.
 pub(crate) fn build(
     options: &Options,
-    diagnostics: Diagnostics,
+    report_blocks: bool,
 ) -> Result<OwnedTargetIsa, CompileError> {
     let arch = options.cpu.arch();
     for needed in needed(arch) {
@@ -103,7 +85,7 @@ pub(crate) fn build(
             .map_err(|error| CompileError::Options(format!("setting use_csdb: {error}")))?;
     }
     builder
-        .finish(flags(options, diagnostics)?)
+        .finish(flags(options, report_blocks)?)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
 }
 
@@ -121,7 +103,7 @@ fn truth(on: bool) -> &'static str {
     if on { "true" } else { "false" }
 }
 
-fn flags(options: &Options, diagnostics: Diagnostics) -> Result<settings::Flags, CompileError> {
+fn flags(options: &Options, report_blocks: bool) -> Result<settings::Flags, CompileError> {
     let opt_level = match options.opt_level {
         OptLevel::None => "none",
         OptLevel::Speed => "speed",
@@ -153,11 +135,10 @@ fn flags(options: &Options, diagnostics: Diagnostics) -> Result<settings::Flags,
             "enable_table_access_spectre_mitigation",
             truth(options.spectre),
         ),
-        (
-            "enable_verifier",
-            truth(diagnostics.verify && cfg!(debug_assertions)),
-        ),
-        ("machine_code_cfg_info", truth(diagnostics.report_blocks)),
+        // Cranelift would verify after each of its own passes. `optimize::Pipeline` calls the
+        // verifier.
+        ("enable_verifier", "false"),
+        ("machine_code_cfg_info", truth(report_blocks)),
     ] {
         flags
             .set(name, value)

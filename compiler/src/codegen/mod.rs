@@ -67,7 +67,7 @@ pub(crate) fn compile(
             metadata: &parsed.metadata,
             imported: parsed.metadata.imported(),
             layout: &parsed.layout,
-            isa: isas.checked,
+            isa: isas.asked,
             passes: options.passes,
             spectre: options.spectre,
             relaxed_simd: options.relaxed_simd,

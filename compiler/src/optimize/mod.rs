@@ -12,9 +12,9 @@
 //!
 //! Every pass keeps
 //!
-//! * valid IR: in builds with self-checks the verifier runs after the last pass. The verifier does
-//!   not see the final IR of functions with patch points. The verifier sees a version for
-//!   [`Isas::plain`] only on x86_64, in an optimised compilation;
+//! * valid IR: in builds with self-checks Cranelift's verifier checks the IR before Cranelift's
+//!   optimiser, and the IR that the last pass of an optimised compilation leaves. The verifier does
+//!   not check the final IR of functions with patch points;
 //! * traps, calls, stores to the guest's memory, and their order;
 //! * the source location of each instruction that may trap: a trap reports the location;
 //! * the base and the bounds of each access to a memory: a pass may rewrite an address only within
@@ -55,22 +55,20 @@ use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::settings::OptLevel;
 use pirn_format::cpu::Arch;
 
-/// The code generator in three configurations.
+/// The code generator in two configurations.
 #[derive(Clone, Copy)]
 pub(crate) struct Isas<'a> {
-    /// With the settings of this build.
-    pub(crate) checked: &'a dyn TargetIsa,
-    /// Without the verifier: for functions with patch points of intrinsics.
-    pub(crate) unchecked: &'a dyn TargetIsa,
-    /// Without verifier and optimiser: for functions that are optimised already or too deep to
-    /// optimise, for alternatives, and for functions with patch points and more than
-    /// [`VECTORS_MAX`] vector constants.
+    /// With the optimiser, if the options ask for it.
+    pub(crate) asked: &'a dyn TargetIsa,
+    /// Without the optimiser: for functions that are optimised already or too deep to optimise, for
+    /// alternatives, and for functions with patch points and more than [`VECTORS_MAX`] vector
+    /// constants.
     pub(crate) plain: &'a dyn TargetIsa,
 }
 
 /// The part of the per-function driver that the pipeline calls.
 pub(crate) trait Backend {
-    /// Verifies IR, if these settings enable the verifier.
+    /// Verifies IR in builds with self-checks.
     fn verify(&self, func: &Function, isa: &dyn TargetIsa) -> Result<(), CompileError>;
 
     /// Generates machine code from the IR that the passes left. `None` if the function must be
@@ -112,21 +110,21 @@ impl Pipeline<'_> {
         let is_deep = work::is_deep(context);
         let isa = match is_deep {
             true => self.isas.plain,
-            false => self.isas.checked,
+            false => self.isas.asked,
         };
         if !placeholder::are_apart(&context.func, self.placeholders) {
             return Ok(None);
         }
         self.before_cranelift(context, isa);
+        self.backend.verify(&context.func, isa)?;
         if patch_point::has_patch_points(&context.func) {
-            self.backend.verify(&context.func, isa)?;
             // Patch points get the convention that preserves all registers.
-            // Assumes: the verifier has run; it refuses results in that convention.
+            // Assumes: the verifier has run. It refuses functions with results in that convention.
             // Keeps: all instructions and operands.
             patch_point::preserve_all(&mut context.func);
             let isa = match is_deep || context.func.dfg.constants.len() > VECTORS_MAX {
                 true => self.isas.plain,
-                false => self.isas.unchecked,
+                false => self.isas.asked,
             };
             return self.version(context, isa);
         }
@@ -155,7 +153,7 @@ impl Pipeline<'_> {
         context: &mut Context,
     ) -> Result<Option<CompiledFunction>, CompileError> {
         let translated = context.func.clone();
-        let optimised = self.version(context, self.isas.checked)?;
+        let optimised = self.version(context, self.isas.asked)?;
         if !has_frame(&optimised, TRIED_FRAME_BYTES) {
             return Ok(optimised);
         }
@@ -219,8 +217,8 @@ impl Pipeline<'_> {
         }
         self.after_cranelift(context, isa);
         // The verifier does not support the calling convention of patch points.
-        if optimises(self.isas.checked) && !patch_point::has_patch_points(&context.func) {
-            self.backend.verify(&context.func, self.isas.checked)?;
+        if optimises(self.isas.asked) && !patch_point::has_patch_points(&context.func) {
+            self.backend.verify(&context.func, isa)?;
         }
         // The optimiser must not run again: it would undo the passes after it.
         let isa = if optimises(isa) { self.isas.plain } else { isa };
@@ -238,7 +236,7 @@ impl Pipeline<'_> {
             // Keeps: all operators; moved operators have no effect and cannot trap.
             hoist(func, &context.cfg, &context.loop_analysis);
         }
-        if optimises(self.isas.checked) && self.passes.has(Pass::CompareNext) {
+        if optimises(self.isas.asked) && self.passes.has(Pass::CompareNext) {
             // Loops that end if a counter equals a number compare its next value.
             // Assumes: the optimiser does not run again.
             // Keeps: all values but the compare's operands.
@@ -287,7 +285,7 @@ impl Pipeline<'_> {
     /// Whether the passes of `after_cranelift` rewrite instructions. The passes do so in each
     /// version of an optimised compilation, also in a version without Cranelift's optimiser.
     fn rewrites(&self) -> bool {
-        self.is_x86_64() && optimises(self.isas.checked)
+        self.is_x86_64() && optimises(self.isas.asked)
     }
 }
 

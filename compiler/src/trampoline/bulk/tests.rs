@@ -19,11 +19,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
     let wasm = crate::parse_text(b"(module (memory 1))").expect("the text is well-formed");
     let parsed = parse::parse(&wasm).expect("the module is valid");
     let options = Options::default();
-    let diagnostics = isa::Diagnostics {
-        verify: true,
-        report_blocks: false,
-    };
-    let isa = isa::build(&options, diagnostics).expect("the target exists");
+    let isa = isa::build(&options, false).expect("the target exists");
     let env = Env {
         metadata: &parsed.metadata,
         imported: parsed.metadata.imported(),
