@@ -1,5 +1,5 @@
 //! Counts the cache lines that two threads of a guest share, in the rows of
-//! docs/performance-threads.md.
+//! docs/performance/threads.md.
 //!
 //! ```text
 //! cargo run --release -p pirn-benches --bin lines | c++filt       # needs qemu-user and gcc

@@ -1,4 +1,4 @@
-//! Draws the graphs of docs/performance.md from criterion's measurements.
+//! Draws the graphs of docs/performance/instances.md from criterion's measurements.
 //!
 //! ```text
 //! cargo bench -p pirn-benches --bench images --bench throughput --bench switch

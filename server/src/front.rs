@@ -357,8 +357,8 @@ fn admit(site: &Site, number: usize) -> Result<(OwnedSemaphorePermit, Place), Re
 ///
 /// A thread thus reads all requests that have arrived, runs their guests one after another, and
 /// then writes the responses. Otherwise the kernel's socket code would evict the guest's code and
-/// data from the processor's caches before each request (`docs/performance.md`). The wait ends when
-/// the other tasks of this thread have had a turn, each of at most a time slice.
+/// data from the processor's caches before each request (`docs/performance/http.md`). The wait ends
+/// when the other tasks of this thread have had a turn, each of at most a time slice.
 async fn catch_up() {
     yield_now().await;
 }
