@@ -223,7 +223,7 @@ fn dispatch_tables_are_at_the_addresses_in_the_code() {
             match words[..] {
                 ["lea", target, _] => assert_eq!(hex(target), start, "{line}"),
                 ["adrp", _, target] => {
-                    page = hex(target) & !0xfff;
+                    page = hex(target);
                     continue;
                 }
                 ["add", to, from, low] if to == from => {

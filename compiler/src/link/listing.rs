@@ -324,7 +324,7 @@ impl Disassembler {
                         let word = u32::from_le_bytes(*bytes);
                         Instruction {
                             len: bytes.len(),
-                            text: absolute(&instruction.to_string(), address),
+                            text: aarch64_text(word, &instruction.to_string(), address),
                             uses: aarch64_uses(word)
                                 .map(|distance| address.wrapping_add_signed(distance)),
                             // BR (Arm ARM, C6.2).
@@ -350,6 +350,24 @@ fn aarch64_uses(word: u32) -> Option<i64> {
     // ADR: the two lowest bits are bits 29 and 30.
     let is_adr = word & 0x9f00_0000 == 0x1000_0000;
     is_adr.then(|| high * 4 + i64::from(word >> 29 & 3))
+}
+
+/// The text of an instruction with the address of its target, and with the extension for which the
+/// disassembler writes nothing, or `lsl`.
+fn aarch64_text(word: u32, instruction: &str, address: u64) -> String {
+    // ADRP (Arm ARM, C6.2) counts from the page of the instruction.
+    let is_adrp = word & 0x9f00_0000 == 0x9000_0000;
+    let from = if is_adrp { address & !0xfff } else { address };
+    let mut text = absolute(instruction, from);
+    // ADD and SUB of 64 bits with a register of 32 bits that is extended by zeros (Arm ARM, C6.2,
+    // ADD (extended register)).
+    if word & 0x9fe0_e000 == 0x8b20_4000 {
+        match text.split_once(", lsl ") {
+            Some((operands, shift)) => text = format!("{operands}, uxtw {shift}"),
+            None => text.push_str(", uxtw"),
+        }
+    }
+    text
 }
 
 /// Replaces the target of an instruction, written as `$+0x10`, by its address.
@@ -381,6 +399,24 @@ mod tests {
         assert_eq!(absolute("tbz w1, #3, $-0x10", 0x100), "tbz w1, #3, 0xf0");
         for same in ["ret", "add x0, x1, #0x4", "b $", "b $+", "b $+zz"] {
             assert_eq!(absolute(same, 0x100), same);
+        }
+    }
+
+    #[test]
+    fn pages_and_extensions_of_aarch64_are_listed() {
+        let mut disassembler = Disassembler::new(Arch::Aarch64);
+        for (word, text) in [
+            (0x9000_0000_u32, "adrp x0, 0x1000"),
+            (0xb000_0000, "adrp x0, 0x2000"),
+            (0x1000_0000, "adr x0, 0x1008"),
+            (0x8b24_406f, "add x15, x3, w4, uxtw"),
+            (0xcb24_406f, "sub x15, x3, w4, uxtw"),
+            (0x8b24_446f, "add x15, x3, w4, uxtw #1"),
+            (0x8b24_c06f, "add x15, x3, w4, sxtw"),
+            (0x0b04_006f, "add w15, w3, w4"),
+        ] {
+            let found = disassembler.next(&word.to_le_bytes(), 0x1008);
+            assert_eq!(found.text, text);
         }
     }
 
