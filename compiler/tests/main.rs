@@ -22,6 +22,7 @@ mod operands;
 mod output;
 mod passes;
 mod relaxed;
+mod shapes;
 mod source;
 mod tables;
 mod threading;

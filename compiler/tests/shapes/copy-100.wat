@@ -1,0 +1,5 @@
+;; Copies 100 bytes.
+(module
+  (memory 1)
+  (func (export "run") (param i32 i32)
+    (memory.copy (local.get 0) (local.get 1) (i32.const 100))))
