@@ -44,8 +44,8 @@ use after_cranelift::widen::widen;
 use alternatives::schedule::{excess, schedule};
 use alternatives::spill::spill;
 use alternatives::{
-    SCHEDULED_FRAME_BYTES, SCHEDULED_PERCENT, SMALLER_PERCENT, TRIED_FRAME_BYTES, has_frame,
-    has_long_block, instructions, is_crowded, is_smaller, may_be_smaller, smaller,
+    SCHEDULED_FRAME_BYTES, SCHEDULED_PERCENT, SMALLER_PERCENT, TRIED_FRAME_BYTES, has_alternatives,
+    has_frame, instructions, is_crowded, is_smaller, may_be_smaller, smaller,
 };
 use before_cranelift::address;
 use cranelift_codegen::Context;
@@ -128,7 +128,7 @@ impl Pipeline<'_> {
             };
             return self.version(context, isa);
         }
-        match optimises(isa) && has_long_block(&context.func) {
+        match optimises(isa) && has_alternatives(&context.func) {
             true => self.alternatives(context),
             false => self.version(context, isa),
         }

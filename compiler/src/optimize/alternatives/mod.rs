@@ -24,6 +24,12 @@ pub(super) const TRIED_FRAME_BYTES: u32 = 128;
 const TRIED_INSTRUCTIONS: usize = 100;
 const TRIED_PERCENT: usize = 5;
 
+/// A function with more IR instructions is compiled once. In CPython such functions are
+/// initialisers that run once: the alternatives of the largest, with 217,000 instructions, took
+/// 0.3 s, and none was kept. The next largest function of CPython and QuickJS with alternatives has
+/// 4,400 instructions.
+const TRIED_INSTRUCTIONS_MAX: usize = 1 << 14;
+
 /// The code without the optimiser is taken if its size is below this percentage of the optimised
 /// code. When all functions were compared, half of libsodium's programs took on average 0.97 of the
 /// time of optimised code with this value, and 0.98 with 100 (bench `sodium`).
@@ -119,9 +125,14 @@ pub(super) fn instructions(func: &Function) -> usize {
         .sum()
 }
 
-/// Whether the function has a block that is long in absolute terms and relative to the function.
-pub(super) fn has_long_block(func: &Function) -> bool {
-    let share = func.dfg.num_insts() * TRIED_PERCENT / 100;
+/// Whether alternatives of a function may be compiled: the function is not huge, and has a block
+/// that is long in absolute terms and relative to the function.
+pub(super) fn has_alternatives(func: &Function) -> bool {
+    let all = func.dfg.num_insts();
+    if all > TRIED_INSTRUCTIONS_MAX {
+        return false;
+    }
+    let share = all * TRIED_PERCENT / 100;
     let least = share.max(TRIED_INSTRUCTIONS);
     let is_long = |block| func.layout.block_insts(block).nth(least - 1).is_some();
     func.layout.blocks().any(is_long)

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::symbol::Symbol;
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::ir::{InstBuilder, types};
 
 fn function(bytes: usize) -> Option<CompiledFunction> {
     let mut function = CompiledFunction::new(Symbol::Func(0));
@@ -32,6 +34,25 @@ fn a_missing_version_is_never_kept() {
     assert_eq!(len(smaller(None, function(9), 97)), Some(9));
     assert_eq!(len(smaller(function(9), None, 97)), Some(9));
     assert_eq!(len(smaller(None, None, 97)), None);
+}
+
+#[test]
+fn a_function_with_a_long_block_has_alternatives_unless_it_is_huge() {
+    for (instructions, is_tried) in [
+        (TRIED_INSTRUCTIONS - 1, false),
+        (TRIED_INSTRUCTIONS, true),
+        (TRIED_INSTRUCTIONS_MAX, true),
+        (TRIED_INSTRUCTIONS_MAX + 1, false),
+    ] {
+        let mut func = Function::new();
+        let block = func.dfg.make_block();
+        func.layout.append_block(block);
+        let mut cursor = FuncCursor::new(&mut func).at_bottom(block);
+        for number in 0..instructions {
+            cursor.ins().iconst(types::I64, number as i64);
+        }
+        assert_eq!(has_alternatives(&func), is_tried, "{instructions}");
+    }
 }
 
 #[test]
